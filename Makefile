@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# What a person types. Kbuild beside this file is what the kernel's build reads.
+
+KDIR ?=
+scripts := $(CURDIR)/scripts
+
+# With KDIR= the module is built by this machine's own tools against that prepared kernel tree; without it,
+# in the build root, against the pinned Debian kernel.
+all:
+	@$(scripts)/build $(if $(KDIR),--kdir $(KDIR))
+
+demo:
+	@$(scripts)/demo
+
+test:
+	@$(scripts)/test
+
+test-debug:
+	@$(scripts)/test --debug
+
+check:
+	@$(scripts)/check
+
+shell:
+	@$(scripts)/setup
+	@$(scripts)/build
+	@$(scripts)/vm --shell
+
+setup:
+	@$(scripts)/setup
+
+clean:
+	@$(scripts)/build --clean
+
+help:
+	@echo 'all (default)  oxe.ko for the pinned Debian kernel; KDIR=<prepared tree> for another'
+	@echo 'demo           everything from nothing: boot the stock kernel, run RDMA programs over oxe'
+	@echo 'test           every test: checks, host tests, tests in the virtual machine'
+	@echo 'test-debug     the tests in the virtual machine, on a kernel with KASAN, lockdep and the like'
+	@echo 'check          format, clippy, host tests, layering rules'
+	@echo 'shell          a prompt in the virtual machine with oxe loaded'
+	@echo 'setup          only fetch and prepare what the others need (kept outside the checkout)'
+	@echo 'clean          remove what was built in the checkout'
+	@echo 'variables      OXE_CACHE=<directory>  OXE_MIRROR=<Debian mirror>  V=1'
+
+.PHONY: all demo test test-debug check shell setup clean help
