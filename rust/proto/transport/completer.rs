@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The completer: what answers, and their absence, do to the requester (IBTA 9.7.5 to 9.7.7).
+
+use super::time::{ack_timeout, rnr_delay};
+use super::wire::{AethRepr, Kind, NakCode, PacketRepr, Position, Psn, Syndrome};
+use super::{
+    Attr, Cause, Instant, Request, Requester, ResponseSink, SendOp, SendQueue, Status, Verdict,
+};
+
+/// Whether everything before a PSN could be acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// Yes; `una` is that PSN now.
+    All,
+    /// No: a READ or an atomic lies before it whose response did not come.
+    Short,
+}
+
+impl Requester {
+    /// Takes a response packet with `payload_len` bytes of payload.
+    #[inline]
+    pub(super) fn handle_response<E: SendQueue + ResponseSink>(
+        &mut self,
+        now: Instant,
+        attr: &Attr,
+        pkt: &PacketRepr,
+        payload_len: u32,
+        env: &mut E,
+    ) -> Verdict {
+        let psn = pkt.bth.psn;
+        // IBTA 9.7.6.1, ghost acknowledgements: only PSNs that were sent and not yet acknowledged
+        // mean anything.
+        if self.offset(psn) >= self.offset(self.max) || self.has_failed() {
+            return Verdict::Dropped(Cause::Ghost);
+        }
+        let info = pkt.bth.opcode.info();
+        let aeth = pkt.ext.aeth();
+        if info.kind == Kind::Ack {
+            return match aeth {
+                Some(aeth) => self.handle_ack(now, attr, psn, aeth, env),
+                None => Verdict::Dropped(Cause::BadResponse),
+            };
+        }
+        // Responses with data are positive; a middle one has no AETH at all.
+        if aeth.is_some_and(|aeth| !matches!(aeth.syndrome, Syndrome::Ack { .. })) {
+            return Verdict::Dropped(Cause::BadResponse);
+        }
+        // IBTA 9.7.5.1.1: a response acknowledges all requests before its own.
+        if self.acknowledge(now, attr, psn, env) == Reach::Short {
+            return self.implied_nak(attr);
+        }
+        let n = self.una.n;
+        let Some(&request) = env.get(n) else {
+            return Verdict::Dropped(Cause::BadResponse);
+        };
+        let result = if info.kind == Kind::AtomicAck {
+            place_atomic(&request, n, pkt, env)
+        } else {
+            self.place_read(&request, info.position, payload_len, attr, env)
+        };
+        match result {
+            Ok(()) => {
+                self.take_response(now, attr, &request);
+                Verdict::Accepted
+            }
+            Err(status) => {
+                self.fail(status);
+                Verdict::Dropped(Cause::BadResponse)
+            }
+        }
+    }
+
+    /// Checks and places the payload of the READ response with PSN `una`. Its place follows from the
+    /// PSN alone, so that it does not matter how often the READ was resumed and from where.
+    #[inline]
+    fn place_read<E: SendQueue + ResponseSink>(
+        &self,
+        request: &Request,
+        position: Position,
+        payload_len: u32,
+        attr: &Attr,
+        env: &mut E,
+    ) -> Result<(), Status> {
+        if request.op != SendOp::Read {
+            return Err(Status::BadResp);
+        }
+        let index = self.una.psn.offset_from(request.first_psn);
+        let offset = attr.pmtu.offset(index);
+        let rest = request.len.saturating_sub(offset);
+        // IBTA 9.7.6.1: first and middle responses are full, the last has what remains.
+        let ends = index.wrapping_add(1) == request.psns;
+        let want = rest.min(attr.pmtu.bytes());
+        // A message cannot begin with a middle or last packet.
+        let starts_wrong = index == 0 && !position.is_start();
+        if ends != position.is_end() || payload_len != want || starts_wrong {
+            return Err(Status::BadResp);
+        }
+        if payload_len == 0 {
+            return Ok(());
+        }
+        env.place(self.una.n, offset)
+    }
+
+    /// The response with PSN `una`, for `request`, was taken.
+    #[inline]
+    fn take_response(&mut self, now: Instant, attr: &Attr, request: &Request) {
+        let was_at_cursor = self.cursor.psn == self.una.psn;
+        self.una.psn = self.una.psn.next();
+        if self.una.psn == request.end_psn() {
+            self.una.n = self.una.n.wrapping_add(1);
+            if !was_at_cursor {
+                self.in_flight = self.in_flight.saturating_sub(1);
+                self.responses_due = self.responses_due.saturating_sub(1);
+            }
+        }
+        if was_at_cursor {
+            // It is from before the cursor went back; nothing is in flight beyond it.
+            self.cursor = self.una;
+        }
+        self.progress(now, attr);
+    }
+
+    /// Takes an ACK or NAK.
+    #[inline]
+    fn handle_ack<E: SendQueue>(
+        &mut self,
+        now: Instant,
+        attr: &Attr,
+        psn: Psn,
+        aeth: AethRepr,
+        env: &mut E,
+    ) -> Verdict {
+        match aeth.syndrome {
+            // IBTA 9.7.5.1.2: an ACK is about everything up to and with its PSN.
+            Syndrome::Ack { .. } => match self.acknowledge(now, attr, psn.next(), env) {
+                Reach::All => Verdict::Accepted,
+                Reach::Short => self.implied_nak(attr),
+            },
+            // IBTA 9.7.5.2: a NAK acknowledges everything before its PSN.
+            Syndrome::RnrNak { timer } => match self.acknowledge(now, attr, psn, env) {
+                Reach::All => self.not_ready(now, attr, timer.get()),
+                Reach::Short => self.implied_nak(attr),
+            },
+            Syndrome::Nak { code } => match self.acknowledge(now, attr, psn, env) {
+                Reach::All => self.refused(attr, code),
+                Reach::Short => self.implied_nak(attr),
+            },
+            // IBTA 9.7.5.2.1: reserved syndromes are ignored.
+            Syndrome::Reserved(_) => Verdict::Dropped(Cause::BadResponse),
+        }
+    }
+
+    /// Acknowledges every PSN before `end`, as far as no READ or atomic is in the way. Steps through
+    /// the requests that complete, and through no other.
+    #[inline]
+    fn acknowledge<Q: SendQueue>(&mut self, now: Instant, attr: &Attr, end: Psn, q: &Q) -> Reach {
+        if end == self.una.psn {
+            return Reach::All;
+        }
+        let before = self.una.psn;
+        let mut reach = Reach::All;
+        while self.una.psn != end {
+            let Some(request) = q.get(self.una.n) else {
+                reach = Reach::Short;
+                break;
+            };
+            if request.op.wants_response() {
+                reach = Reach::Short;
+                break;
+            }
+            let request_end = request.end_psn();
+            if self.offset(request_end) > self.offset(end) {
+                self.una.psn = end;
+            } else {
+                self.una.psn = request_end;
+                self.una.n = self.una.n.wrapping_add(1);
+            }
+        }
+        let acked = self.una.psn.offset_from(before);
+        if acked > 0 {
+            self.leave_behind(before, acked);
+            self.progress(now, attr);
+        }
+        reach
+    }
+
+    /// `acked` PSNs from `before` on, all of SENDs and WRITEs, were acknowledged: keeps the cursor and
+    /// its counts in step.
+    #[inline]
+    fn leave_behind(&mut self, before: Psn, acked: u32) {
+        if acked > self.cursor.psn.offset_from(before) {
+            // What was to be sent again has arrived the first time.
+            self.rewind();
+        } else {
+            let acked = u16::try_from(acked).unwrap_or(u16::MAX);
+            self.in_flight = self.in_flight.saturating_sub(acked);
+        }
+    }
+
+    /// Something was acknowledged (IBTA 9.9.2.1): the counters are restored, the timer starts anew.
+    #[inline]
+    fn progress(&mut self, now: Instant, attr: &Attr) {
+        self.retries = 0;
+        self.rnr_retries = 0;
+        self.recovering = false;
+        self.rnr_wait = false;
+        self.deadline = if self.una.psn == self.cursor.psn {
+            self.unasked = false;
+            None
+        } else {
+            ack_timeout(attr.timeout).map(|nanos| now.after(nanos))
+        };
+    }
+
+    /// Puts the cursor back to the oldest packet without an answer.
+    #[inline]
+    fn rewind(&mut self) {
+        self.cursor = self.una;
+        self.in_flight = 0;
+        self.responses_due = 0;
+        self.since_ack_req = 0;
+        self.unasked = false;
+        self.deadline = None;
+    }
+
+    /// Sends everything without an answer again, if the retry counter allows (IBTA 9.9.2.1).
+    #[cold]
+    fn retry(&mut self, attr: &Attr) {
+        if self.retries >= attr.retry_cnt {
+            self.fail(Status::RetryExc);
+            return;
+        }
+        self.retries = self.retries.saturating_add(1);
+        self.rewind();
+        self.recovering = true;
+    }
+
+    /// The response to the READ or atomic at `una` was lost: an answer to something later came
+    /// (IBTA 9.7.6.1, implied NAK). What was in flight at the first such sign brings more of them;
+    /// one going back is enough for all.
+    #[cold]
+    fn implied_nak(&mut self, attr: &Attr) -> Verdict {
+        if !self.recovering && !self.rnr_wait {
+            self.retry(attr);
+        }
+        Verdict::Dropped(Cause::Gap)
+    }
+
+    /// The receiver was not ready for the packet with PSN `una` (IBTA 9.7.5.2.8).
+    #[cold]
+    fn not_ready(&mut self, now: Instant, attr: &Attr, code: u8) -> Verdict {
+        const FOR_EVER: u8 = 7;
+        if self.rnr_wait {
+            // The network made two of one NAK.
+            return Verdict::Dropped(Cause::Ghost);
+        }
+        if attr.rnr_retry != FOR_EVER {
+            if self.rnr_retries >= attr.rnr_retry {
+                self.fail(Status::RnrRetryExc);
+                return Verdict::Accepted;
+            }
+            self.rnr_retries = self.rnr_retries.saturating_add(1);
+        }
+        self.rewind();
+        self.recovering = false;
+        self.rnr_wait = true;
+        self.deadline = Some(now.after(rnr_delay(code)));
+        Verdict::Accepted
+    }
+
+    /// The packet with PSN `una` was refused (IBTA 9.7.5.2, Table 46; 9.9.2 for what follows).
+    #[cold]
+    fn refused(&mut self, attr: &Attr, code: NakCode) -> Verdict {
+        match code {
+            NakCode::PsnSequence => {
+                // The same NAK again, or one that a timeout was faster than.
+                if self.recovering || self.rnr_wait {
+                    return Verdict::Dropped(Cause::Ghost);
+                }
+                self.retry(attr);
+            }
+            NakCode::InvalidRequest => self.fail(Status::RemInvReq),
+            NakCode::RemoteAccess => self.fail(Status::RemAccess),
+            NakCode::RemoteOperational => self.fail(Status::RemOp),
+            // Not for this service: ignored like the reserved ones.
+            NakCode::InvalidRdRequest => return Verdict::Dropped(Cause::BadResponse),
+        }
+        Verdict::Accepted
+    }
+
+    /// The time is `now`; acts if the deadline has passed (IBTA 9.7.6.1.3).
+    #[inline]
+    pub(super) fn handle_timeout(&mut self, now: Instant, attr: &Attr) {
+        if self.deadline.is_none_or(|deadline| deadline > now) {
+            return;
+        }
+        self.deadline = None;
+        if self.rnr_wait {
+            self.rnr_wait = false;
+            return;
+        }
+        self.retry(attr);
+        // What was in flight is long gone: the next sign of a loss is a new one.
+        self.recovering = false;
+    }
+}
+
+/// Checks and stores the answer to the atomic `request`.
+#[inline]
+fn place_atomic<E: ResponseSink>(
+    request: &Request,
+    n: u32,
+    pkt: &PacketRepr,
+    env: &mut E,
+) -> Result<(), Status> {
+    let is_atomic = matches!(
+        request.op,
+        SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. }
+    );
+    match pkt.ext.atomic_ack() {
+        Some(ack) if is_atomic => env.place_atomic(n, ack.original),
+        _ => Err(Status::BadResp),
+    }
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One RC queue pair: requester, responder and state, joined (IBTA 9.7, 10.3.1).
+
+use super::resource::Resource;
+use super::wire::{PacketRepr, Psn, Service};
+use super::{
+    Attr, Cause, Events, Instant, Invalid, Modify, Origin, Requester, Responder, ResponseSink,
+    SendCompletion, SendQueue, State, Status, Target, Transmit, Verdict,
+};
+
+/// The protocol state of one RC queue pair. `R` is the storage for records of READs and atomics of the
+/// peer; its length is `max_dest_rd_atomic`, at most 256.
+///
+/// The owner serialises the calls. None of them blocks; all may be made in any context.
+#[derive(Debug)]
+pub struct Connection<R> {
+    state: State,
+    attr: Attr,
+    /// The event for a drained send queue is due.
+    draining: bool,
+    events: Events,
+    requester: Requester,
+    responder: Responder<R>,
+}
+
+impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
+    /// A queue pair in the reset state.
+    pub fn new(resources: R) -> Self {
+        Connection {
+            state: State::Reset,
+            attr: Attr::DEFAULT,
+            draining: false,
+            events: Events::NONE,
+            requester: Requester::new(Psn::ZERO),
+            responder: Responder::new(resources),
+        }
+    }
+
+    /// The state.
+    #[inline]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The attributes as they are.
+    #[inline]
+    pub fn attr(&self) -> &Attr {
+        &self.attr
+    }
+
+    /// The send half, for queries.
+    #[inline]
+    pub fn requester(&self) -> &Requester {
+        &self.requester
+    }
+
+    /// The receive half, for queries.
+    #[inline]
+    pub fn responder(&self) -> &Responder<R> {
+        &self.responder
+    }
+
+    /// Whether the QP is in SQD and requests that were begun are not complete yet.
+    #[inline]
+    pub fn is_draining(&self) -> bool {
+        self.state == State::Sqd && !self.requester.is_drained()
+    }
+
+    /// Changes attributes and, perhaps, the state: all of it or nothing. Which attributes a transition
+    /// takes is the caller's to check.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] when a value is out of its range or there is no such transition.
+    pub fn modify(&mut self, change: &Modify) -> Result<(), Invalid> {
+        let to = change.state.unwrap_or(self.state);
+        if change.state.is_some() && !self.state.may_become(to) {
+            return Err(Invalid);
+        }
+        let attr = change.apply(&self.attr)?;
+        match (self.state, to) {
+            (_, State::Reset) if change.state.is_some() => {
+                self.reset();
+                return Ok(());
+            }
+            (_, State::Err) if change.state.is_some() => self.to_error(),
+            (State::Init, State::Rtr) => self.responder.restart(attr.rq_psn),
+            (State::Rtr, State::Rts) => self.requester = Requester::new(attr.sq_psn),
+            _ => {}
+        }
+        self.attr = attr;
+        if to == State::Sqd && self.state == State::Rts {
+            self.draining = true;
+        }
+        self.state = to;
+        self.note_drained();
+        Ok(())
+    }
+
+    /// Goes to the error state: nothing is sent or taken any more, not even what is due, and
+    /// [`Connection::poll_send_completion`] flushes.
+    ///
+    /// Does nothing in the error state, so that a NAK which took the QP there still goes out.
+    pub fn to_error(&mut self) {
+        if self.state != State::Err {
+            self.responder.silence();
+            self.enter_error();
+        }
+    }
+
+    /// Goes to the reset state and forgets everything, attributes included. Requests count from 0
+    /// again; a receive request in use is still to be had from [`Connection::abandon_recv`].
+    pub fn reset(&mut self) {
+        self.state = State::Reset;
+        self.attr = Attr::DEFAULT;
+        self.draining = false;
+        self.events = Events::NONE;
+        self.requester = Requester::new(Psn::ZERO);
+        self.responder.restart(Psn::ZERO);
+    }
+
+    /// Whether a receive request is in use whose message will never be finished. To be asked in the
+    /// error and reset state: the owner flushes that request before the others. Says so once.
+    pub fn abandon_recv(&mut self) -> bool {
+        self.responder.abandon_recv()
+    }
+
+    /// Puts other storage for the records of READs and atomics in place; gives the old one. May be
+    /// done at any time. The indices (`res`) change: the owner forgets the keys that it remembers by
+    /// them, and finds them again by what [`super::Payload::Read`] says.
+    pub fn replace_resources(&mut self, resources: R) -> R {
+        self.responder.ring.replace(resources)
+    }
+
+    /// The next packet to be sent: the responder's first, then the requester's. `None` when there is
+    /// none now.
+    #[inline]
+    pub fn poll_transmit<Q: SendQueue>(&mut self, now: Instant, q: &mut Q) -> Option<Transmit> {
+        if self.state.responds() || self.responder.closing {
+            if let Some(transmit) = self.responder.poll(&self.attr) {
+                return Some(transmit);
+            }
+        }
+        if !self.state.requests() {
+            return None;
+        }
+        let draining = self.state == State::Sqd;
+        let transmit = self.requester.poll(now, &self.attr, draining, q);
+        self.note_failure();
+        transmit
+    }
+
+    /// The packet `t` was never sent, for want of memory perhaps: it is as if it had not been asked
+    /// for, and will be given again. Costs no retry.
+    pub fn undo<Q: SendQueue>(&mut self, t: &Transmit, q: &mut Q) {
+        match t.origin {
+            Origin::Request { n } if self.state.requests() => {
+                self.requester.undo(n, t.header.bth.psn, q);
+            }
+            Origin::Response if self.state.responds() || self.responder.closing => {
+                self.responder.ring.undo(t.header.bth.psn);
+            }
+            Origin::Reply if self.state.responds() => self.responder.undo_reply(&t.header),
+            // The last word of a connection that its own responder ended.
+            Origin::Reply if self.state == State::Err => self.responder.undo_reply(&t.header),
+            _ => {}
+        }
+    }
+
+    /// The payload of the packet `t` could not be read, and the packet was not sent. A request
+    /// completes with `status` in its turn; for the answer to a READ the peer gets a NAK (remote access
+    /// error) and the QP goes to the error state.
+    pub fn local_error<Q: SendQueue>(&mut self, t: &Transmit, status: Status, q: &mut Q) {
+        let psn = t.header.bth.psn;
+        match t.origin {
+            Origin::Request { n } if self.state.requests() => {
+                self.requester.local_error(n, psn, status, q);
+            }
+            Origin::Response if self.state.responds() && self.responder.local_error(psn) => {
+                self.events.raise(Events::ACCESS_ERR);
+                self.enter_error();
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes a packet that came for this QP, with `payload_len` bytes of payload, which `env` can
+    /// reach. The caller has checked everything below the transport: address, length, ICRC.
+    #[inline]
+    pub fn handle_packet<E: SendQueue + ResponseSink + Target>(
+        &mut self,
+        now: Instant,
+        pkt: &PacketRepr,
+        payload_len: u32,
+        env: &mut E,
+    ) -> Verdict {
+        if !self.state.responds() {
+            return Verdict::Dropped(Cause::State);
+        }
+        let info = pkt.bth.opcode.info();
+        if info.service != Service::Rc {
+            return Verdict::Dropped(Cause::Service);
+        }
+        // IBTA 9.6.1.1 and 10.9.3.
+        if !pkt.bth.pkey.matches(self.attr.pkey) {
+            return Verdict::Dropped(Cause::PKey);
+        }
+        if info.kind.is_response() {
+            return self.handle_response(now, pkt, payload_len, env);
+        }
+        if self.state == State::Rtr {
+            self.note_established();
+        }
+        let attr = &self.attr;
+        let events = &mut self.events;
+        let verdict = self
+            .responder
+            .handle_request(attr, pkt, payload_len, env, events);
+        if self.responder.closing {
+            self.enter_error();
+        }
+        verdict
+    }
+
+    #[inline]
+    fn handle_response<E: SendQueue + ResponseSink>(
+        &mut self,
+        now: Instant,
+        pkt: &PacketRepr,
+        payload_len: u32,
+        env: &mut E,
+    ) -> Verdict {
+        if !self.state.requests() {
+            return Verdict::Dropped(Cause::State);
+        }
+        let verdict = self
+            .requester
+            .handle_response(now, &self.attr, pkt, payload_len, env);
+        self.note_failure();
+        self.note_drained();
+        verdict
+    }
+
+    /// The next completion of a send request, in the order of posting. In the error state everything
+    /// that is posted is flushed.
+    #[inline]
+    pub fn poll_send_completion<Q: SendQueue>(&mut self, q: &mut Q) -> Option<SendCompletion> {
+        self.requester.poll_completion(self.state == State::Err, q)
+    }
+
+    /// When [`Connection::handle_timeout`] is to be called, if nothing happens before. It may be called
+    /// earlier, or often, without harm: a timer that was armed for an earlier moment need not be
+    /// stopped.
+    #[inline]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.state.requests() {
+            self.requester.deadline
+        } else {
+            None
+        }
+    }
+
+    /// The time is `now`.
+    pub fn handle_timeout<Q: SendQueue>(&mut self, now: Instant, _q: &mut Q) {
+        if self.state.requests() {
+            self.requester.handle_timeout(now, &self.attr);
+            self.note_failure();
+        }
+    }
+
+    /// What happened since the last call.
+    #[inline]
+    pub fn take_events(&mut self) -> Events {
+        core::mem::take(&mut self.events)
+    }
+
+    /// The first request packet on a QP that cannot send yet.
+    #[cold]
+    fn note_established(&mut self) {
+        if !self.responder.established {
+            self.responder.established = true;
+            self.events.raise(Events::COMM_EST);
+        }
+    }
+
+    /// A request that failed takes the QP to the error state (IBTA 10.3.1, RC).
+    #[inline]
+    fn note_failure(&mut self) {
+        if self.requester.has_failed() {
+            self.to_error();
+        }
+    }
+
+    /// Raises the event for a drained send queue, once for each way into SQD.
+    #[inline]
+    fn note_drained(&mut self) {
+        if self.draining {
+            if self.state != State::Sqd {
+                self.draining = false;
+            } else if self.requester.is_drained() {
+                self.draining = false;
+                self.events.raise(Events::SQ_DRAINED);
+            }
+        }
+    }
+
+    fn enter_error(&mut self) {
+        if self.state != State::Err {
+            self.state = State::Err;
+            self.draining = false;
+            self.events.raise(Events::ENTERED_ERROR);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the responder sends: the answers to READs and atomics in the order of their PSNs, and after
+//! them one ACK or NAK (IBTA 9.7.5.1). An ACK thereby never overtakes an answer that it would stand
+//! for, and one ACK stands for as many packets as have come meanwhile.
+
+use super::resource::{Answer, Resource, Work};
+use super::responder::{Reply, Responder};
+use super::wire::{
+    pad_for, AethRepr, AtomicAckEthRepr, BthRepr, Ext, Kind, NakCode, Opcode, PacketRepr, Position,
+    Psn, Service, Syndrome, Tail,
+};
+use super::{Attr, Origin, Payload, Transmit};
+
+impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
+    /// The next packet of the responder, if there is one.
+    #[inline]
+    pub(super) fn poll(&mut self, attr: &Attr) -> Option<Transmit> {
+        if let Some(answer) = self.ring.next_answer(attr.pmtu) {
+            return Some(answer_packet(&answer, attr));
+        }
+        let reply = self.reply.take()?;
+        if !matches!(
+            reply.syndrome,
+            Syndrome::Ack { .. } | Syndrome::RnrNak { .. }
+        ) && self.closing
+        {
+            self.closing = false;
+        }
+        let aeth = AethRepr {
+            syndrome: reply.syndrome,
+            msn: self.msn,
+        };
+        Some(Transmit {
+            header: PacketRepr {
+                bth: BthRepr::new(Opcode::RcAck, attr.pkey, attr.dest_qpn, reply.psn),
+                ext: Ext::Aeth(aeth),
+            },
+            payload: Payload::None,
+            origin: Origin::Reply,
+        })
+    }
+
+    /// The ACK or NAK with these headers was not sent after all. A newer one takes precedence.
+    #[cold]
+    pub(super) fn undo_reply(&mut self, header: &PacketRepr) {
+        let Some(aeth) = header.ext.aeth() else {
+            return;
+        };
+        let fatal = matches!(aeth.syndrome, Syndrome::Nak { code } if code != NakCode::PsnSequence);
+        if fatal {
+            self.closing = true;
+        }
+        if fatal || self.reply.is_none() {
+            self.reply = Some(Reply {
+                syndrome: aeth.syndrome,
+                psn: header.bth.psn,
+            });
+        }
+    }
+
+    /// The bytes for the answer packet with `psn` could not be read. Whether this ends the connection,
+    /// for which the NAK is then due: it does not when the packet was a repetition, as the peer may
+    /// have all it needs.
+    #[cold]
+    pub(super) fn local_error(&mut self, psn: Psn) -> bool {
+        if !self.ring.abandon(psn) {
+            return false;
+        }
+        self.ring.silence();
+        self.close(NakCode::RemoteAccess, psn);
+        true
+    }
+}
+
+/// The packet of an answer (IBTA 9.7.5.1, opcodes in Table 38).
+#[inline]
+fn answer_packet(answer: &Answer, attr: &Attr) -> Transmit {
+    let aeth = AethRepr {
+        syndrome: Syndrome::ACK,
+        msn: answer.msn,
+    };
+    let (opcode, ext, payload) = match answer.work {
+        Work::Atomic { original } => (
+            Opcode::RcAtomicAck,
+            Ext::AtomicAck(aeth, AtomicAckEthRepr { original }),
+            Payload::None,
+        ),
+        Work::Read { va, rkey, .. } => {
+            let position = Position::of(answer.starts, answer.ends);
+            let ext = match position {
+                Position::Middle => Ext::None,
+                _ => Ext::Aeth(aeth),
+            };
+            (read_opcode(position), ext, read_payload(answer, va, rkey))
+        }
+    };
+    let mut header = PacketRepr {
+        bth: BthRepr::new(opcode, attr.pkey, attr.dest_qpn, answer.psn),
+        ext,
+    };
+    header.bth.pad = pad_for(payload.len() as usize);
+    Transmit {
+        header,
+        payload,
+        origin: Origin::Response,
+    }
+}
+
+#[inline]
+fn read_opcode(position: Position) -> Opcode {
+    Opcode::compose(Service::Rc, Kind::ReadResponse, position, Tail::Plain)
+        // There is one for each position.
+        .unwrap_or(Opcode::RcReadResponseOnly)
+}
+
+#[inline]
+fn read_payload(answer: &Answer, va: u64, rkey: u32) -> Payload {
+    if answer.len == 0 {
+        return Payload::None;
+    }
+    Payload::Read {
+        res: answer.res,
+        va: va.wrapping_add(u64::from(answer.base)),
+        rkey,
+        offset: answer.offset,
+        len: answer.len,
+    }
+}

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The responder's record of READs and atomics: what is still to be answered, and what may be asked
+//! for again (IBTA 9.4.4, 9.4.5, 9.7.5.1: as many as `max_dest_rd_atomic`).
+//!
+//! A ring in the order of PSNs. A READ is answered from its record, packet by packet; an atomic is
+//! carried out on arrival and its record keeps the result. A record stays until a newer one takes its
+//! place, so that a repeated request finds it.
+
+use super::wire::Psn;
+use super::{Attr, Pmtu};
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// A READ of `len` bytes at `va`.
+    Read { va: u64, rkey: u32, len: u32 },
+    /// An atomic which found this value.
+    Atomic { original: u64 },
+}
+
+/// The record of one READ or atomic. Its content is the responder's own; the owner provides the
+/// memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Resource {
+    work: Work,
+    /// Something is still to be sent.
+    due: bool,
+    /// The answer in hand is not the first.
+    again: bool,
+    first_psn: Psn,
+    psns: u32,
+    /// The MSN that its answer carries.
+    msn: u32,
+    /// The packets to be sent: those from `next` on, before `end`; the answer in hand began with
+    /// `start` and has `play_len` bytes in all.
+    start: u32,
+    next: u32,
+    end: u32,
+    play_len: u32,
+}
+
+impl Resource {
+    /// An unused record, to fill new storage with.
+    pub const EMPTY: Resource = Resource {
+        work: Work::Atomic { original: 0 },
+        due: false,
+        again: false,
+        first_psn: Psn::ZERO,
+        psns: 0,
+        msn: 0,
+        start: 0,
+        next: 0,
+        end: 0,
+        play_len: 0,
+    };
+
+    /// The record of new work whose PSNs begin with `first_psn`.
+    pub(super) fn new(work: Work, first_psn: Psn, msn: u32, pmtu: Pmtu) -> Self {
+        let (psns, play_len) = match work {
+            Work::Read { len, .. } => (pmtu.packets(len), len),
+            Work::Atomic { .. } => (1, 0),
+        };
+        Resource {
+            work,
+            due: true,
+            again: false,
+            first_psn,
+            psns,
+            msn,
+            start: 0,
+            next: 0,
+            end: psns,
+            play_len,
+        }
+    }
+
+    /// The answer, or a part of it, is to be sent again. It is still the first when it was not sent
+    /// to its end.
+    fn repeat(&mut self) {
+        if !self.due {
+            self.due = true;
+            self.again = true;
+        }
+    }
+
+    /// How many PSNs it consumes.
+    pub(super) fn psns(&self) -> u32 {
+        self.psns
+    }
+}
+
+impl Default for Resource {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// One packet of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// Index of the record.
+    pub(super) res: u8,
+    /// What is answered.
+    pub(super) work: Work,
+    /// PSN of the packet.
+    pub(super) psn: Psn,
+    /// MSN of the packet.
+    pub(super) msn: u32,
+    /// The answer begins with this packet.
+    pub(super) starts: bool,
+    /// The answer ends with this packet.
+    pub(super) ends: bool,
+    /// The part of a READ that is being answered begins so many bytes after its address.
+    pub(super) base: u32,
+    /// The packet's bytes, counted from `base`.
+    pub(super) offset: u32,
+    /// How many bytes.
+    pub(super) len: u32,
+}
+
+/// The part of a READ that a repeated request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Which record, as an age: 1 is the newest.
+    age: usize,
+    /// Its index in the storage.
+    pub(super) res: u8,
+    /// First packet.
+    start: u32,
+    /// Bytes.
+    len: u32,
+}
+
+/// The ring of records, in storage of type `R`.
+#[derive(Debug)]
+pub(super) struct Ring<R> {
+    slots: R,
+    /// Where the next record goes.
+    head: usize,
+    /// How many records there are.
+    count: usize,
+    /// The newest so many records may have something to send; older ones have not.
+    due: usize,
+}
+
+impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
+    pub(super) fn new(slots: R) -> Self {
+        Ring {
+            slots,
+            head: 0,
+            count: 0,
+            due: 0,
+        }
+    }
+
+    /// Forgets all records.
+    pub(super) fn clear(&mut self) {
+        self.head = 0;
+        self.count = 0;
+        self.due = 0;
+    }
+
+    /// Forgets what is still to be sent.
+    pub(super) fn silence(&mut self) {
+        self.due = 0;
+    }
+
+    /// How many records there is room for. An index must fit in a byte.
+    fn capacity(&self) -> usize {
+        self.slots.as_ref().len().min(256)
+    }
+
+    /// The index of the record of this age, 1 to `count`.
+    fn index(&self, age: usize) -> usize {
+        match self.head.checked_sub(age) {
+            Some(index) => index,
+            None => self.head.wrapping_add(self.capacity()).wrapping_sub(age),
+        }
+    }
+
+    fn get(&self, age: usize) -> Option<&Resource> {
+        self.slots.as_ref().get(self.index(age))
+    }
+
+    fn get_mut(&mut self, age: usize) -> Option<&mut Resource> {
+        let index = self.index(age);
+        self.slots.as_mut().get_mut(index)
+    }
+
+    /// The index that the next record will have, or `None` when there is no room: the peer has more
+    /// outstanding than it may.
+    pub(super) fn vacancy(&self) -> Option<u8> {
+        let capacity = self.capacity();
+        if capacity == 0 {
+            return None;
+        }
+        if self.due == capacity && self.count == capacity {
+            // The oldest is overwritten. If it is only being repeated the peer has had it all: it
+            // would not ask for more otherwise.
+            let oldest = self.get(capacity)?;
+            if oldest.due && !oldest.again {
+                return None;
+            }
+        }
+        u8::try_from(self.head).ok()
+    }
+
+    /// Adds a record at the index that [`Ring::vacancy`] gave.
+    pub(super) fn push(&mut self, resource: Resource) {
+        let capacity = self.capacity();
+        let head = self.head;
+        if let Some(slot) = self.slots.as_mut().get_mut(head) {
+            *slot = resource;
+            let next = head.wrapping_add(1);
+            self.head = if next >= capacity { 0 } else { next };
+            self.count = self.count.saturating_add(1).min(capacity);
+            self.due = self.due.saturating_add(1).min(capacity);
+        }
+    }
+
+    /// The next packet to be sent, if there is one. Counts as sent.
+    #[inline]
+    pub(super) fn next_answer(&mut self, pmtu: Pmtu) -> Option<Answer> {
+        while self.due > 0 {
+            let index = self.index(self.due);
+            let slot = self.slots.as_mut().get_mut(index)?;
+            if !slot.due {
+                self.due = self.due.wrapping_sub(1);
+                continue;
+            }
+            let offset = pmtu.offset(slot.next.wrapping_sub(slot.start));
+            let answer = Answer {
+                res: index as u8,
+                work: slot.work,
+                psn: slot.first_psn.add(slot.next),
+                msn: slot.msn,
+                starts: slot.next == slot.start,
+                ends: slot.next.wrapping_add(1) >= slot.end,
+                base: pmtu.offset(slot.start),
+                offset,
+                len: slot.play_len.saturating_sub(offset).min(pmtu.bytes()),
+            };
+            slot.next = slot.next.wrapping_add(1);
+            if answer.ends {
+                slot.due = false;
+                self.due = self.due.wrapping_sub(1);
+            }
+            return Some(answer);
+        }
+        None
+    }
+
+    /// The age of the record which has `psn` among its own, 0 when there is none. Only repeated
+    /// requests, and packets taken back, look for one.
+    #[cold]
+    fn find(&self, psn: Psn) -> usize {
+        (1..=self.count)
+            .find(|&age| {
+                self.get(age)
+                    .is_some_and(|slot| psn.is_within(slot.first_psn, slot.psns))
+            })
+            .unwrap_or(0)
+    }
+
+    /// Finds the part of an earlier READ that a request with `psn` asks for again, or `None` when
+    /// there is no record that covers it (IBTA 9.7.5.1.3, duplicate requests).
+    #[cold]
+    pub(super) fn find_read(
+        &self,
+        psn: Psn,
+        va: u64,
+        rkey: u32,
+        len: u32,
+        attr: &Attr,
+    ) -> Option<Part> {
+        let age = self.find(psn);
+        if age == 0 {
+            return None;
+        }
+        let slot = self.get(age)?;
+        let Work::Read {
+            va: all_va,
+            rkey: all_rkey,
+            len: all_len,
+        } = slot.work
+        else {
+            return None;
+        };
+        let start = psn.offset_from(slot.first_psn);
+        let skipped = attr.pmtu.offset(start);
+        let rest = all_len.saturating_sub(skipped);
+        let fits = rkey == all_rkey
+            && va == all_va.wrapping_add(u64::from(skipped))
+            && len <= rest
+            && (len > 0 || all_len == 0);
+        fits.then(|| Part {
+            age,
+            res: self.index(age) as u8,
+            start,
+            len,
+        })
+    }
+
+    /// Sends this part of a READ again.
+    #[cold]
+    pub(super) fn repeat_read(&mut self, part: Part, pmtu: Pmtu) {
+        if let Some(slot) = self.get_mut(part.age) {
+            slot.start = part.start;
+            slot.next = part.start;
+            slot.end = part.start.wrapping_add(pmtu.packets(part.len));
+            slot.play_len = part.len;
+            slot.repeat();
+            self.due = self.due.max(part.age);
+        }
+    }
+
+    /// Sends the result of the atomic with `psn` again. Whether there is one.
+    #[cold]
+    pub(super) fn repeat_atomic(&mut self, psn: Psn) -> bool {
+        let age = self.find(psn);
+        if age == 0 {
+            return false;
+        }
+        let Some(slot) = self.get_mut(age) else {
+            return false;
+        };
+        if !matches!(slot.work, Work::Atomic { .. }) {
+            return false;
+        }
+        slot.next = 0;
+        slot.repeat();
+        self.due = self.due.max(age);
+        true
+    }
+
+    /// The packet with `psn` was not sent after all: it is the next again.
+    #[cold]
+    pub(super) fn undo(&mut self, psn: Psn) {
+        let age = self.find(psn);
+        if age == 0 {
+            return;
+        }
+        if let Some(slot) = self.get_mut(age) {
+            let index = psn.offset_from(slot.first_psn);
+            if index < slot.start || index >= slot.end {
+                return;
+            }
+            slot.next = index;
+            slot.due = true;
+            self.due = self.due.max(age);
+        }
+    }
+
+    /// The packet with `psn` cannot be made: its memory is gone. Gives up the answer; whether it was
+    /// the first to that request.
+    #[cold]
+    pub(super) fn abandon(&mut self, psn: Psn) -> bool {
+        let age = self.find(psn);
+        if age == 0 {
+            return false;
+        }
+        let Some(slot) = self.get_mut(age) else {
+            return false;
+        };
+        slot.due = false;
+        !slot.again
+    }
+
+    /// Moves the records to other storage; gives the old one. When that is smaller the newest are
+    /// kept: a peer that keeps to the new limit cannot ask for the others. Indices change.
+    pub(super) fn replace(&mut self, slots: R) -> R {
+        let old = core::mem::replace(self, Ring::new(slots));
+        let keep = old.count.min(self.capacity());
+        for age in (1..=keep).rev() {
+            if let Some(resource) = old.get(age) {
+                self.push(*resource);
+            }
+        }
+        self.due = old.due.min(keep);
+        old.slots
+    }
+}

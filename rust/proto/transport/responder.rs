@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The responder of a reliable connection: carries out request packets in order, and answers
+//! (IBTA 9.7.4, 9.7.5).
+//!
+//! Each packet passes the checks of IBTA 9.7.4.1 in this order: sequence number, opcode sequence,
+//! support for the operation, length, receive request or key. What fails one is answered by a NAK, or
+//! not at all, and changes nothing. What was carried out before is in `repeat`; the answers themselves are
+//! made in `reply`.
+
+use super::resource::{Resource, Ring, Work};
+use super::wire::{Ext, Kind, NakCode, PacketRepr, Psn, RethRepr, RnrTimer, Syndrome};
+use super::{
+    AtomicOp, Attr, Cause, Denied, Events, RecvCompletion, RecvStart, Status, Target, Verdict,
+    MAX_MESSAGE,
+};
+
+/// The message of which packets are still to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    /// None: the next packet must begin one.
+    None,
+    /// A SEND, of which this many bytes have come.
+    Send { received: u32 },
+    /// A WRITE of `total` bytes, of which this many have come.
+    Write { received: u32, total: u32 },
+}
+
+/// The ACK or NAK that is due after the answers to READs and atomics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reply {
+    pub(super) syndrome: Syndrome,
+    pub(super) psn: Psn,
+}
+
+/// The receive side of a connection. `R` is the storage for records of READs and atomics.
+#[derive(Debug)]
+pub struct Responder<R> {
+    /// The PSN that the next new request packet must have.
+    pub(super) epsn: Psn,
+    /// Requests completed (IBTA 9.7.7.1). A READ counts when it is accepted.
+    pub(super) msn: u32,
+    pub(super) message: Message,
+    /// A receive work request is in use.
+    pub(super) recv_in_use: bool,
+    /// The peer was told to send from `epsn` again: nothing more is said until it does.
+    pub(super) quiet: bool,
+    pub(super) reply: Option<Reply>,
+    /// The connection is over, but for the NAK that says so.
+    pub(super) closing: bool,
+    /// The first packet has come.
+    pub(super) established: bool,
+    /// The last PSN of the newest READ or atomic, if there was any.
+    pub(super) last_response: Option<Psn>,
+    pub(super) ring: Ring<R>,
+}
+
+/// Why a request packet is not carried out.
+enum Refusal {
+    /// No receive request: RNR NAK.
+    NotReady,
+    /// This NAK, which ends the connection. The event is due unless a completion tells the consumer.
+    Nak(NakCode, Events),
+}
+
+const INVALID: Refusal = Refusal::Nak(NakCode::InvalidRequest, Events::REQ_ERR);
+
+impl From<Denied> for Refusal {
+    fn from(denied: Denied) -> Self {
+        match denied {
+            Denied::Access => Refusal::Nak(NakCode::RemoteAccess, Events::ACCESS_ERR),
+            Denied::Op => Refusal::Nak(NakCode::RemoteOperational, Events::FATAL),
+            Denied::Misaligned => INVALID,
+        }
+    }
+}
+
+impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
+    /// A responder that has seen nothing.
+    pub(super) fn new(resources: R) -> Self {
+        Responder {
+            epsn: Psn::ZERO,
+            msn: 0,
+            message: Message::None,
+            recv_in_use: false,
+            quiet: false,
+            reply: None,
+            closing: false,
+            established: false,
+            last_response: None,
+            ring: Ring::new(resources),
+        }
+    }
+
+    /// Forgets everything and expects `psn`.
+    pub(super) fn restart(&mut self, psn: Psn) {
+        self.epsn = psn;
+        self.msn = 0;
+        self.message = Message::None;
+        self.quiet = false;
+        self.reply = None;
+        self.closing = false;
+        self.established = false;
+        self.last_response = None;
+        self.ring.clear();
+    }
+
+    /// Says nothing any more.
+    pub(super) fn silence(&mut self) {
+        self.reply = None;
+        self.closing = false;
+        self.ring.silence();
+    }
+
+    /// The PSN that is expected next, as a query of the QP shows it.
+    pub fn expected_psn(&self) -> Psn {
+        self.epsn
+    }
+
+    /// Whether a receive work request is in use whose message will not be finished, for the owner to
+    /// flush before the others. Says so once.
+    pub fn abandon_recv(&mut self) -> bool {
+        self.message = Message::None;
+        core::mem::take(&mut self.recv_in_use)
+    }
+
+    /// Takes a request packet with `payload_len` bytes of payload. Raises in `events` what the
+    /// consumer is to know; sets `closing` when the connection is over.
+    #[inline]
+    pub(super) fn handle_request<T: Target>(
+        &mut self,
+        attr: &Attr,
+        pkt: &PacketRepr,
+        payload_len: u32,
+        target: &mut T,
+        events: &mut Events,
+    ) -> Verdict {
+        // IBTA 9.7.4.1.2: expected, duplicate or out of sequence.
+        let ahead = pkt.bth.psn.distance(self.epsn);
+        if ahead < 0 {
+            return self.duplicate(attr, pkt, target);
+        }
+        if ahead > 0 {
+            return self.out_of_sequence();
+        }
+        match self.execute(attr, pkt, payload_len, target) {
+            Ok(()) => Verdict::Accepted,
+            Err(Refusal::NotReady) => {
+                self.quiet = true;
+                self.reply = Some(Reply {
+                    syndrome: Syndrome::RnrNak {
+                        timer: RnrTimer::new(attr.min_rnr_timer),
+                    },
+                    psn: self.epsn,
+                });
+                Verdict::Dropped(Cause::NotReady)
+            }
+            Err(Refusal::Nak(code, event)) => {
+                events.raise(event);
+                self.close(code, self.epsn);
+                Verdict::Dropped(Cause::Refused)
+            }
+        }
+    }
+
+    /// Ends the connection with this NAK, which goes out after the answers to earlier requests.
+    #[cold]
+    pub(super) fn close(&mut self, code: NakCode, psn: Psn) {
+        self.closing = true;
+        self.reply = Some(Reply {
+            syndrome: Syndrome::Nak { code },
+            psn,
+        });
+    }
+
+    /// A packet is missing: says so, once (IBTA 9.7.5.2, PSN sequence error).
+    #[cold]
+    fn out_of_sequence(&mut self) -> Verdict {
+        if !self.quiet {
+            self.quiet = true;
+            self.reply = Some(Reply {
+                syndrome: Syndrome::Nak {
+                    code: NakCode::PsnSequence,
+                },
+                psn: self.epsn,
+            });
+        }
+        Verdict::Dropped(Cause::OutOfSequence)
+    }
+
+    /// Carries out the expected packet.
+    #[inline]
+    fn execute<T: Target>(
+        &mut self,
+        attr: &Attr,
+        pkt: &PacketRepr,
+        payload_len: u32,
+        target: &mut T,
+    ) -> Result<(), Refusal> {
+        let info = pkt.bth.opcode.info();
+        // IBTA 9.7.4.1.6: the length that the position asks for.
+        if !info
+            .payload
+            .allows(payload_len as usize, attr.pmtu.bytes() as usize)
+        {
+            return Err(INVALID);
+        }
+        match info.kind {
+            Kind::Send => self.execute_send(pkt, payload_len, target)?,
+            Kind::Write => self.execute_write(attr, pkt, payload_len, target)?,
+            Kind::ReadRequest => return self.execute_read(attr, pkt, target),
+            _ => return self.execute_atomic(attr, pkt, target),
+        }
+        self.quiet = false;
+        // A NAK that asked for this very packet and was not sent yet becomes an ACK: it may have taken
+        // the place of one that was due.
+        if pkt.bth.ack_req || self.reply.is_some_and(|reply| reply.psn == self.epsn) {
+            self.reply = Some(Reply {
+                syndrome: Syndrome::ACK,
+                psn: self.epsn,
+            });
+        }
+        self.epsn = self.epsn.next();
+        if info.position.is_end() {
+            self.count_message();
+        }
+        Ok(())
+    }
+
+    fn count_message(&mut self) {
+        self.msn = self.msn.wrapping_add(1) & Psn::MASK;
+    }
+
+    /// Takes the next receive request.
+    #[inline]
+    fn start_recv<T: Target>(&mut self, write_imm: bool, target: &mut T) -> Result<(), Refusal> {
+        match target.recv_start() {
+            RecvStart::Taken => {
+                self.recv_in_use = true;
+                Ok(())
+            }
+            RecvStart::Empty => Err(Refusal::NotReady),
+            RecvStart::Broken(status) => {
+                self.recv_in_use = true;
+                self.fail_recv(write_imm, status, target);
+                Err(Refusal::Nak(NakCode::RemoteOperational, Events::NONE))
+            }
+        }
+    }
+
+    /// Completes the receive request in use with an error.
+    #[cold]
+    fn fail_recv<T: Target>(&mut self, write_imm: bool, status: Status, target: &mut T) {
+        self.recv_in_use = false;
+        self.message = Message::None;
+        target.recv_done(RecvCompletion {
+            status,
+            write_imm,
+            byte_len: 0,
+            imm: None,
+            inv_rkey: None,
+            solicited: false,
+        });
+    }
+
+    /// A packet of a SEND.
+    #[inline]
+    fn execute_send<T: Target>(
+        &mut self,
+        pkt: &PacketRepr,
+        payload_len: u32,
+        target: &mut T,
+    ) -> Result<(), Refusal> {
+        let position = pkt.bth.opcode.position();
+        // IBTA 9.7.4.1.3: first or only where none is under way, else a middle or last of the same.
+        let received = match self.message {
+            Message::None if position.is_start() => {
+                self.start_recv(false, target)?;
+                0
+            }
+            Message::Send { received } if !position.is_start() => received,
+            _ => return Err(INVALID),
+        };
+        let after = received.saturating_add(payload_len);
+        let placed = if after > MAX_MESSAGE {
+            Err(Status::LocLen)
+        } else if payload_len == 0 {
+            Ok(())
+        } else {
+            target.recv_place(received)
+        };
+        if let Err(status) = placed {
+            self.fail_recv(false, status, target);
+            // IBTA 9.9.3: a message too long for its buffer is an invalid request.
+            let code = match status {
+                Status::LocLen => NakCode::InvalidRequest,
+                _ => NakCode::RemoteOperational,
+            };
+            return Err(Refusal::Nak(code, Events::NONE));
+        }
+        if !position.is_end() {
+            self.message = Message::Send { received: after };
+            return Ok(());
+        }
+        let inv_rkey = pkt.ext.ieth().map(|ieth| ieth.rkey);
+        if let Some(rkey) = inv_rkey {
+            if let Err(denied) = target.invalidate(rkey) {
+                self.fail_recv(false, Status::RemInvReq, target);
+                let Refusal::Nak(code, _) = Refusal::from(denied) else {
+                    return Err(INVALID);
+                };
+                return Err(Refusal::Nak(code, Events::NONE));
+            }
+        }
+        self.finish_recv(pkt, false, after, target);
+        Ok(())
+    }
+
+    /// Completes the receive request in use, well.
+    #[inline]
+    fn finish_recv<T: Target>(
+        &mut self,
+        pkt: &PacketRepr,
+        write_imm: bool,
+        byte_len: u32,
+        target: &mut T,
+    ) {
+        self.message = Message::None;
+        self.recv_in_use = false;
+        target.recv_done(RecvCompletion {
+            status: Status::Success,
+            write_imm,
+            byte_len,
+            imm: pkt.ext.imm().map(|imm| imm.data),
+            inv_rkey: pkt.ext.ieth().map(|ieth| ieth.rkey),
+            solicited: pkt.bth.solicited,
+        });
+    }
+
+    /// A packet of a WRITE.
+    #[inline]
+    fn execute_write<T: Target>(
+        &mut self,
+        attr: &Attr,
+        pkt: &PacketRepr,
+        payload_len: u32,
+        target: &mut T,
+    ) -> Result<(), Refusal> {
+        let position = pkt.bth.opcode.position();
+        let (received, total) = match (self.message, pkt.ext.reth()) {
+            (Message::None, Some(reth)) => (0, begin_write(attr, &reth)?),
+            (Message::Write { received, total }, None) => (received, total),
+            _ => return Err(INVALID),
+        };
+        // IBTA 9.7.4.1.6: the packets must bring what the RETH announced, no more and no less.
+        let after = received.saturating_add(payload_len);
+        let fits = if position.is_end() {
+            after == total
+        } else {
+            after < total
+        };
+        if !fits {
+            return Err(INVALID);
+        }
+        if let (Some(reth), true) = (pkt.ext.reth(), total > 0) {
+            target.write_start(reth.va, reth.rkey, total)?;
+        }
+        let imm = pkt.ext.imm().is_some();
+        if imm {
+            self.start_recv(true, target)?;
+        }
+        if payload_len > 0 {
+            if let Err(denied) = target.write_place(received) {
+                if imm {
+                    self.fail_recv(true, Status::LocAccess, target);
+                }
+                return Err(denied.into());
+            }
+        }
+        if imm {
+            self.finish_recv(pkt, true, total, target);
+        }
+        self.message = if position.is_end() {
+            Message::None
+        } else {
+            Message::Write {
+                received: after,
+                total,
+            }
+        };
+        Ok(())
+    }
+
+    /// A READ: recorded here, answered by and by.
+    fn execute_read<T: Target>(
+        &mut self,
+        attr: &Attr,
+        pkt: &PacketRepr,
+        target: &mut T,
+    ) -> Result<(), Refusal> {
+        let (Some(reth), Message::None) = (pkt.ext.reth(), self.message) else {
+            return Err(INVALID);
+        };
+        if !attr.access.read || reth.dma_len > MAX_MESSAGE {
+            return Err(INVALID);
+        }
+        // IBTA 9.4.4, 9.7.4.1.4: more outstanding than max_dest_rd_atomic.
+        let res = self.ring.vacancy().ok_or(INVALID)?;
+        if reth.dma_len > 0 {
+            target.read_start(res, reth.va, reth.rkey, reth.dma_len)?;
+        }
+        let work = Work::Read {
+            va: reth.va,
+            rkey: reth.rkey,
+            len: reth.dma_len,
+        };
+        self.record(work, attr);
+        Ok(())
+    }
+
+    /// An atomic: carried out here, its result recorded.
+    fn execute_atomic<T: Target>(
+        &mut self,
+        attr: &Attr,
+        pkt: &PacketRepr,
+        target: &mut T,
+    ) -> Result<(), Refusal> {
+        let (Ext::Atomic(eth), Message::None) = (pkt.ext, self.message) else {
+            return Err(INVALID);
+        };
+        // IBTA 9.4.5: the address must be a multiple of 8.
+        if !attr.access.atomic || eth.va & 7 != 0 || self.ring.vacancy().is_none() {
+            return Err(INVALID);
+        }
+        let op = if pkt.bth.opcode.kind() == Kind::CompareSwap {
+            AtomicOp::CompareSwap {
+                compare: eth.compare,
+                swap: eth.swap_add,
+            }
+        } else {
+            AtomicOp::FetchAdd { add: eth.swap_add }
+        };
+        let original = target.atomic(eth.va, eth.rkey, op)?;
+        self.record(Work::Atomic { original }, attr);
+        Ok(())
+    }
+
+    /// Records an accepted READ or atomic, which has the expected PSN.
+    fn record(&mut self, work: Work, attr: &Attr) {
+        self.count_message();
+        let resource = Resource::new(work, self.epsn, self.msn, attr.pmtu);
+        self.epsn = self.epsn.add(resource.psns());
+        self.last_response = Some(self.epsn.prev());
+        self.ring.push(resource);
+        self.quiet = false;
+        // Its answer acknowledges everything before it (IBTA 9.7.5.1.1), so that an ACK which is due
+        // need not go out, and a NAK which asked for this packet must not.
+        self.reply = None;
+    }
+}
+
+/// Checks what a WRITE announces; gives its length.
+#[inline]
+fn begin_write(attr: &Attr, reth: &RethRepr) -> Result<u32, Refusal> {
+    if !attr.access.write || reth.dma_len > MAX_MESSAGE {
+        return Err(INVALID);
+    }
+    Ok(reth.dma_len)
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of the transport: two connections on a wire that does what the test says, and single ones
+//! that are fed by hand.
+
+mod host;
+mod pair;
+
+mod datagrams;
+mod hostile;
+mod loss;
+mod machine;
+mod naks;
+mod noise;
+mod records;
+mod sink;
+mod straight;
+mod window;

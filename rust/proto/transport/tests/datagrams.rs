@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Unreliable datagrams.
+
+use super::super::datagram::{QKEY_FROM_QP, QKEY_GSI};
+use super::super::wire::{Ext, Opcode, PKey, PacketRepr, Psn, Qpn};
+use super::super::{check_recv, Cause, Datagram, DatagramAttr, DatagramSender, Status};
+
+const PKEYS: &[PKey] = &[PKey::DEFAULT];
+
+fn attr() -> DatagramAttr {
+    DatagramAttr {
+        src_qpn: Qpn::new(17),
+        qkey: 0x1111,
+        pkey: PKey::DEFAULT,
+        mtu: 1024,
+    }
+}
+
+fn datagram() -> Datagram {
+    Datagram {
+        len: 5,
+        dest_qpn: Qpn::new(99),
+        qkey: 0x2222,
+        imm: None,
+        solicited: false,
+    }
+}
+
+fn build(datagram: &Datagram) -> PacketRepr {
+    DatagramSender::new(Psn::new(3))
+        .build(&attr(), datagram)
+        .unwrap()
+}
+
+#[test]
+fn headers_of_a_datagram() {
+    let imm = Some([1, 2, 3, 4]);
+    for (imm, opcode) in [(None, Opcode::UdSendOnly), (imm, Opcode::UdSendOnlyImm)] {
+        let packet = build(&Datagram {
+            imm,
+            solicited: true,
+            ..datagram()
+        });
+        assert_eq!(packet.bth.opcode, opcode);
+        assert_eq!(packet.bth.dest_qp, Qpn::new(99));
+        assert_eq!((packet.bth.psn, packet.bth.pad), (Psn::new(3), 3));
+        assert!(packet.bth.solicited && !packet.bth.ack_req);
+        let deth = packet.ext.deth().unwrap();
+        assert_eq!((deth.qkey, deth.src_qp), (0x2222, Qpn::new(17)));
+        let attr = DatagramAttr {
+            qkey: 0x2222,
+            ..attr()
+        };
+        let recv = check_recv(&packet, 5, &attr, PKEYS).unwrap();
+        assert_eq!(
+            (recv.imm, recv.src_qpn, recv.solicited),
+            (imm, Qpn::new(17), true)
+        );
+    }
+}
+
+#[test]
+fn the_high_bit_asks_for_the_qps_own_key() {
+    for (qkey, used) in [
+        (0x7fff_ffff, 0x7fff_ffff),
+        (QKEY_FROM_QP, 0x1111),
+        (QKEY_GSI, 0x1111),
+    ] {
+        let packet = build(&Datagram { qkey, ..datagram() });
+        assert_eq!(packet.ext.deth().unwrap().qkey, used);
+    }
+}
+
+#[test]
+fn psns_count_up_and_can_be_taken_back() {
+    let mut sender = DatagramSender::new(Psn::new(0xff_ffff));
+    let first = sender.build(&attr(), &datagram()).unwrap();
+    assert_eq!(sender.next_psn(), Psn::ZERO);
+    sender.undo(&first);
+    assert_eq!(sender.build(&attr(), &datagram()), Ok(first));
+}
+
+#[test]
+fn a_message_is_one_packet() {
+    let mut sender = DatagramSender::new(Psn::ZERO);
+    assert!(sender
+        .build(
+            &attr(),
+            &Datagram {
+                len: 1024,
+                ..datagram()
+            }
+        )
+        .is_ok());
+    let long = Datagram {
+        len: 1025,
+        ..datagram()
+    };
+    assert_eq!(sender.build(&attr(), &long), Err(Status::LocLen));
+    assert_eq!(sender.next_psn(), Psn::new(1), "it took no number");
+}
+
+#[test]
+fn what_is_dropped_and_why() {
+    let good = build(&Datagram {
+        qkey: 0x1111,
+        ..datagram()
+    });
+    assert!(check_recv(&good, 1024, &attr(), PKEYS).is_ok());
+    let cause = |packet: &PacketRepr, len, pkeys| check_recv(packet, len, &attr(), pkeys).err();
+    assert_eq!(cause(&good, 1025, PKEYS), Some(Cause::TooLong));
+    assert_eq!(cause(&build(&datagram()), 4, PKEYS), Some(Cause::QKey));
+    let mut other = good;
+    other.bth.pkey = PKey::new(0x8001);
+    assert_eq!(cause(&other, 4, PKEYS), Some(Cause::PKey));
+    const BOTH: &[PKey] = &[PKey::DEFAULT, PKey::new(1)];
+    assert_eq!(cause(&other, 4, BOTH), None);
+    assert_eq!(cause(&good, 4, &[]), Some(Cause::PKey));
+    const LIMITED: &[PKey] = &[PKey::DEFAULT_LIMITED];
+    let mut limited = good;
+    limited.bth.pkey = PKey::DEFAULT_LIMITED;
+    assert_eq!(cause(&limited, 4, LIMITED), Some(Cause::PKey));
+    let mut other = good;
+    other.bth.opcode = Opcode::RcSendOnly;
+    other.ext = Ext::None;
+    assert_eq!(cause(&other, 4, PKEYS), Some(Cause::Service));
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the driver is to a connection, for tests: memory, queues, completions. It panics when it is
+//! asked for something that was not agreed.
+
+use super::super::{
+    AtomicOp, Denied, Payload, RecvCompletion, RecvStart, Request, ResponseSink, SendCompletion,
+    SendQueue, Status, Target,
+};
+use super::pair::pattern;
+use std::collections::VecDeque;
+
+/// Where the remotely accessible memory of each host begins, and its key.
+pub const BASE: u64 = 0x10_0000;
+pub const RKEY: u32 = 0x1234;
+/// How much there is of it.
+pub const MEMORY: usize = 1 << 16;
+/// A key that may be invalidated, once.
+pub const TEMP_KEY: u32 = 0x77;
+
+/// What a host saw of a receive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    pub completion: RecvCompletion,
+    pub data: Vec<u8>,
+}
+
+/// The driver's side of an endpoint.
+pub struct Host {
+    pub requests: Vec<Request>,
+    /// The local memory of each request.
+    pub local: Vec<Vec<u8>>,
+    pub completed: Vec<SendCompletion>,
+    pub memory: Vec<u8>,
+    /// Receives posted: sizes of their buffers, or garbage.
+    pub recvs: VecDeque<Result<usize, Status>>,
+    recv: Option<(usize, Vec<u8>)>,
+    pub received: Vec<Received>,
+    pub in_hand: Vec<u8>,
+    write: Option<(u64, u32)>,
+    pub reads: Vec<Option<(u64, u32, u32)>>,
+    pub temp_key_valid: bool,
+    pub writes_started: usize,
+    pub atomics_done: usize,
+    /// A key that is not remembered for a resource is found again instead of being a mistake.
+    pub find_keys_again: bool,
+    /// Memory access fails from now on.
+    pub deny: Option<Denied>,
+    /// Placing a response fails.
+    pub deny_place: Option<Status>,
+    /// Placing into a receive buffer fails.
+    pub deny_recv: Option<Status>,
+}
+
+impl Host {
+    pub fn new(seed: u8) -> Self {
+        Host {
+            requests: Vec::new(),
+            local: Vec::new(),
+            completed: Vec::new(),
+            memory: pattern(MEMORY, seed),
+            recvs: VecDeque::new(),
+            recv: None,
+            received: Vec::new(),
+            in_hand: Vec::new(),
+            write: None,
+            reads: vec![None; 256],
+            temp_key_valid: true,
+            writes_started: 0,
+            atomics_done: 0,
+            find_keys_again: false,
+            deny: None,
+            deny_place: None,
+            deny_recv: None,
+        }
+    }
+
+    fn check(&self, va: u64, rkey: u32, len: u32) -> Result<usize, Denied> {
+        if let Some(denied) = self.deny {
+            return Err(denied);
+        }
+        let start = va.checked_sub(BASE).ok_or(Denied::Access)?;
+        let end = start.checked_add(u64::from(len)).ok_or(Denied::Access)?;
+        if rkey != RKEY || end > MEMORY as u64 {
+            return Err(Denied::Access);
+        }
+        Ok(start as usize)
+    }
+
+    pub fn payload_of(&self, payload: &Payload) -> Result<Vec<u8>, Status> {
+        match *payload {
+            Payload::None => Ok(Vec::new()),
+            Payload::Request { n, offset, len } => {
+                let (offset, len) = (offset as usize, len as usize);
+                Ok(self.local[n as usize][offset..offset + len].to_vec())
+            }
+            Payload::Read {
+                res,
+                va,
+                rkey,
+                offset,
+                len,
+            } => {
+                match self.reads[res as usize] {
+                    Some((key_va, key, key_len)) => {
+                        assert_eq!((key_va, key), (va, rkey));
+                        assert!(offset + len <= key_len, "a response past its READ");
+                    }
+                    None => assert!(self.find_keys_again, "read_start comes first"),
+                }
+                let start = self
+                    .check(va + u64::from(offset), rkey, len)
+                    .map_err(|_| Status::LocProt)?;
+                Ok(self.memory[start..start + len as usize].to_vec())
+            }
+        }
+    }
+}
+
+impl SendQueue for Host {
+    fn tail(&self) -> u32 {
+        self.requests.len() as u32
+    }
+
+    fn get(&self, n: u32) -> Option<&Request> {
+        self.requests.get(n as usize)
+    }
+
+    fn get_mut(&mut self, n: u32) -> Option<&mut Request> {
+        self.requests.get_mut(n as usize)
+    }
+}
+
+impl ResponseSink for Host {
+    fn place(&mut self, n: u32, offset: u32) -> Result<(), Status> {
+        assert!(!self.in_hand.is_empty());
+        if let Some(status) = self.deny_place {
+            return Err(status);
+        }
+        let end = offset as usize + self.in_hand.len();
+        self.local[n as usize][offset as usize..end].copy_from_slice(&self.in_hand);
+        Ok(())
+    }
+
+    fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), Status> {
+        if let Some(status) = self.deny_place {
+            return Err(status);
+        }
+        self.local[n as usize].copy_from_slice(&original.to_ne_bytes());
+        Ok(())
+    }
+}
+
+impl Target for Host {
+    fn recv_start(&mut self) -> RecvStart {
+        assert!(self.recv.is_none(), "a receive is in use");
+        match self.recvs.pop_front() {
+            None => RecvStart::Empty,
+            Some(Ok(size)) => {
+                self.recv = Some((size, Vec::new()));
+                RecvStart::Taken
+            }
+            Some(Err(status)) => {
+                self.recv = Some((0, Vec::new()));
+                RecvStart::Broken(status)
+            }
+        }
+    }
+
+    fn recv_place(&mut self, offset: u32) -> Result<(), Status> {
+        assert!(!self.in_hand.is_empty());
+        if let Some(status) = self.deny_recv {
+            return Err(status);
+        }
+        let (size, data) = self.recv.as_mut().expect("no receive in use");
+        assert_eq!(data.len(), offset as usize);
+        if data.len() + self.in_hand.len() > *size {
+            return Err(Status::LocLen);
+        }
+        data.extend_from_slice(&self.in_hand);
+        Ok(())
+    }
+
+    fn recv_done(&mut self, completion: RecvCompletion) {
+        let (_, data) = self.recv.take().expect("no receive in use");
+        self.received.push(Received { completion, data });
+    }
+
+    fn write_start(&mut self, va: u64, rkey: u32, len: u32) -> Result<(), Denied> {
+        assert_ne!(len, 0);
+        self.check(va, rkey, len)?;
+        self.write = Some((va, len));
+        self.writes_started += 1;
+        Ok(())
+    }
+
+    fn write_place(&mut self, offset: u32) -> Result<(), Denied> {
+        let (va, len) = self.write.expect("write_start came first");
+        assert!(offset as usize + self.in_hand.len() <= len as usize);
+        let start = self.check(va + u64::from(offset), RKEY, self.in_hand.len() as u32)?;
+        self.memory[start..start + self.in_hand.len()].copy_from_slice(&self.in_hand);
+        Ok(())
+    }
+
+    fn read_start(&mut self, res: u8, va: u64, rkey: u32, len: u32) -> Result<(), Denied> {
+        assert_ne!(len, 0);
+        self.check(va, rkey, len)?;
+        self.reads[res as usize] = Some((va, rkey, len));
+        Ok(())
+    }
+
+    fn atomic(&mut self, va: u64, rkey: u32, op: AtomicOp) -> Result<u64, Denied> {
+        let start = self.check(va, rkey, 8)?;
+        self.atomics_done += 1;
+        let place = &mut self.memory[start..start + 8];
+        let original = u64::from_ne_bytes(place.try_into().unwrap());
+        let new = match op {
+            AtomicOp::CompareSwap { compare, swap } if compare == original => swap,
+            AtomicOp::CompareSwap { .. } => original,
+            AtomicOp::FetchAdd { add } => original.wrapping_add(add),
+        };
+        place.copy_from_slice(&new.to_ne_bytes());
+        Ok(original)
+    }
+
+    fn invalidate(&mut self, rkey: u32) -> Result<(), Denied> {
+        if rkey != TEMP_KEY || !self.temp_key_valid {
+            return Err(Denied::Access);
+        }
+        self.temp_key_valid = false;
+        Ok(())
+    }
+}

@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests that are refused, on either side, and what becomes of those around them.
+
+use super::super::wire::{NakCode, Syndrome};
+use super::super::{Access, Denied, Events, Flags, Modify, Request, SendOp, State, Status};
+use super::pair::*;
+
+fn nak(code: NakCode) -> Syndrome {
+    Syndrome::Nak { code }
+}
+
+/// Runs a READ and a WRITE, then `op`, then one more WRITE, and checks that exactly `op` fails as
+/// `code` says while what is before it succeeds and what is after it is flushed.
+fn check_refused(
+    what: &str,
+    op: SendOp,
+    len: usize,
+    at: u64,
+    rkey: u32,
+    prepare: impl FnOnce(&mut Pair),
+    code: NakCode,
+) -> Pair {
+    let status = match code {
+        NakCode::RemoteAccess => Status::RemAccess,
+        NakCode::RemoteOperational => Status::RemOp,
+        _ => Status::RemInvReq,
+    };
+    let mut pair = Pair::new();
+    prepare(&mut pair);
+    pair.a.post(SendOp::Read, vec![0; 600], 0);
+    pair.a.post(SendOp::Write, pattern(300, 5), 0);
+    pair.a
+        .post_with(op, vec![0; len], at, rkey, Flags::default());
+    pair.a.post(SendOp::Write, pattern(8, 6), 9000);
+    let before = pair.b.host.memory.clone();
+    pair.run();
+    let expect = [Status::Success, Status::Success, status, Status::WrFlush];
+    assert_eq!(pair.a.statuses(), expect, "{what}");
+    assert!(
+        pair.a.host.completed[2].signaled,
+        "{what}: errors are always reported"
+    );
+    assert_eq!(pair.a.host.local[0].len(), 600);
+    let last = pair.sent(Way::BtoA).last().unwrap().syndrome();
+    assert_eq!(last, Some(nak(code)), "{what}");
+    assert_eq!(pair.b.host.memory[9000..], before[9000..], "{what}");
+    for node in [&pair.a, &pair.b] {
+        assert_eq!(node.conn.state(), State::Err, "{what}");
+        assert!(node.saw(Events::ENTERED_ERROR), "{what}");
+    }
+    pair
+}
+
+#[test]
+fn bad_keys_and_ranges_are_remote_access_errors() {
+    let code = NakCode::RemoteAccess;
+    let top = MEMORY as u64;
+    for (op, len) in [
+        (SendOp::Write, 300),
+        (SendOp::Read, 300),
+        (SendOp::FetchAdd { add: 1 }, 8),
+        (
+            SendOp::CompareSwap {
+                compare: 0,
+                swap: 1,
+            },
+            8,
+        ),
+    ] {
+        let key = check_refused("key", op, len, 0, RKEY + 1, |_| {}, code);
+        assert!(key.b.saw(Events::ACCESS_ERR));
+        check_refused("range", op, len, top, RKEY, |_| {}, code);
+        check_refused(
+            "wrap",
+            op,
+            len,
+            0u64.wrapping_sub(BASE).wrapping_sub(8),
+            RKEY,
+            |_| {},
+            code,
+        );
+    }
+}
+
+#[test]
+fn a_write_that_loses_its_memory_on_the_way_is_refused() {
+    let mut pair = Pair::new();
+    pair.a.post(SendOp::Write, pattern(900, 5), 0);
+    let packets = pair.a.transmit_all(pair.now);
+    let _ = pair.b.receive(pair.now, &packets[0]);
+    pair.b.host.deny = Some(Denied::Op);
+    let _ = pair.b.receive(pair.now, &packets[1]);
+    let replies = pair.b.transmit_all(pair.now);
+    assert_eq!(replies[0].syndrome(), Some(nak(NakCode::RemoteOperational)));
+    pair.b.settle();
+    assert!(pair.b.saw(Events::FATAL));
+}
+
+#[test]
+fn operations_that_are_not_enabled_are_invalid_requests() {
+    for (op, len, access) in [
+        (
+            SendOp::Write,
+            300,
+            Access {
+                write: false,
+                ..Access::ALL
+            },
+        ),
+        (
+            SendOp::Write,
+            0,
+            Access {
+                write: false,
+                ..Access::ALL
+            },
+        ),
+        (
+            SendOp::WriteImm([0; 4]),
+            0,
+            Access {
+                write: false,
+                ..Access::ALL
+            },
+        ),
+        (
+            SendOp::Read,
+            300,
+            Access {
+                read: false,
+                ..Access::ALL
+            },
+        ),
+        (
+            SendOp::FetchAdd { add: 1 },
+            8,
+            Access {
+                atomic: false,
+                ..Access::ALL
+            },
+        ),
+    ] {
+        let mut pair = Pair::new();
+        pair.b
+            .conn
+            .modify(&Modify {
+                access: Some(access),
+                ..Modify::default()
+            })
+            .unwrap();
+        pair.a.post(op, vec![0; len], 0);
+        pair.run();
+        assert_eq!(pair.a.statuses(), [Status::RemInvReq], "{op:?}");
+        assert!(pair.b.saw(Events::REQ_ERR));
+    }
+}
+
+#[test]
+fn a_misaligned_atomic_is_an_invalid_request() {
+    for at in 1..8 {
+        let op = SendOp::FetchAdd { add: 1 };
+        let code = NakCode::InvalidRequest;
+        let pair = check_refused("alignment", op, 8, at, RKEY, |_| {}, code);
+        assert_eq!(pair.b.host.atomics_done, 0);
+    }
+}
+
+#[test]
+fn a_message_too_long_for_its_receive() {
+    for size in [0, 255, 299] {
+        let pair = check_refused(
+            "length",
+            SendOp::Send,
+            300,
+            0,
+            0,
+            |pair| pair.b.host.recvs.push_back(Ok(size)),
+            NakCode::InvalidRequest,
+        );
+        assert_eq!(pair.b.host.received[0].completion.status, Status::LocLen);
+        assert!(!pair.b.saw(Events::REQ_ERR), "the completion tells it");
+    }
+}
+
+#[test]
+fn a_receive_that_cannot_be_used() {
+    let code = NakCode::RemoteOperational;
+    let garbage = |pair: &mut Pair| pair.b.host.recvs.push_back(Err(Status::LocQpOp));
+    let pair = check_refused("garbage", SendOp::Send, 300, 0, 0, garbage, code);
+    assert_eq!(pair.b.host.received[0].completion.status, Status::LocQpOp);
+
+    let no_memory = |pair: &mut Pair| {
+        pair.b.host.recvs.push_back(Ok(4000));
+        pair.b.host.deny_recv = Some(Status::LocProt);
+    };
+    let pair = check_refused("memory", SendOp::Send, 300, 0, 0, no_memory, code);
+    assert_eq!(pair.b.host.received[0].completion.status, Status::LocProt);
+
+    let garbage = |pair: &mut Pair| pair.b.host.recvs.push_back(Err(Status::LocQpOp));
+    let op = SendOp::WriteImm([0; 4]);
+    let pair = check_refused("write", op, 300, 0, RKEY, garbage, code);
+    assert!(pair.b.host.received[0].completion.write_imm);
+}
+
+#[test]
+fn a_key_that_cannot_be_invalidated() {
+    let op = SendOp::SendInv(TEMP_KEY + 1);
+    let recv = |pair: &mut Pair| pair.b.host.recvs.push_back(Ok(4000));
+    let code = NakCode::RemoteAccess;
+    let pair = check_refused("inv", op, 300, 0, 0, recv, code);
+    assert_eq!(pair.b.host.received[0].completion.status, Status::RemInvReq);
+}
+
+#[test]
+fn reading_back_fails_halfway() {
+    // The memory goes away after the READ was accepted: the answer turns into a NAK.
+    let mut pair = Pair::new();
+    pair.a.post(SendOp::Read, vec![0; 1000], 0);
+    pair.a.post(SendOp::Send, vec![], 0);
+    for packet in pair.a.transmit_all(pair.now) {
+        let _ = pair.b.receive(pair.now, &packet);
+    }
+    let (_, first) = pair.b.transmit(pair.now).unwrap();
+    pair.b.host.deny = Some(Denied::Access);
+    let (_, second) = pair.b.transmit(pair.now).unwrap();
+    assert_eq!(
+        (second.psn(), second.syndrome()),
+        (first.psn() + 1, Some(nak(NakCode::RemoteAccess)))
+    );
+    assert!(pair.b.transmit(pair.now).is_none());
+    pair.b.settle();
+    assert!(pair.b.saw(Events::ACCESS_ERR));
+    for packet in [first, second] {
+        let _ = pair.a.receive(pair.now, &packet);
+    }
+    pair.a.settle();
+    assert_eq!(pair.a.statuses(), [Status::RemAccess, Status::WrFlush]);
+}
+
+#[test]
+fn placing_a_response_fails() {
+    for (op, len) in [(SendOp::Read, 1000), (SendOp::FetchAdd { add: 1 }, 8)] {
+        let mut pair = Pair::new();
+        pair.a.host.deny_place = Some(Status::LocProt);
+        pair.a.post(SendOp::Write, vec![0; 4], 0);
+        pair.a.post(op, vec![0; len], 0);
+        pair.a.post(SendOp::Write, vec![0; 4], 0);
+        pair.run();
+        let expect = [Status::Success, Status::LocProt, Status::WrFlush];
+        assert_eq!(pair.a.statuses(), expect);
+        assert!(pair.a.saw(Events::ENTERED_ERROR));
+    }
+}
+
+#[test]
+fn a_broken_request_waits_for_its_turn() {
+    let mut pair = Pair::new();
+    pair.a.post(SendOp::Write, pattern(600, 0), 0);
+    pair.a.post(SendOp::Read, vec![0; 600], 0);
+    pair.a
+        .post_request(Request::broken(Status::LocQpOp), vec![]);
+    pair.a.post(SendOp::Write, pattern(4, 0), 0);
+    pair.run();
+    let expect = [
+        Status::Success,
+        Status::Success,
+        Status::LocQpOp,
+        Status::WrFlush,
+    ];
+    assert_eq!(pair.a.statuses(), expect);
+    assert_eq!(pair.a.conn.state(), State::Err);
+    assert_eq!(pair.now.0, 0, "no timeout was needed");
+}
+
+#[test]
+fn a_broken_request_alone() {
+    let mut pair = Pair::new();
+    pair.a
+        .post_request(Request::broken(Status::LocProt), vec![]);
+    pair.run();
+    assert_eq!(pair.a.statuses(), [Status::LocProt]);
+}
+
+#[test]
+fn requests_that_can_never_be_sent() {
+    let none = Modify {
+        max_rd_atomic: Some(0),
+        ..config()
+    };
+    let mut pair = Pair::with(&none, 0, 0);
+    pair.a.post(SendOp::Read, vec![0; 4], 0);
+    pair.run();
+    assert_eq!(pair.a.statuses(), [Status::LocQpOp]);
+
+    let mut pair = Pair::new();
+    let long = Request::new(SendOp::Send, (1 << 31) + 1, 0, 0, Flags::default());
+    pair.a.post_request(long, vec![]);
+    pair.run();
+    assert_eq!(pair.a.statuses(), [Status::LocLen]);
+}
+
+#[test]
+fn a_payload_that_cannot_be_read() {
+    // The request before it did not ask for an ACK, as it was to be followed.
+    let mut pair = Pair::new();
+    pair.a.post(SendOp::Write, pattern(4, 0), 0);
+    pair.a.post(SendOp::Write, pattern(600, 0), 100);
+    let (_, first) = pair.a.transmit(pair.now).unwrap();
+    assert!(!first.header.bth.ack_req);
+    let t = pair
+        .a
+        .conn
+        .poll_transmit(pair.now, &mut pair.a.host)
+        .unwrap();
+    pair.a
+        .conn
+        .local_error(&t, Status::LocProt, &mut pair.a.host);
+    pair.a.settle();
+    assert!(
+        pair.a.statuses().is_empty(),
+        "the one before it comes first"
+    );
+    let _ = pair.b.receive(pair.now, &first);
+    pair.run();
+    assert_eq!(pair.a.statuses(), [Status::Success, Status::LocProt]);
+    assert_eq!(pair.now.0, 0, "no timeout was needed");
+}
+
+#[test]
+fn a_fatal_nak_comes_after_the_answers_before_it() {
+    let mut pair = Pair::new();
+    pair.a.post(SendOp::Read, vec![0; 600], 0);
+    pair.a
+        .post_with(SendOp::Write, pattern(4, 0), 0, RKEY + 1, signaled());
+    for packet in pair.a.transmit_all(pair.now) {
+        let _ = pair.b.receive(pair.now, &packet);
+    }
+    assert_eq!(pair.b.conn.state(), State::Err);
+    // Not even a program that tears down at once keeps the peer from hearing of it.
+    pair.b.conn.to_error();
+    let replies = pair.b.transmit_all(pair.now);
+    assert_eq!(replies.len(), 4);
+    assert_eq!(replies[3].syndrome(), Some(nak(NakCode::RemoteAccess)));
+    for packet in replies {
+        let _ = pair.a.receive(pair.now, &packet);
+    }
+    pair.a.settle();
+    assert_eq!(pair.a.statuses(), [Status::Success, Status::RemAccess]);
+}
+
+#[test]
+fn rnr_waits_and_then_goes_on() {
+    let mut pair = Pair::new();
+    pair.a.post(SendOp::Write, pattern(4, 1), 0);
+    pair.a.post(SendOp::Send, pattern(300, 2), 0);
+    pair.a.post(SendOp::Write, pattern(4, 3), 8);
+    pair.exchange(|_, _, _| Fate::Deliver);
+    assert_eq!(
+        pair.a.statuses(),
+        [Status::Success],
+        "an RNR NAK acknowledges what is before it"
+    );
+    assert_eq!(pair.a.conn.poll_timeout().unwrap().0, 10_000);
+    let syndromes: Vec<_> = pair
+        .sent(Way::BtoA)
+        .iter()
+        .map(|p| p.syndrome().unwrap())
+        .collect();
+    assert!(matches!(syndromes[..], [Syndrome::RnrNak { timer }] if timer.get() == 1));
+    // Too early: nothing is sent.
+    pair.now.0 = 9_999;
+    pair.a.conn.handle_timeout(pair.now, &mut pair.a.host);
+    assert!(pair.a.transmit(pair.now).is_none());
+    pair.b.host.recvs.push_back(Ok(300));
+    pair.run();
+    pair.assert_all_done();
+    assert_eq!(pair.now.0, 10_000);
+    assert_eq!(pair.b.host.received[0].data, pattern(300, 2));
+}
+
+#[test]
+fn rnr_retries_are_counted_and_seven_is_for_ever() {
+    for count in 0..7u8 {
+        let config = Modify {
+            rnr_retry: Some(count),
+            ..config()
+        };
+        let mut pair = Pair::with(&config, 0, 0);
+        pair.a.post(SendOp::Send, pattern(4, 0), 0);
+        pair.run();
+        assert_eq!(pair.a.statuses(), [Status::RnrRetryExc]);
+        assert_eq!(pair.sent(Way::AtoB).len(), usize::from(count) + 1);
+        assert_eq!(pair.now.0, u64::from(count) * 10_000);
+        assert_eq!(pair.b.conn.state(), State::Rts);
+    }
+    let mut pair = Pair::new();
+    pair.a.post(SendOp::Send, pattern(4, 0), 0);
+    let mut patience = 50;
+    while pair.a.statuses().is_empty() {
+        pair.exchange(|_, _, _| Fate::Deliver);
+        patience -= 1;
+        if patience == 0 {
+            pair.b.host.recvs.push_back(Ok(4));
+        }
+        if let Some(next) = pair.a.conn.poll_timeout() {
+            pair.now = next;
+            pair.a.conn.handle_timeout(pair.now, &mut pair.a.host);
+        }
+    }
+    pair.assert_all_done();
+    assert_eq!(pair.now.0, 50 * 10_000);
+}
+
+#[test]
+fn rnr_in_the_last_packet_of_a_write_with_immediate() {
+    let mut pair = Pair::new();
+    pair.a.post(SendOp::WriteImm([3; 4]), pattern(700, 2), 0);
+    pair.exchange(|_, _, _| Fate::Deliver);
+    assert!(pair.a.statuses().is_empty());
+    pair.b.host.recvs.push_back(Ok(0));
+    pair.run();
+    pair.assert_all_done();
+    assert_eq!(pair.b.host.memory[..700], pattern(700, 2));
+    assert_eq!(pair.sent(Way::AtoB).len(), 4, "only the last is sent again");
+    assert_eq!(pair.b.host.writes_started, 1);
+}
+
+#[test]
+fn a_doubled_rnr_nak_counts_once() {
+    let config = Modify {
+        rnr_retry: Some(1),
+        ..config()
+    };
+    let mut pair = Pair::with(&config, 0, 0);
+    pair.a.post(SendOp::Send, pattern(4, 0), 0);
+    pair.exchange(|_, way, _| {
+        if way == Way::BtoA {
+            Fate::Twice
+        } else {
+            Fate::Deliver
+        }
+    });
+    pair.b.host.recvs.push_back(Ok(4));
+    pair.run();
+    pair.assert_all_done();
+}
+
+#[test]
+fn a_copy_that_the_receiver_was_ready_for_ends_the_wait() {
+    let mut pair = Pair::new();
+    pair.a.post(SendOp::Send, pattern(4, 0), 0);
+    let packet = pair.a.transmit_all(pair.now).remove(0);
+    let _ = pair.b.receive(pair.now, &packet);
+    let nak = pair.b.transmit_all(pair.now).remove(0);
+    pair.b.host.recvs.push_back(Ok(4));
+    let _ = pair.b.receive(pair.now, &packet);
+    let ack = pair.b.transmit_all(pair.now).remove(0);
+    for packet in [nak, ack] {
+        let _ = pair.a.receive(pair.now, &packet);
+    }
+    pair.a.settle();
+    pair.assert_all_done();
+    assert_eq!(pair.a.conn.poll_timeout(), None);
+    assert!(pair.a.transmit(pair.now).is_none());
+}
+
+#[test]
+fn the_last_or_only_packet_of_an_answer_cannot_be_read() {
+    for (len, before) in [(4, 0), (256, 0), (600, 2)] {
+        let mut pair = Pair::new();
+        pair.a.post(SendOp::Read, vec![0; len], 0);
+        for packet in pair.a.transmit_all(pair.now) {
+            let _ = pair.b.receive(pair.now, &packet);
+        }
+        for _ in 0..before {
+            let (_, packet) = pair.b.transmit(pair.now).unwrap();
+            let _ = pair.a.receive(pair.now, &packet);
+        }
+        pair.b.host.deny = Some(Denied::Access);
+        let (_, last) = pair.b.transmit(pair.now).unwrap();
+        assert_eq!(last.syndrome(), Some(nak(NakCode::RemoteAccess)), "{len}");
+        let _ = pair.a.receive(pair.now, &last);
+        pair.a.settle();
+        assert_eq!(pair.a.statuses(), [Status::RemAccess]);
+    }
+}

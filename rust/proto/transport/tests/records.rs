@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Repetition: what the responder remembers, and for how long.
+
+use super::super::wire::{NakCode, Opcode, Syndrome};
+use super::super::{Cause, Denied, Instant, Modify, Resource, SendOp, Status, Verdict};
+use super::pair::*;
+
+const NOW: Instant = Instant(0);
+const AGAIN: Verdict = Verdict::Dropped(Cause::Duplicate);
+
+/// Sends `ops` from a to b and has b answer; gives the requests and the answers.
+fn converse(pair: &mut Pair, ops: &[(SendOp, usize)]) -> (Vec<Packet>, Vec<Packet>) {
+    for (op, len) in ops {
+        pair.a.post(*op, pattern(*len, 1), 0);
+    }
+    let requests = pair.a.transmit_all(NOW);
+    for packet in &requests {
+        assert_eq!(pair.b.receive(NOW, packet), Verdict::Accepted);
+        pair.b.settle();
+    }
+    let answers = pair.b.transmit_all(NOW);
+    (requests, answers)
+}
+
+#[test]
+fn repeated_sends_and_writes_are_acknowledged_and_nothing_else() {
+    let mut pair = Pair::with(&config(), 0, 0);
+    pair.b.host.recvs.push_back(Ok(600));
+    pair.b.host.recvs.push_back(Ok(600));
+    let ops = [
+        (SendOp::Send, 600),
+        (SendOp::Write, 600),
+        (SendOp::WriteImm([0; 4]), 4),
+    ];
+    let (requests, answers) = converse(&mut pair, &ops);
+    assert_eq!(answers.len(), 1);
+    for packet in &requests {
+        assert_eq!(pair.b.receive(NOW, packet), AGAIN);
+        let acks = pair.b.transmit_all(NOW);
+        // With the newest PSN, however old the packet.
+        assert_eq!(acks, answers);
+    }
+    assert_eq!(pair.b.host.received.len(), 2);
+    assert_eq!(pair.b.host.writes_started, 2);
+}
+
+#[test]
+fn an_old_send_is_not_acknowledged_beyond_a_read() {
+    let mut pair = Pair::with(&config(), 0, 0);
+    let ops = [(SendOp::Write, 4), (SendOp::Read, 600), (SendOp::Write, 4)];
+    let (requests, _) = converse(&mut pair, &ops);
+    let psns = [(0, 0), (4, 4)];
+    for (index, (which, acked)) in [0, 2].into_iter().zip(psns) {
+        assert_eq!(requests[index].psn(), which);
+        assert_eq!(pair.b.receive(NOW, &requests[index]), AGAIN);
+        assert_eq!(pair.b.transmit_all(NOW)[0].psn(), acked);
+    }
+}
+
+#[test]
+fn repeated_atomics_get_the_saved_result() {
+    let mut pair = Pair::new();
+    pair.b.host.memory[..8].copy_from_slice(&7u64.to_ne_bytes());
+    let op = SendOp::FetchAdd { add: 5 };
+    let (requests, answers) = converse(&mut pair, &[(op, 8); 16]);
+    let mut value = 7;
+    for (request, answer) in requests.iter().zip(&answers) {
+        assert_eq!(pair.b.receive(NOW, request), AGAIN);
+        assert_eq!(pair.b.transmit_all(NOW), [answer.clone()]);
+        assert_eq!(answer.header.ext.atomic_ack().unwrap().original, value);
+        value += 5;
+    }
+    assert_eq!(pair.b.host.atomics_done, 16);
+    // One more takes the place of the oldest.
+    for packet in &answers {
+        let _ = pair.a.receive(NOW, packet);
+    }
+    converse(&mut pair, &[(op, 8)]);
+    let verdict = pair.b.receive(NOW, &requests[0]);
+    assert_eq!(verdict, Verdict::Dropped(Cause::UnknownDuplicate));
+    assert_eq!(pair.b.receive(NOW, &requests[1]), AGAIN);
+}
+
+#[test]
+fn repeated_reads_are_read_again_with_the_key_checked() {
+    let mut pair = Pair::with(&config(), 0xff_ffff, 0);
+    let (requests, answers) = converse(&mut pair, &[(SendOp::Read, 600), (SendOp::Read, 0)]);
+    assert_eq!(answers.len(), 4);
+    pair.b.host.memory[0] ^= 0xff;
+    assert_eq!(pair.b.receive(NOW, &requests[0]), AGAIN);
+    let again = pair.b.transmit_all(NOW);
+    assert_eq!(again.len(), 3);
+    assert_eq!(again[0].payload[0], answers[0].payload[0] ^ 0xff);
+    assert_eq!(pair.b.receive(NOW, &requests[1]), AGAIN);
+    assert_eq!(pair.b.transmit_all(NOW), answers[3..]);
+    // Without its key it is not answered; nor is it worth the connection.
+    pair.b.host.deny = Some(Denied::Access);
+    let verdict = pair.b.receive(NOW, &requests[0]);
+    assert_eq!(verdict, Verdict::Dropped(Cause::UnknownDuplicate));
+    assert!(pair.b.transmit_all(NOW).is_empty());
+}
+
+#[test]
+fn a_key_lost_while_answering_again_ends_nothing() {
+    let mut pair = Pair::new();
+    let (requests, _) = converse(&mut pair, &[(SendOp::Read, 600)]);
+    assert_eq!(pair.b.receive(NOW, &requests[0]), AGAIN);
+    pair.b.host.deny = Some(Denied::Access);
+    assert!(pair.b.transmit_all(NOW).is_empty());
+    pair.b.settle();
+    assert!(pair.b.events.is_empty());
+}
+
+#[test]
+fn several_reads_repeated_at_once_are_answered_in_order() {
+    let mut pair = Pair::new();
+    let (requests, answers) = converse(&mut pair, &[(SendOp::Read, 600); 4]);
+    for packet in [&requests[3], &requests[1]] {
+        assert_eq!(pair.b.receive(NOW, packet), AGAIN);
+    }
+    let again = pair.b.transmit_all(NOW);
+    let expect: Vec<_> = answers[3..6].iter().chain(&answers[9..]).cloned().collect();
+    assert_eq!(again, expect);
+}
+
+#[test]
+fn one_nak_until_the_missing_packet_comes() {
+    let mut pair = Pair::with(&config(), 0, 0);
+    pair.a.post(SendOp::Write, pattern(256 * 10, 0), 0);
+    let packets = pair.a.transmit_all(NOW);
+    let _ = pair.b.receive(NOW, &packets[0]);
+    for late in &packets[2..6] {
+        let verdict = pair.b.receive(NOW, late);
+        assert_eq!(verdict, Verdict::Dropped(Cause::OutOfSequence));
+    }
+    let naks = pair.b.transmit_all(NOW);
+    assert_eq!(naks.len(), 1);
+    let code = NakCode::PsnSequence;
+    assert_eq!(
+        (naks[0].psn(), naks[0].syndrome()),
+        (1, Some(Syndrome::Nak { code }))
+    );
+    let _ = pair.b.receive(NOW, &packets[6]);
+    assert!(pair.b.transmit_all(NOW).is_empty());
+    // It comes, and the next gap is worth another one.
+    assert_eq!(pair.b.receive(NOW, &packets[1]), Verdict::Accepted);
+    let _ = pair.b.receive(NOW, &packets[4]);
+    let naks = pair.b.transmit_all(NOW);
+    assert_eq!((naks.len(), naks[0].psn()), (1, 2));
+}
+
+#[test]
+fn a_nak_that_is_overtaken_by_the_packet_becomes_an_ack() {
+    let mut pair = Pair::with(&config(), 0, 0);
+    pair.a.post(SendOp::Write, pattern(256 * 4, 0), 0);
+    let packets = pair.a.transmit_all(NOW);
+    for index in [0, 2, 1] {
+        let _ = pair.b.receive(NOW, &packets[index]);
+    }
+    let acks = pair.b.transmit_all(NOW);
+    assert_eq!(
+        (acks.len(), acks[0].psn(), acks[0].syndrome()),
+        (1, 1, Some(Syndrome::ACK))
+    );
+}
+
+#[test]
+fn after_an_rnr_nak_what_follows_is_ignored() {
+    let mut pair = Pair::with(&config(), 0, 0);
+    pair.a.post(SendOp::Send, pattern(4, 0), 0);
+    pair.a.post(SendOp::Write, pattern(4, 0), 0);
+    pair.a.post(SendOp::Read, vec![0; 4], 0);
+    let packets = pair.a.transmit_all(NOW);
+    assert_eq!(
+        pair.b.receive(NOW, &packets[0]),
+        Verdict::Dropped(Cause::NotReady)
+    );
+    pair.b.host.recvs.push_back(Ok(4));
+    for packet in &packets[1..] {
+        let verdict = pair.b.receive(NOW, packet);
+        assert_eq!(verdict, Verdict::Dropped(Cause::OutOfSequence));
+    }
+    let naks = pair.b.transmit_all(NOW);
+    assert_eq!(naks.len(), 1);
+    assert!(matches!(naks[0].syndrome(), Some(Syndrome::RnrNak { .. })));
+    for packet in &packets {
+        assert_eq!(pair.b.receive(NOW, packet), Verdict::Accepted);
+    }
+}
+
+#[test]
+fn an_ack_waits_for_the_answers_before_it() {
+    let mut pair = Pair::with(&config(), 0, 0);
+    let ops = [
+        (SendOp::Read, 600),
+        (SendOp::FetchAdd { add: 1 }, 8),
+        (SendOp::Write, 4),
+    ];
+    let (_, answers) = converse(&mut pair, &ops);
+    let seen: Vec<_> = answers.iter().map(|p| (p.psn(), p.opcode())).collect();
+    assert_eq!(
+        seen,
+        [
+            (0, Opcode::RcReadResponseFirst),
+            (1, Opcode::RcReadResponseMiddle),
+            (2, Opcode::RcReadResponseLast),
+            (3, Opcode::RcAtomicAck),
+            (4, Opcode::RcAck),
+        ]
+    );
+    let msns: Vec<_> = answers
+        .iter()
+        .filter_map(|p| Some(p.header.ext.aeth()?.msn))
+        .collect();
+    assert_eq!(msns, [1, 1, 2, 3]);
+}
+
+#[test]
+fn the_number_of_records_changes_under_traffic() {
+    for (before, after) in [(4, 16), (16, 4), (4, 5), (5, 4), (4, 256)] {
+        for cut in 0..40 {
+            let config = Modify {
+                max_rd_atomic: Some(4),
+                ..config()
+            };
+            let mut pair = Pair::with(&config, 0xff_fffa, 0);
+            pair.b.conn.replace_resources(vec![Resource::EMPTY; before]);
+            pair.b.host.memory[..8].copy_from_slice(&0u64.to_ne_bytes());
+            for i in 0..12 {
+                match i % 3 {
+                    0 => pair.a.post(SendOp::FetchAdd { add: 1 }, vec![0; 8], 0),
+                    _ => pair.a.post(SendOp::Read, vec![0; 600], 4096 + i),
+                };
+            }
+            // Something is lost, then the storage changes, then all goes well.
+            let mut count = 0;
+            for _ in 0..cut {
+                let Some((_, packet)) = pair.a.transmit(NOW) else {
+                    break;
+                };
+                let _ = pair.b.receive(NOW, &packet);
+                if let Some((_, answer)) = pair.b.transmit(NOW) {
+                    count += 1;
+                    if count % 7 != 3 {
+                        let _ = pair.a.receive(NOW, &answer);
+                    }
+                }
+                pair.a.settle();
+            }
+            let old = pair.b.conn.replace_resources(vec![Resource::EMPTY; after]);
+            assert_eq!(old.len(), before);
+            // The driver would find the keys again by what the payload says.
+            pair.b.host.reads = vec![None; 256];
+            pair.b.host.find_keys_again = true;
+            pair.run();
+            pair.assert_all_done();
+            assert_eq!(pair.b.host.atomics_done, 4, "{before} to {after} at {cut}");
+            for i in (0..12usize).filter(|i| i % 3 != 0) {
+                assert_eq!(pair.a.host.local[i], pair.b.host.memory[4096 + i..4696 + i]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_retry_of_everything_is_the_same_as_none() {
+    // All answers of the first flight are lost; the second is made of repetitions only.
+    let mut pair = Pair::with(&config(), 0xff_fff8, 0);
+    pair.b.host.recvs.push_back(Ok(600));
+    let ops = [
+        (SendOp::Send, 600),
+        (SendOp::Read, 600),
+        (SendOp::FetchAdd { add: 1 }, 8),
+        (SendOp::Write, 600),
+    ];
+    converse(&mut pair, &ops);
+    pair.run();
+    assert_eq!(pair.a.statuses(), [Status::Success; 4]);
+    assert_eq!(pair.b.host.atomics_done, 1);
+    assert_eq!(pair.b.host.received.len(), 1);
+    assert_eq!(pair.b.host.writes_started, 1);
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A host that counts bytes instead of moving them, for messages larger than a test has memory.
+
+use super::super::{
+    AtomicOp, Denied, Payload, RecvCompletion, RecvStart, Request, ResponseSink, SendQueue, Status,
+    Target,
+};
+
+/// One request, and the memory that it is about, both imagined.
+pub struct Sink {
+    request: Request,
+    /// What the packet in hand carries.
+    pub expect: Payload,
+    /// Bytes placed, in order.
+    pub placed: u64,
+}
+
+impl Sink {
+    pub fn new(request: Request) -> Self {
+        Sink {
+            request,
+            expect: Payload::None,
+            placed: 0,
+        }
+    }
+}
+
+impl SendQueue for Sink {
+    fn tail(&self) -> u32 {
+        1
+    }
+
+    fn get(&self, n: u32) -> Option<&Request> {
+        (n == 0).then_some(&self.request)
+    }
+
+    fn get_mut(&mut self, n: u32) -> Option<&mut Request> {
+        (n == 0).then_some(&mut self.request)
+    }
+}
+
+impl ResponseSink for Sink {
+    fn place(&mut self, n: u32, offset: u32) -> Result<(), Status> {
+        assert_eq!((n, u64::from(offset)), (0, self.placed));
+        let Payload::Read {
+            va,
+            offset: from,
+            len,
+            ..
+        } = self.expect
+        else {
+            panic!("not a READ's payload");
+        };
+        assert_eq!(va + u64::from(from), self.request.va + u64::from(offset));
+        self.placed += u64::from(len);
+        Ok(())
+    }
+
+    fn place_atomic(&mut self, _: u32, _: u64) -> Result<(), Status> {
+        panic!("no atomic was asked for");
+    }
+}
+
+impl Target for Sink {
+    fn recv_start(&mut self) -> RecvStart {
+        RecvStart::Empty
+    }
+    fn recv_place(&mut self, _: u32) -> Result<(), Status> {
+        Err(Status::LocLen)
+    }
+    fn recv_done(&mut self, _: RecvCompletion) {}
+    fn write_start(&mut self, _: u64, _: u32, _: u32) -> Result<(), Denied> {
+        Ok(())
+    }
+    fn write_place(&mut self, _: u32) -> Result<(), Denied> {
+        Ok(())
+    }
+    fn read_start(&mut self, _: u8, _: u64, _: u32, _: u32) -> Result<(), Denied> {
+        Ok(())
+    }
+    fn atomic(&mut self, _: u64, _: u32, _: AtomicOp) -> Result<u64, Denied> {
+        Err(Denied::Access)
+    }
+    fn invalidate(&mut self, _: u32) -> Result<(), Denied> {
+        Err(Denied::Access)
+    }
+}

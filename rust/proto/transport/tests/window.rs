@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What may be in flight at once, and which packets ask for an acknowledgement.
+
+use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
+use super::super::{Flags, Instant, Modify, Request, SendOp, SendQueue, Status, Verdict, WINDOW};
+use super::pair::*;
+use super::sink::Sink;
+
+const NOW: Instant = Instant(0);
+
+fn ack(at: u32) -> Packet {
+    let syndrome = Syndrome::ACK;
+    Packet {
+        header: PacketRepr {
+            bth: BthRepr::new(Opcode::RcAck, PKey::DEFAULT, Qpn::new(5), psn(at)),
+            ext: Ext::Aeth(AethRepr { syndrome, msn: 0 }),
+        },
+        payload: Vec::new(),
+    }
+}
+
+fn response(opcode: Opcode, at: u32, len: usize) -> Packet {
+    let mut packet = ack(at);
+    packet.header.bth.opcode = opcode;
+    if opcode == Opcode::RcReadResponseMiddle {
+        packet.header.ext = Ext::None;
+    }
+    packet.payload = vec![3; len];
+    packet
+}
+
+#[test]
+fn the_window_closes_and_opens() {
+    let window = usize::from(WINDOW);
+    let mut node = Node::new(1, &config(), 0, 0);
+    node.post(SendOp::Write, vec![0; 256 * 1000], 0);
+    let sent = node.transmit_all(NOW);
+    assert_eq!(sent.len(), window);
+    assert!(
+        sent[window - 1].header.bth.ack_req,
+        "the packet that closes it"
+    );
+    let asked: Vec<_> = (0..window)
+        .filter(|i| sent[*i].header.bth.ack_req)
+        .collect();
+    assert_eq!(asked, [31, 63, 95, 127]);
+    assert_eq!(node.receive(NOW, &ack(9)), Verdict::Accepted);
+    assert_eq!(node.transmit_all(NOW).len(), 10);
+    assert_eq!(node.receive(NOW, &ack(137)), Verdict::Accepted);
+    assert_eq!(node.transmit_all(NOW).len(), window);
+}
+
+#[test]
+fn small_messages_share_an_ack() {
+    let mut node = Node::new(1, &config(), 0, 0);
+    for _ in 0..100 {
+        node.post(SendOp::Write, vec![0; 4], 0);
+    }
+    let asked: Vec<_> = node
+        .transmit_all(NOW)
+        .iter()
+        .filter(|p| p.header.bth.ack_req)
+        .map(Packet::psn)
+        .collect();
+    assert_eq!(asked, [31, 63, 95, 99]);
+}
+
+#[test]
+fn whatever_stops_the_queue_the_last_packet_asks() {
+    let fenced = Flags {
+        fence: true,
+        ..signaled()
+    };
+    type Post = fn(&mut Node, Flags);
+    let cases: [(&str, Post); 4] = [
+        ("the end", |_, _| {}),
+        ("a fence", |node, fenced| {
+            node.post_with(SendOp::Write, vec![0; 4], 0, RKEY, fenced);
+        }),
+        ("too many READs", |node, _| {
+            node.post(SendOp::Read, vec![0; 4], 0);
+        }),
+        ("a broken one", |node, _| {
+            node.post_request(Request::broken(Status::LocProt), vec![]);
+        }),
+    ];
+    for (what, post) in cases {
+        let config = Modify {
+            max_rd_atomic: Some(1),
+            ..config()
+        };
+        let mut node = Node::new(1, &config, 0, 0);
+        node.post(SendOp::Read, vec![0; 4], 0);
+        node.post(SendOp::Write, vec![0; 600], 0);
+        post(&mut node, fenced);
+        let sent = node.transmit_all(NOW);
+        assert_eq!(sent.len(), 4, "{what}");
+        assert!(sent[3].header.bth.ack_req, "{what}");
+    }
+}
+
+#[test]
+fn a_queue_that_stops_unforeseen_asks_once_more() {
+    // A packet that was to be followed is already out when the next request turns out broken.
+    let mut node = Node::new(1, &config(), 0, 0);
+    node.post(SendOp::Write, vec![0; 4], 0);
+    node.post(SendOp::Write, vec![0; 4], 0);
+    assert!(!node.transmit(NOW).unwrap().1.header.bth.ack_req);
+    let t = node.conn.poll_transmit(NOW, &mut node.host).unwrap();
+    node.conn.local_error(&t, Status::LocProt, &mut node.host);
+    let again = node.transmit_all(NOW);
+    assert_eq!(again.len(), 1);
+    assert!(again[0].header.bth.ack_req && again[0].psn() == 0);
+    assert_eq!(node.receive(NOW, &ack(0)), Verdict::Accepted);
+    assert!(node.transmit(NOW).is_none());
+    node.settle();
+    assert_eq!(node.statuses(), [Status::Success, Status::LocProt]);
+}
+
+#[test]
+fn reads_and_atomics_are_limited() {
+    let config = Modify {
+        max_rd_atomic: Some(2),
+        ..config()
+    };
+    let mut node = Node::new(1, &config, 0, 0);
+    node.post(SendOp::Read, vec![0; 600], 0);
+    node.post(SendOp::FetchAdd { add: 1 }, vec![0; 8], 0);
+    node.post(SendOp::Read, vec![0; 4], 0);
+    node.post(SendOp::Send, vec![0; 4], 0);
+    let psns = |node: &mut Node| {
+        node.transmit_all(NOW)
+            .iter()
+            .map(Packet::psn)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(psns(&mut node), [0, 3]);
+    let _ = node.receive(NOW, &response(Opcode::RcReadResponseFirst, 0, 256));
+    let _ = node.receive(NOW, &response(Opcode::RcReadResponseMiddle, 1, 256));
+    assert!(psns(&mut node).is_empty(), "the READ is not complete");
+    let _ = node.receive(NOW, &response(Opcode::RcReadResponseLast, 2, 88));
+    assert_eq!(psns(&mut node), [4, 5]);
+}
+
+#[test]
+fn a_fence_waits_for_reads_and_for_nothing_else() {
+    let fenced = Flags {
+        fence: true,
+        ..signaled()
+    };
+    let mut node = Node::new(1, &config(), 0, 0);
+    node.post(SendOp::Write, vec![0; 4], 0);
+    node.post_with(SendOp::Send, vec![0; 4], 0, 0, fenced);
+    node.post(SendOp::Read, vec![0; 4], 0);
+    node.post(SendOp::Write, vec![0; 4], 0);
+    node.post_with(SendOp::Read, vec![0; 4], 0, RKEY, fenced);
+    node.post(SendOp::Write, vec![0; 4], 0);
+    assert_eq!(node.transmit_all(NOW).len(), 4);
+    let _ = node.receive(NOW, &ack(1));
+    assert!(node.transmit(NOW).is_none());
+    let _ = node.receive(NOW, &response(Opcode::RcReadResponseOnly, 2, 4));
+    assert_eq!(
+        node.transmit_all(NOW).len(),
+        2,
+        "the WRITE before it need not be complete"
+    );
+}
+
+#[test]
+fn a_fence_holds_when_all_is_sent_again() {
+    let fenced = Flags {
+        fence: true,
+        ..signaled()
+    };
+    let mut node = Node::new(1, &config(), 0, 0);
+    node.post(SendOp::Read, vec![0; 4], 0);
+    node.post_with(SendOp::Write, vec![0; 4], 0, RKEY, fenced);
+    assert_eq!(node.transmit_all(NOW).len(), 1);
+    let end = node.conn.poll_timeout().unwrap();
+    node.conn.handle_timeout(end, &mut node.host);
+    let again: Vec<_> = node.transmit_all(end).iter().map(Packet::psn).collect();
+    assert_eq!(again, [0]);
+}
+
+#[test]
+fn taking_a_packet_back() {
+    let mut pair = Pair::new();
+    pair.b.host.recvs.push_back(Ok(1000));
+    pair.a.post(SendOp::Send, pattern(1000, 3), 0);
+    pair.a.post(SendOp::Read, vec![0; 1000], 0);
+    pair.a.post(SendOp::FetchAdd { add: 1 }, vec![0; 8], 4096);
+    // Each packet of either side is taken back twice before it is sent.
+    let mut all = Vec::new();
+    for _ in 0..20 {
+        for way in [Way::AtoB, Way::BtoA] {
+            let (from, to) = match way {
+                Way::AtoB => (&mut pair.a, &mut pair.b),
+                Way::BtoA => (&mut pair.b, &mut pair.a),
+            };
+            let mut sent = Vec::new();
+            while let Some((t, packet)) = from.transmit(NOW) {
+                for _ in 0..2 {
+                    from.conn.undo(&t, &mut from.host);
+                    let (u, again) = from.transmit(NOW).unwrap();
+                    // The way an answer begins is not changed, nor is anything else.
+                    assert_eq!((u, &again), (t, &packet));
+                }
+                sent.push(packet);
+            }
+            for packet in sent {
+                let verdict = to.receive(NOW, &packet);
+                assert_eq!(verdict, Verdict::Accepted, "{packet:?}");
+                to.settle();
+                all.push(packet);
+            }
+        }
+    }
+    pair.assert_all_done();
+    // The answer to the READ stands for an ACK of the SEND.
+    assert_eq!(all.len(), 4 + 1 + 1 + 4 + 1);
+    assert_eq!(pair.a.conn.poll_timeout(), None);
+}
+
+#[test]
+fn nothing_in_flight_needs_no_timer() {
+    let mut node = Node::new(1, &config(), 0, 0);
+    node.post(SendOp::Write, vec![0; 4], 0);
+    let t = node.conn.poll_transmit(NOW, &mut node.host).unwrap();
+    assert!(node.conn.poll_timeout().is_some());
+    node.conn.undo(&t, &mut node.host);
+    assert_eq!(node.conn.poll_timeout(), None);
+    // Nor does it cost a retry, however often.
+    for _ in 0..100 {
+        let t = node.conn.poll_transmit(NOW, &mut node.host).unwrap();
+        node.conn.undo(&t, &mut node.host);
+    }
+    assert_eq!(node.transmit_all(NOW).len(), 1);
+    assert!(node.statuses().is_empty());
+}
+
+#[test]
+fn a_read_taken_back_while_late_answers_come() {
+    let mut node = Node::new(1, &config(), 0, 0);
+    node.post(SendOp::Read, vec![0; 1000], 0);
+    node.transmit_all(NOW);
+    let _ = node.receive(NOW, &response(Opcode::RcReadResponseMiddle, 2, 256));
+    let t = node.conn.poll_transmit(NOW, &mut node.host).unwrap();
+    let _ = node.receive(NOW, &response(Opcode::RcReadResponseFirst, 0, 256));
+    node.conn.undo(&t, &mut node.host);
+    let again: Vec<_> = node.transmit_all(NOW).iter().map(Packet::psn).collect();
+    assert_eq!(again, [1], "the rest is asked for, not forgotten");
+}
+
+/// Two gibibytes: a queue without memory behind it.
+struct Huge(Vec<Request>);
+
+impl SendQueue for Huge {
+    fn tail(&self) -> u32 {
+        self.0.len() as u32
+    }
+    fn get(&self, n: u32) -> Option<&Request> {
+        self.0.get(n as usize)
+    }
+    fn get_mut(&mut self, n: u32) -> Option<&mut Request> {
+        self.0.get_mut(n as usize)
+    }
+}
+
+#[test]
+fn a_read_of_two_gibibytes_takes_half_the_circle() {
+    let mut node = Node::new(1, &config(), 0xff_0000, 0);
+    let len = 1u32 << 31;
+    let read = Request::new(SendOp::Read, len, 0, RKEY, signaled());
+    let write = Request::new(SendOp::Write, 4, 0, RKEY, signaled());
+    let mut q = Huge(vec![write, read, write]);
+    let mut poll = |node: &mut Node| node.conn.poll_transmit(NOW, &mut q).map(|t| t.header);
+    assert_eq!(poll(&mut node).unwrap().bth.opcode, Opcode::RcWriteOnly);
+    assert_eq!(poll(&mut node), None, "the READ needs the span for itself");
+    node.post(SendOp::Write, vec![0; 4], 0);
+    assert_eq!(node.receive(NOW, &ack(0xff_0000)), Verdict::Accepted);
+    let header = poll(&mut node).unwrap();
+    assert_eq!(header.bth.opcode, Opcode::RcReadRequest);
+    assert_eq!(header.ext.reth().unwrap().dma_len, len);
+    assert_eq!(poll(&mut node), None, "no PSN is left");
+    assert_eq!(node.conn.requester().next_psn(), psn(0xff_0001 + (1 << 23)));
+}
+
+#[test]
+fn a_read_of_two_gibibytes_is_answered_and_taken() {
+    // Every packet is walked through, but the memory is a single byte pattern.
+    let mut a = Node::new(1, &config(), 0xff_ff00, 0);
+    let mut b = Node::new(2, &config(), 0, 0xff_ff00);
+    let len = 1u32 << 31;
+    let mut sink = Sink::new(Request::new(SendOp::Read, len, 7, RKEY, signaled()));
+    let request = a.conn.poll_transmit(NOW, &mut sink).unwrap();
+    let _ = b.conn.handle_packet(NOW, &request.header, 0, &mut sink);
+    let mut packets = 0u32;
+    while packets < 1 << 23 {
+        let t = b.conn.poll_transmit(NOW, &mut sink).unwrap();
+        sink.expect = t.payload;
+        let payload = t.payload.len();
+        let verdict = a.conn.handle_packet(NOW, &t.header, payload, &mut sink);
+        assert_eq!(verdict, Verdict::Accepted);
+        packets += 1;
+        if packets == 5_000_000 {
+            // A loss far into it: the rest is asked for, and that in the same way.
+            let end = a.conn.poll_timeout().unwrap();
+            a.conn.handle_timeout(end, &mut sink);
+            let again = a.conn.poll_transmit(end, &mut sink).unwrap();
+            let reth = again.header.ext.reth().unwrap();
+            assert_eq!(reth.va, 7 + 256 * 5_000_000);
+            assert_eq!(reth.dma_len, len - 256 * 5_000_000);
+            let _ = b.conn.handle_packet(NOW, &again.header, 0, &mut sink);
+        }
+    }
+    let done = a.conn.poll_send_completion(&mut sink).unwrap();
+    assert_eq!((done.status, done.byte_len), (Status::Success, len));
+    assert_eq!(sink.placed, u64::from(len));
+}

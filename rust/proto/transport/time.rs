@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Time as the transport sees it: a monotonic clock that its owner reads, and the two encodings of
+//! waiting times that the specification has.
+
+use super::wire::RnrTimer;
+
+/// A moment: nanoseconds on a monotonic clock of the owner's choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Instant(pub u64);
+
+impl Instant {
+    /// The moment `nanos` nanoseconds later, or the end of time.
+    #[inline]
+    #[must_use]
+    pub const fn after(self, nanos: u64) -> Self {
+        Instant(self.0.saturating_add(nanos))
+    }
+}
+
+/// How long a requester waits after an RNR NAK with this 5-bit timer code, in nanoseconds
+/// (IBTA 9.7.5.2.8, Table 45). Only the low five bits of `code` count.
+#[inline]
+pub const fn rnr_delay(code: u8) -> u64 {
+    RnrTimer::new(code).as_nanos()
+}
+
+/// The local ACK timeout for this 5-bit exponent, in nanoseconds: 4.096 us * 2^exp. 0 means that
+/// there is none (IBTA 9.7.6.1.3). Only the low five bits of `exp` count.
+#[inline]
+pub const fn ack_timeout(exp: u8) -> Option<u64> {
+    match exp & 0x1f {
+        0 => None,
+        exp => Some(4096 << exp),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_double_and_zero_is_none() {
+        assert_eq!(ack_timeout(0), None);
+        assert_eq!(ack_timeout(1), Some(8_192));
+        assert_eq!(ack_timeout(14), Some(67_108_864));
+        assert_eq!(ack_timeout(31), Some(4096 << 31));
+        assert_eq!(ack_timeout(32), None);
+    }
+
+    #[test]
+    fn the_zero_rnr_code_is_the_longest() {
+        assert_eq!(rnr_delay(0), 655_360_000);
+        assert_eq!(rnr_delay(1), 10_000);
+        assert_eq!(rnr_delay(31), 491_520_000);
+    }
+
+    #[test]
+    fn moments_do_not_wrap() {
+        assert_eq!(Instant(u64::MAX).after(1), Instant(u64::MAX));
+        assert_eq!(Instant(1).after(2), Instant(3));
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The wire format: headers, opcodes, sequence numbers and the invariant CRC of RoCEv2.
+//!
+//! Each header has a file with two types: a view (`Bth`), which is its bytes with names, and a
+//! representation (`BthRepr`), which is its meaning in native integers. Reading never panics and
+//! never looks beyond the slice it is given; what a peer may send decides nothing but the result.
+//! [`PacketRepr`] puts the headers of one packet together.
+//!
+//! Sources: InfiniBand Architecture Specification, Volume 1 (IBTA below), chapter 5 (data packet
+//! format), chapter 9 (transport layer) and annex A17 (RoCEv2).
+
+pub mod aeth;
+pub mod atomic;
+pub mod bth;
+pub mod deth;
+pub mod gid;
+pub mod grh;
+pub mod header;
+pub mod icrc;
+pub mod ieth;
+pub mod immdt;
+pub mod opcode;
+pub mod packet;
+pub mod pkey;
+pub mod psn;
+pub mod qpn;
+pub mod reth;
+pub mod rnr;
+
+pub use aeth::{AethRepr, NakCode, Syndrome, CREDIT_NONE};
+pub use atomic::{AtomicAckEthRepr, AtomicEthRepr};
+pub use bth::BthRepr;
+pub use deth::DethRepr;
+pub use gid::Gid;
+pub use grh::{GrhLayout, NetworkType, GRH_LEN};
+pub use header::HeaderRepr;
+pub use icrc::{Icrc, IcrcHead, ICRC_LEN};
+pub use ieth::IethRepr;
+pub use immdt::ImmDtRepr;
+pub use opcode::{ExtKind, Kind, Opcode, PayloadRule, Position, Service, Tail};
+pub use packet::{pad_for, EmitError, Ext, PacketRepr, ParseError, Parsed, MAX_HEADER_LEN};
+pub use pkey::PKey;
+pub use psn::Psn;
+pub use qpn::Qpn;
+pub use reth::RethRepr;
+pub use rnr::RnrTimer;
+
+/// The UDP destination port of RoCEv2, in host order (IBTA annex A17.3.1, IANA "roce").
+pub const ROCE_UDP_PORT: u16 = 4791;
+
+/// The largest payload of one packet in bytes: the largest path MTU (IBTA 9.2, Table 64).
+pub const MAX_PAYLOAD: usize = 4096;

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The invariant CRC, which ends every packet and covers what no router may change (IBTA annex
+//! A17.3.3, CRC itself in 7.8.1).
+//!
+//! It is the CRC-32 of Ethernet over eight bytes of ones (where InfiniBand has its local route
+//! header), the IP header, the UDP header, the BTH and everything after it up to the ICRC, where
+//! these count as all ones: IPv4 TOS, TTL and header checksum; IPv6 traffic class, flow label and
+//! hop limit; UDP checksum; the BTH byte of FECN and BECN. IPv4 ID, flags and lengths do count:
+//! they must be final before the ICRC is made.
+//!
+//! Computing it takes three steps, so that payload may come in pieces and headers are touched once:
+//! [`IcrcHead`] holds the IP and UDP headers, already masked, of a packet, or of a row of datagrams
+//! that differ in length and ID; [`IcrcHead::start`] adds a BTH; [`Icrc::update`] adds the rest.
+//!
+//! The CRC engine belongs to the caller: `Fn(register, bytes) -> register`, reflected, without
+//! inversion before or after. That is the kernel's `crc32_le`.
+
+use super::bth::BTH_LEN;
+
+/// Length of the ICRC in bytes.
+pub const ICRC_LEN: usize = 4;
+
+/// Length of a UDP header in bytes.
+pub const UDP_LEN: usize = 8;
+/// Length of an IPv6 header in bytes.
+pub const IPV6_LEN: usize = 40;
+/// Shortest IPv4 header in bytes.
+pub const IPV4_MIN_LEN: usize = 20;
+/// Longest IPv4 header in bytes, with options.
+pub const IPV4_MAX_LEN: usize = 60;
+
+/// The longest IP and UDP headers, and the BTH after them.
+const HEAD_MAX: usize = IPV4_MAX_LEN + UDP_LEN + BTH_LEN;
+
+/// The CRC register after eight bytes of ones.
+const SEED: u32 = {
+    let mut register = u32::MAX;
+    let mut bit = 0;
+    while bit < 64 {
+        // Each bit of the message is a one.
+        let feedback = (register & 1) ^ 1;
+        register >>= 1;
+        if feedback == 1 {
+            register ^= 0xedb8_8320;
+        }
+        bit += 1;
+    }
+    register
+};
+
+/// What tells apart the datagrams of one super-packet, in host order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// Length of the UDP header and all that follows it, the ICRC included, in bytes: the UDP
+    /// header's length field. The IP length follows from it.
+    pub udp_len: u16,
+    /// The IPv4 identification; unused for IPv6. Segmentation counts it up by one a datagram,
+    /// modulo 2^16.
+    pub ip_id: u16,
+}
+
+/// Why headers were not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadError {
+    /// The slice is not exactly one IP header: wrong version, or wrong length.
+    NotIp,
+}
+
+/// The masked IP and UDP headers that a packet's ICRC starts from. Under 100 bytes: it lives on
+/// the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IcrcHead {
+    bytes: [u8; HEAD_MAX],
+    /// Length of the IP header, 20 to 60. With the UDP header and BTH it never exceeds `bytes`.
+    ip_len: u8,
+    /// The length field of the UDP header.
+    udp_len: u16,
+    /// The identification field of an IPv4 header.
+    ip_id: u16,
+}
+
+impl IcrcHead {
+    /// Takes the IPv4 header, options included, and the UDP header of a packet.
+    ///
+    /// # Errors
+    ///
+    /// [`HeadError::NotIp`] unless `ip` is as long as its own length field says.
+    #[inline]
+    pub fn ipv4(ip: &[u8], udp: &[u8; UDP_LEN]) -> Result<Self, HeadError> {
+        let Some(fixed) = ip.first_chunk::<IPV4_MIN_LEN>() else {
+            return Err(HeadError::NotIp);
+        };
+        let words = usize::from(fixed[0] & 0x0f);
+        if fixed[0] >> 4 != 4 || ip.len() != words * 4 {
+            return Err(HeadError::NotIp);
+        }
+        let mut masked = *fixed;
+        masked[1] = 0xff; // TOS
+        masked[8] = 0xff; // TTL
+        masked[10] = 0xff; // header checksum
+        masked[11] = 0xff;
+        let id = u16::from_be_bytes([fixed[4], fixed[5]]);
+        Self::assemble(&masked, ip.get(IPV4_MIN_LEN..), udp, id).ok_or(HeadError::NotIp)
+    }
+
+    /// Takes the IPv6 header and the UDP header of a packet. There is nothing between them: a
+    /// RoCEv2 packet has no extension headers.
+    ///
+    /// # Errors
+    ///
+    /// [`HeadError::NotIp`] unless `ip` is one IPv6 header.
+    #[inline]
+    pub fn ipv6(ip: &[u8], udp: &[u8; UDP_LEN]) -> Result<Self, HeadError> {
+        let Ok(fixed) = <&[u8; IPV6_LEN]>::try_from(ip) else {
+            return Err(HeadError::NotIp);
+        };
+        if fixed[0] >> 4 != 6 {
+            return Err(HeadError::NotIp);
+        }
+        let mut masked = *fixed;
+        masked[0] |= 0x0f; // traffic class
+        masked[1] = 0xff; // traffic class, flow label
+        masked[2] = 0xff; // flow label
+        masked[3] = 0xff;
+        masked[7] = 0xff; // hop limit
+        Self::assemble(&masked, None, udp, 0).ok_or(HeadError::NotIp)
+    }
+
+    /// Takes the IP header, of whichever version, and the UDP header of a packet.
+    ///
+    /// # Errors
+    ///
+    /// [`HeadError::NotIp`] unless `ip` is exactly one IP header.
+    #[inline]
+    pub fn ip(ip: &[u8], udp: &[u8; UDP_LEN]) -> Result<Self, HeadError> {
+        match ip.first().map(|byte| byte >> 4) {
+            Some(4) => Self::ipv4(ip, udp),
+            Some(6) => Self::ipv6(ip, udp),
+            _ => Err(HeadError::NotIp),
+        }
+    }
+
+    /// Lays out the headers one after another and leaves room for a BTH; `None` if they are too
+    /// long.
+    #[inline]
+    fn assemble(
+        ip: &[u8],
+        options: Option<&[u8]>,
+        udp: &[u8; UDP_LEN],
+        ip_id: u16,
+    ) -> Option<Self> {
+        let options = options.unwrap_or(&[]);
+        let ip_len = ip.len().checked_add(options.len())?;
+        let mut bytes = [0; HEAD_MAX];
+        bytes.get_mut(..ip.len())?.copy_from_slice(ip);
+        bytes.get_mut(ip.len()..ip_len)?.copy_from_slice(options);
+        let mut masked = *udp;
+        masked[6] = 0xff; // checksum
+        masked[7] = 0xff;
+        bytes
+            .get_mut(ip_len..)?
+            .get_mut(..UDP_LEN)?
+            .copy_from_slice(&masked);
+        bytes
+            .get(ip_len..)?
+            .get(UDP_LEN..)?
+            .first_chunk::<BTH_LEN>()?;
+        Some(IcrcHead {
+            bytes,
+            ip_len: u8::try_from(ip_len).ok()?,
+            udp_len: u16::from_be_bytes([udp[4], udp[5]]),
+            ip_id,
+        })
+    }
+
+    /// The lengths and ID that the headers had when they were taken.
+    #[inline]
+    pub const fn datagram(&self) -> Datagram {
+        Datagram {
+            udp_len: self.udp_len,
+            ip_id: self.ip_id,
+        }
+    }
+
+    /// Makes these the headers of another datagram of the same flow: of datagram *i* of a
+    /// super-packet, the ID is the first's plus *i*, modulo 2^16.
+    ///
+    /// An IPv4 length beyond 65535 is impossible on the wire and wraps here.
+    #[inline]
+    pub fn set_datagram(&mut self, datagram: Datagram) {
+        let udp_len = datagram.udp_len.to_be_bytes();
+        if self.bytes[0] >> 4 == 4 {
+            let total = datagram.udp_len.wrapping_add(u16::from(self.ip_len));
+            [self.bytes[2], self.bytes[3]] = total.to_be_bytes();
+            [self.bytes[4], self.bytes[5]] = datagram.ip_id.to_be_bytes();
+        } else {
+            // The payload length of IPv6 is what follows its header.
+            [self.bytes[4], self.bytes[5]] = udp_len;
+        }
+        let udp = self.bytes.get_mut(usize::from(self.ip_len)..);
+        if let Some([_, _, _, _, high, low, ..]) = udp {
+            [*high, *low] = udp_len;
+        }
+        self.udp_len = datagram.udp_len;
+        self.ip_id = datagram.ip_id;
+    }
+
+    /// Starts the ICRC of a packet: the headers, and `bth` as it stands on the wire. What remains
+    /// is everything after the BTH: extended headers, payload, pad.
+    #[inline]
+    pub fn start<E: Fn(u32, &[u8]) -> u32>(&self, engine: E, bth: &[u8; BTH_LEN]) -> Icrc<E> {
+        let mut bytes = self.bytes;
+        let end = usize::from(self.ip_len) + UDP_LEN;
+        if let Some(room) = bytes.get_mut(end..).and_then(|b| b.first_chunk_mut()) {
+            *room = *bth;
+            room[4] = 0xff; // FECN, BECN, reserved
+        }
+        let covered = bytes.get(..end + BTH_LEN).unwrap_or(&bytes);
+        Icrc {
+            register: engine(SEED, covered),
+            engine,
+        }
+    }
+}
+
+/// An ICRC in the making.
+#[derive(Clone, Copy, Debug)]
+pub struct Icrc<E> {
+    register: u32,
+    engine: E,
+}
+
+impl<E: Fn(u32, &[u8]) -> u32> Icrc<E> {
+    /// Adds the next bytes of the packet. How they are cut into pieces does not matter.
+    #[inline]
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.register = (self.engine)(self.register, bytes);
+    }
+
+    /// The register in between, for a caller whose payload passes through a copy routine that
+    /// computes the CRC itself; give the result to [`Icrc::set_register`].
+    #[inline]
+    pub fn register(&self) -> u32 {
+        self.register
+    }
+
+    /// Continues from what another routine made of [`Icrc::register`].
+    #[inline]
+    pub fn set_register(&mut self, register: u32) {
+        self.register = register;
+    }
+
+    /// The four bytes that end the packet, in wire order.
+    #[inline]
+    pub fn finish(self) -> [u8; ICRC_LEN] {
+        // Low byte first (IBTA 7.8.1), unlike all else on this wire.
+        (!self.register).to_le_bytes()
+    }
+}
+
+#[cfg(test)]
+#[path = "icrc_tests.rs"]
+mod tests;

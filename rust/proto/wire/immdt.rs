@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Immediate data, 4 bytes, handed to the receiver's completion (IBTA 9.3.6).
+
+use super::HeaderRepr;
+use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// The bytes of an immediate data header.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct ImmDt {
+    data: [u8; 4],
+}
+
+/// Immediate data. The four bytes are opaque and keep the order of the wire, as `imm_data` in the
+/// verbs does on both ends: nobody on the way may swap them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImmDtRepr {
+    /// The bytes in wire order.
+    pub data: [u8; 4],
+}
+
+impl HeaderRepr for ImmDtRepr {
+    type View = ImmDt;
+
+    #[inline]
+    fn from_view(view: &ImmDt) -> Self {
+        ImmDtRepr { data: view.data }
+    }
+
+    #[inline]
+    fn to_view(&self) -> ImmDt {
+        ImmDt { data: self.data }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::header::testing::check;
+    use super::*;
+
+    #[test]
+    fn the_bytes_are_not_swapped() {
+        let data = [1, 2, 3, 4];
+        check(ImmDtRepr { data }, &data);
+    }
+}
