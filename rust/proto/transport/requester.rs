@@ -193,7 +193,8 @@ impl Requester {
         }
         let span = if !request.op.wants_response() {
             1
-        } else if self.responses_due >= u16::from(attr.max_rd_atomic) {
+        } else if self.responses_due >= u16::from(attr.max_rd_atomic.max(1)) {
+            // One may always be sent again, even if the limit went to 0 meanwhile.
             return false;
         } else if fresh {
             // Not started: its PSNs are not counted out yet.

@@ -3,7 +3,9 @@
 //! What may be in flight at once, and which packets ask for an acknowledgement.
 
 use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
-use super::super::{Flags, Instant, Modify, Request, SendOp, SendQueue, Status, Verdict, WINDOW};
+use super::super::{
+    Flags, Instant, Modify, Request, SendOp, SendQueue, State, Status, Verdict, WINDOW,
+};
 use super::pair::*;
 use super::sink::Sink;
 
@@ -141,6 +143,21 @@ fn reads_and_atomics_are_limited() {
     assert!(psns(&mut node).is_empty(), "the READ is not complete");
     let _ = node.receive(NOW, &response(Opcode::RcReadResponseLast, 2, 88));
     assert_eq!(psns(&mut node), [4, 5]);
+}
+
+#[test]
+fn a_read_is_finished_under_a_limit_that_went_to_zero() {
+    let mut pair = Pair::new();
+    pair.a.post(SendOp::Read, vec![0; 600], 0);
+    pair.a.transmit_all(NOW);
+    pair.a.conn.modify(&Modify::to_state(State::Sqd)).unwrap();
+    let none = Modify {
+        max_rd_atomic: Some(0),
+        ..Modify::default()
+    };
+    pair.a.conn.modify(&none).unwrap();
+    pair.run();
+    pair.assert_all_done();
 }
 
 #[test]

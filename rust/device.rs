@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The RDMA device: its objects, a file each, and how they are found.
+//!
+//! ```text
+//!   post ─> ring ─> sq ─> engine ─> rc/ud ─> tx ─> wire
+//!   wire ─> rx ─> engine ─> rc/ud ─> sge/mr, rq ─> cq
+//! ```
+
+mod ah;
+mod completion;
+mod counters;
+mod cq;
+mod driver;
+mod engine;
+mod limits;
+mod link;
+mod modify;
+mod mr;
+mod path;
+mod pd;
+mod port;
+mod post;
+mod qp;
+mod rc;
+mod ring;
+mod rq;
+mod rx;
+mod sge;
+mod sq;
+mod tx;
+mod ud;
+mod wqe;
+
+pub(crate) use link::Follow;
+
+use crate::net::netdev::NetDevice;
+use crate::rdma::device::DeviceRef;
+use crate::sync::table::Table;
+use counters::Counters;
+use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::Arc;
+use port::Port;
+
+/// What packets, work and timers need of a device; it may outlive the device for a moment.
+#[pin_data]
+pub(crate) struct Core {
+    #[pin]
+    qps: Table<qp::Qp>,
+    #[pin]
+    mrs: Table<mr::Mr>,
+    #[pin]
+    ahs: Table<ah::Ah>,
+    next_pd: Atomic<u64>,
+    counters: Counters,
+    #[pin]
+    port: Port,
+}
+
+impl Core {
+    /// The insides of a device on `netdev`. Process context; errors as for [`Port::new`].
+    fn new(netdev: &NetDevice) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            try_pin_init!(Core {
+                qps <- Table::new(limits::MIN_QPN..=limits::MAX_QPN),
+                mrs <- Table::new(1..=limits::MAX_MR),
+                ahs <- Table::new(1..=limits::MAX_AH),
+                next_pd: Atomic::new(1),
+                counters: Counters::new(),
+                port <- Port::new(netdev),
+            }? Error),
+            GFP_KERNEL,
+        )
+    }
+}
+
+/// The driver's part of an ib_device.
+pub(crate) struct Oxe {
+    core: Arc<Core>,
+}
+
+impl Drop for Oxe {
+    /// Lets go of the netdev now: packets and work may keep the core for a moment longer.
+    ///
+    /// Process context.
+    fn drop(&mut self) {
+        self.core.port.detach();
+    }
+}
+
+/// The device on `netdev`, if there is one. Any context but hard irqs.
+fn device_on(netdev: &NetDevice) -> Option<Arc<Core>> {
+    Some(DeviceRef::<Oxe>::by_netdev(netdev)?.core.clone())
+}

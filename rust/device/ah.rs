@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Address handles.
+
+use super::path::Path;
+use super::pd::PdId;
+use super::Core;
+use crate::rdma::gid::AhAttr;
+use crate::sync::lock::SpinLockBh;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+struct State {
+    attr: AhAttr,
+    path: Path,
+}
+
+/// An address handle. WQEs name it by its number.
+#[pin_data]
+pub(crate) struct Ah {
+    pd: PdId,
+    number: u32,
+    #[pin]
+    state: SpinLockBh<State>,
+}
+
+impl Ah {
+    /// Makes one with a number of its own, never 0.
+    ///
+    /// May be called in atomic context (the CM does). ENOMEM; EBUSY when there are too many.
+    pub(crate) fn new(core: &Core, pd: PdId, attr: &AhAttr) -> Result<Arc<Self>> {
+        let number = core.ahs.reserve_atomic()?;
+        let state = State { attr: attr.clone(), path: Path::new(attr, 0, 0) };
+        let ah = Arc::pin_init(
+            pin_init!(Ah {
+                pd,
+                number,
+                state <- crate::new_spinlock_bh!(state, "oxe_ah"),
+            }),
+            GFP_ATOMIC,
+        )
+        .inspect_err(|_| core.ahs.cancel(number))?;
+        core.ahs.publish(number, ah.clone());
+        Ok(ah)
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Its protection domain.
+    pub(crate) fn pd(&self) -> PdId {
+        self.pd
+    }
+
+    /// Points it elsewhere. Requests that are posted but not sent yet go there.
+    pub(crate) fn modify(&self, attr: &AhAttr) {
+        let mut state = self.state.lock();
+        state.attr = attr.clone();
+        state.path = Path::new(attr, 0, 0);
+    }
+
+    /// What it was made with.
+    pub(crate) fn query(&self) -> AhAttr {
+        self.state.lock().attr.clone()
+    }
+
+    /// Calls `with` with the path.
+    #[inline]
+    pub(crate) fn with_path<T>(&self, with: impl FnOnce(&mut Path) -> T) -> T {
+        with(&mut self.state.lock().path)
+    }
+
+}
+
+/// The Rust part of an ib_ah: takes the number away when it goes.
+pub(crate) struct AhObject {
+    core: Arc<Core>,
+    ah: Arc<Ah>,
+}
+
+impl AhObject {
+    /// See [`Ah::new`].
+    pub(crate) fn new(core: &Arc<Core>, pd: PdId, attr: &AhAttr) -> Result<Self> {
+        Ok(AhObject { core: core.clone(), ah: Ah::new(core, pd, attr)? })
+    }
+}
+
+impl core::ops::Deref for AhObject {
+    type Target = Ah;
+
+    fn deref(&self) -> &Ah {
+        &self.ah
+    }
+}
+
+impl Drop for AhObject {
+    fn drop(&mut self) {
+        self.core.ahs.remove(self.ah.number);
+    }
+}

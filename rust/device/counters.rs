@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a port counts. `rdma statistic show` and the files under `hw_counters` show it.
+
+use crate::proto::transport::Cause;
+use crate::proto::wire::ParseError;
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::sync::atomic::{Atomic, Relaxed};
+
+/// Counters that are not a cause of the parser or the transport.
+#[derive(Clone, Copy, Debug)]
+#[repr(usize)]
+pub(crate) enum Count {
+    SentPackets = 0,
+    RcvdPackets = 1,
+    SendErrors = 2,
+    LinkDowned = 3,
+    BadIcrc = 4,
+    NoQp = 5,
+    WrongAddress = 6,
+    NoMemory = 7,
+}
+
+const OWN: usize = 8;
+const TOTAL: usize = OWN + ParseError::COUNT + Cause::COUNT;
+
+/// The names, in the order of the values.
+pub(crate) const NAMES: [&CStr; TOTAL] = [
+    c"sent_pkts",
+    c"rcvd_pkts",
+    c"send_err",
+    c"link_downed",
+    c"rcvd_bad_icrc",
+    c"rcvd_no_qp",
+    c"rcvd_wrong_address",
+    c"send_no_memory",
+    c"rcvd_too_short",
+    c"rcvd_bad_version",
+    c"rcvd_unknown_opcode",
+    c"rcvd_bad_pad",
+    c"rcvd_length_underflow",
+    c"rcvd_unexpected_payload",
+    c"rcvd_qp_state",
+    c"rcvd_wrong_service",
+    c"rcvd_bad_pkey",
+    c"rcvd_bad_qkey",
+    c"rcvd_too_long",
+    c"duplicate_request",
+    c"unknown_duplicate",
+    c"out_of_seq_request",
+    c"sent_rnr_err",
+    c"refused_request",
+    c"ghost_ack",
+    c"response_gap",
+    c"bad_response",
+];
+
+/// The counters of one port. Read and written in any context.
+pub(crate) struct Counters([Atomic<u64>; TOTAL]);
+
+impl Counters {
+    /// All zero.
+    pub(crate) fn new() -> Self {
+        Counters(core::array::from_fn(|_| Atomic::new(0)))
+    }
+
+    #[inline]
+    fn add(&self, index: usize) {
+        if let Some(counter) = self.0.get(index) {
+            counter.add(1, Relaxed);
+        }
+    }
+
+    /// Counts one.
+    #[inline]
+    pub(crate) fn count(&self, what: Count) {
+        self.add(what as usize);
+    }
+
+    /// Counts a datagram that is no packet.
+    #[inline]
+    pub(crate) fn parse_error(&self, error: ParseError) {
+        self.add(OWN + error as usize);
+    }
+
+    /// Counts a packet that was not carried out.
+    #[inline]
+    pub(crate) fn dropped(&self, cause: Cause) {
+        self.add(OWN + ParseError::COUNT + cause as usize);
+    }
+
+    /// Copies the values to `out`, in the order of [`NAMES`].
+    pub(crate) fn read(&self, out: &mut [u64]) {
+        for (value, counter) in out.iter_mut().zip(&self.0) {
+            *value = counter.load(Relaxed);
+        }
+    }
+}

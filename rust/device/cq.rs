@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues.
+
+use super::completion::{Completion, CQE_LEN};
+use super::ring::Ring;
+use crate::rdma::driver::CqInit;
+use crate::rdma::events::CqEvents;
+use crate::rdma::mmap::Cookie;
+use crate::rdma::udata::UserCtx;
+use crate::rdma::wc::WcSlots;
+use crate::sync::lock::SpinLockIrq;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// What the consumer waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Armed {
+    Not,
+    Solicited,
+    Any,
+}
+
+/// Where completions go.
+enum Store {
+    /// A ring that librxe reads; it publishes how far it has read.
+    User(Ring),
+    /// An array that only the driver sees; `head` counts what `ib_poll_cq` took.
+    Kernel { entries: KVVec<Option<Completion>>, head: u32 },
+}
+
+struct State {
+    store: Store,
+    /// Counts what was put in; its low bits are the ring's producer index.
+    tail: u32,
+    armed: Armed,
+    /// Set for good when a completion found no room (IBTA 10.2.? CQ overrun).
+    overrun: bool,
+}
+
+/// A completion queue. Filled in softirq or process context, polled by kernel users in any context.
+#[pin_data]
+pub(crate) struct Cq {
+    #[pin]
+    state: SpinLockIrq<State>,
+    events: CqEvents,
+}
+
+/// The Rust part of an ib_cq.
+pub(crate) struct CqObject {
+    pub(crate) cq: Arc<Cq>,
+    /// The ring is to be had for mapping as long as the queue is there.
+    _cookie: Option<Cookie>,
+}
+
+/// What has to be told to the consumer when no lock is held any more.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Wake {
+    completion: bool,
+    overrun: bool,
+}
+
+impl Wake {
+    /// Also what `other` says.
+    pub(crate) fn merge(&mut self, other: Wake) {
+        self.completion |= other.completion;
+        self.overrun |= other.overrun;
+    }
+}
+
+/// `struct rxe_create_cq_resp`: where to map the ring, and how much.
+pub(crate) fn mmap_info(offset: u64, size: usize) -> [u8; 16] {
+    let mut out = [0; 16];
+    out[..8].copy_from_slice(&offset.to_ne_bytes());
+    out[8..12].copy_from_slice(&(size as u32).to_ne_bytes());
+    out
+}
+
+impl Cq {
+    /// Makes a queue for at least `init.cqe` completions; gives it and how many it really holds.
+    ///
+    /// Process context. EINVAL for sizes out of the device's limits, ENOMEM, EFAULT.
+    pub(crate) fn create(
+        init: &CqInit,
+        events: CqEvents,
+        user: Option<UserCtx<'_>>,
+    ) -> Result<(CqObject, u32)> {
+        if init.cqe == 0 || init.cqe > super::limits::MAX_CQE {
+            return Err(EINVAL);
+        }
+        let (store, capacity, cookie) = match user {
+            Some(user) => {
+                let ring = Ring::new(init.cqe, CQE_LEN, true)?;
+                let (cookie, offset) = user.publish(ring.buf())?;
+                user.respond(&mmap_info(offset, ring.buf().len()))?;
+                let capacity = ring.capacity();
+                (Store::User(ring), capacity, Some(cookie))
+            }
+            None => {
+                let slots = init.cqe.checked_next_power_of_two().ok_or(EINVAL)?;
+                let mut entries = KVVec::with_capacity(slots as usize, GFP_KERNEL)?;
+                entries.extend_with(slots as usize, None, GFP_KERNEL)?;
+                (Store::Kernel { entries, head: 0 }, slots, None)
+            }
+        };
+        let state = State { store, tail: 0, armed: Armed::Not, overrun: false };
+        let cq = Arc::pin_init(
+            pin_init!(Cq {
+                state <- crate::new_spinlock_irq!(state, "oxe_cq"),
+                events,
+            }),
+            GFP_KERNEL,
+        )?;
+        Ok((CqObject { cq, _cookie: cookie }, capacity))
+    }
+
+    /// Puts a completion in. The caller passes the answer to [`Cq::wake`] when it holds no lock.
+    ///
+    /// Any context.
+    #[inline]
+    pub(crate) fn push(&self, completion: &Completion) -> Wake {
+        let mut state = self.state.lock();
+        if !state.push(completion) {
+            let first = !state.overrun;
+            state.overrun = true;
+            return Wake { completion: false, overrun: first };
+        }
+        let wake = match state.armed {
+            Armed::Not => false,
+            Armed::Solicited => completion.solicited,
+            Armed::Any => true,
+        };
+        if wake {
+            state.armed = Armed::Not;
+        }
+        Wake { completion: wake, overrun: false }
+    }
+
+    /// Tells the consumer. Softirq or process context, no lock held: the handler may post or poll.
+    #[inline]
+    pub(crate) fn wake(&self, wake: Wake) {
+        if wake.completion {
+            self.events.complete();
+        }
+        if wake.overrun {
+            self.events.error();
+        }
+    }
+
+    /// Takes completions out for a kernel user. Any context.
+    pub(crate) fn poll(&self, out: &mut WcSlots<'_>) {
+        let mut state = self.state.lock();
+        while !out.is_full() {
+            let Some(completion) = state.pop() else { break };
+            out.push(&completion.wc);
+        }
+    }
+
+    /// Arms the queue; says whether there are completions already. Any context.
+    pub(crate) fn arm(&self, solicited_only: bool) -> bool {
+        let mut state = self.state.lock();
+        // Arming for any completion is not taken back by arming for solicited ones (IBTA 11.4.2.2).
+        if !solicited_only {
+            state.armed = Armed::Any;
+        } else if state.armed == Armed::Not {
+            state.armed = Armed::Solicited;
+        }
+        !state.is_empty()
+    }
+}
+
+impl State {
+    /// Puts a completion in, or says that there is no room.
+    #[inline]
+    fn push(&mut self, completion: &Completion) -> bool {
+        match &mut self.store {
+            Store::User(ring) => {
+                let next = self.tail.wrapping_add(1);
+                if ring.distance(ring.consumer(), next) == 0 {
+                    return false;
+                }
+                if ring.write(self.tail, 0, &completion.user_bytes()).is_none() {
+                    return false;
+                }
+                ring.set_producer(next);
+            }
+            Store::Kernel { entries, head } => {
+                if self.tail.wrapping_sub(*head) as usize >= entries.len() {
+                    return false;
+                }
+                let mask = entries.len().wrapping_sub(1);
+                let Some(entry) = entries.get_mut(self.tail as usize & mask) else {
+                    return false;
+                };
+                *entry = Some(*completion);
+            }
+        }
+        self.tail = self.tail.wrapping_add(1);
+        true
+    }
+
+    fn pop(&mut self) -> Option<Completion> {
+        let Store::Kernel { entries, head } = &mut self.store else {
+            return None;
+        };
+        if *head == self.tail {
+            return None;
+        }
+        let mask = entries.len().wrapping_sub(1);
+        let completion = entries.get_mut(*head as usize & mask)?.take();
+        *head = head.wrapping_add(1);
+        completion
+    }
+
+    fn is_empty(&self) -> bool {
+        match &self.store {
+            Store::User(ring) => ring.distance(ring.consumer(), self.tail) == 0,
+            Store::Kernel { head, .. } => *head == self.tail,
+        }
+    }
+}

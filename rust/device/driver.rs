@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The verbs, one by one, handed on to the objects.
+
+use super::ah::AhObject;
+use super::cq::{Cq, CqObject};
+use super::engine::{self, Input};
+use super::mr::{Mr, MrObject};
+use super::pd::PdId;
+use super::qp::{Qp, QpObject};
+use super::{counters, limits, link, modify, Oxe};
+use crate::net::netdev::NetDevice;
+use crate::proto::transport::State;
+use crate::rdma::access::Access;
+use crate::rdma::attr::{AtomicCap, DeviceAttr, DeviceCaps, PortAttr};
+use crate::rdma::device::Device;
+use crate::rdma::driver::{CqInit, Driver};
+use crate::rdma::events::{CqEvents, QpEvents};
+use crate::rdma::gid::AhAttr;
+use crate::rdma::qp::{QpAttr, QpCreated, QpInit, QpQuery, QpType};
+use crate::rdma::udata::UserCtx;
+use crate::rdma::umem::{KernelMemory, UserMemory};
+use crate::rdma::wc::WcSlots;
+use crate::rdma::unsupported;
+use crate::rdma::wr::{RecvWr, SendWr};
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::sync::Arc;
+
+/// The access rights that regions may have. On-demand paging is not among them yet.
+const REGION_ACCESS: u32 = Access::LOCAL_WRITE.bits()
+    | Access::REMOTE_WRITE.bits()
+    | Access::REMOTE_READ.bits()
+    | Access::REMOTE_ATOMIC.bits()
+    | Access::MW_BIND.bits()
+    | Access::HUGETLB.bits()
+    | Access::RELAXED_ORDERING.bits();
+
+impl Driver for Oxe {
+    type Ucontext = ();
+    type Pd = PdId;
+    type Cq = CqObject;
+    type Qp = QpObject;
+    type Ah = AhObject;
+    type Mr = MrObject;
+
+    const COUNTERS: &'static [&'static CStr] = &counters::NAMES;
+
+    fn query_device(dev: &Device<Self>, attr: &mut DeviceAttr) {
+        *attr = DeviceAttr {
+            sys_image_guid: dev.node_guid(),
+            max_mr_size: u64::MAX,
+            page_size_cap: 0xffff_f000,
+            vendor_id: 0xff_ffff,
+            max_qp: limits::MAX_QP,
+            max_qp_wr: limits::MAX_QP_WR,
+            device_cap_flags: DeviceCaps::BAD_PKEY_CNTR
+                | DeviceCaps::BAD_QKEY_CNTR
+                | DeviceCaps::UD_AV_PORT_ENFORCE
+                | DeviceCaps::PORT_ACTIVE_EVENT
+                | DeviceCaps::SYS_IMAGE_GUID
+                | DeviceCaps::RC_RNR_NAK_GEN,
+            max_send_sge: limits::MAX_SGE,
+            max_recv_sge: limits::MAX_SGE,
+            max_sge_rd: limits::MAX_SGE,
+            max_cq: limits::MAX_CQ,
+            max_cqe: limits::MAX_CQE,
+            max_mr: limits::MAX_MR,
+            max_pd: limits::MAX_PD,
+            max_qp_rd_atom: limits::MAX_RD_ATOMIC,
+            max_res_rd_atom: limits::MAX_QP.saturating_mul(limits::MAX_RD_ATOMIC),
+            max_qp_init_rd_atom: limits::MAX_RD_ATOMIC,
+            atomic_cap: AtomicCap::Glob,
+            max_ah: limits::MAX_AH,
+            local_ca_ack_delay: limits::LOCAL_CA_ACK_DELAY,
+            ..*attr
+        };
+    }
+
+    fn query_port(dev: &Device<Self>, attr: &mut PortAttr) -> Result {
+        dev.core.port.query(attr)
+    }
+
+    fn counters(dev: &Device<Self>, out: &mut [u64]) {
+        dev.core.counters.read(out);
+    }
+
+    fn alloc_ucontext(_dev: &Device<Self>) -> Result<()> {
+        Ok(())
+    }
+
+    fn alloc_pd(dev: &Device<Self>) -> Result<PdId> {
+        Ok(PdId::new(&dev.core))
+    }
+
+    fn create_ah(
+        dev: &Device<Self>,
+        pd: &PdId,
+        attr: &AhAttr,
+        _user: bool,
+    ) -> Result<(Self::Ah, u32)> {
+        let ah = AhObject::new(&dev.core, *pd, attr)?;
+        let number = ah.number();
+        Ok((ah, number))
+    }
+
+    fn modify_ah(ah: &AhObject, attr: &AhAttr) -> Result {
+        ah.modify(attr);
+        Ok(())
+    }
+
+    fn query_ah(ah: &AhObject) -> AhAttr {
+        ah.query()
+    }
+
+    fn create_cq(
+        _dev: &Device<Self>,
+        init: CqInit,
+        events: CqEvents,
+        user: Option<UserCtx<'_>>,
+    ) -> Result<(CqObject, u32)> {
+        Cq::create(&init, events, user)
+    }
+
+    fn destroy_cq(_cq: &CqObject) {}
+
+    fn poll_cq(cq: &CqObject, out: &mut WcSlots<'_>) {
+        cq.cq.poll(out);
+    }
+
+    fn req_notify(cq: &CqObject, solicited_only: bool, report_missed: bool) -> bool {
+        cq.cq.arm(solicited_only) && report_missed
+    }
+
+    fn create_qp(
+        dev: &Device<Self>,
+        pd: &PdId,
+        init: &QpInit<'_, Self>,
+        events: QpEvents,
+        user: Option<UserCtx<'_>>,
+    ) -> Result<(QpObject, QpCreated)> {
+        let object = Qp::create(&dev.core, *pd, init, events, user)?;
+        let created = QpCreated { qpn: object.qp.qpn, caps: object.qp.caps };
+        Ok((object, created))
+    }
+
+    fn modify_qp(qp: &QpObject, attr: &QpAttr<'_>) -> Result {
+        modify::modify(&qp.qp, attr)
+    }
+
+    fn query_qp(qp: &QpObject, out: &mut QpQuery<'_>) {
+        modify::query(&qp.qp, out);
+    }
+
+    fn destroy_qp(qp: &QpObject) {
+        qp.qp.close();
+    }
+
+    fn post_send(qp: &QpObject, wr: &SendWr<'_, Self>) -> Result {
+        let qp = &qp.qp;
+        // IBTA 10.8.2: a send queue takes requests in RTS, SQD, SQE and ERR.
+        if !matches!(qp.state(), State::Rts | State::Sqd | State::Sqe | State::Err) {
+            return Err(EINVAL);
+        }
+        qp.send_poster.send(wr, qp.kind != QpType::Rc)
+    }
+
+    fn doorbell(qp: &QpObject) {
+        if qp.user {
+            engine::run(&qp.qp, Input::Doorbell);
+        } else {
+            engine::kick(&qp.qp);
+        }
+    }
+
+    fn post_recv(qp: &QpObject, wr: &RecvWr<'_>) -> Result {
+        if qp.qp.state() == State::Reset {
+            return Err(EINVAL);
+        }
+        qp.qp.recv_poster.recv(wr)
+    }
+
+    fn posted_recv(qp: &QpObject) {
+        // Receives wait for packets, unless they are to be flushed.
+        if qp.qp.state() == State::Err {
+            engine::kick(&qp.qp);
+        }
+    }
+
+    fn reg_user_mr(
+        dev: &Device<Self>,
+        pd: &PdId,
+        start: u64,
+        length: u64,
+        iova: u64,
+        access: Access,
+    ) -> Result<(Self::Mr, u32, u32)> {
+        if access.bits() & !REGION_ACCESS != 0 {
+            return Err(unsupported());
+        }
+        let memory = UserMemory::pin(dev, start, length, access)?;
+        let mr = Mr::user(&dev.core, *pd, memory, length, iova, access)?;
+        let key = mr.key();
+        Ok((MrObject::new(&dev.core, mr), key, key))
+    }
+
+    fn get_dma_mr(
+        dev: &Device<Self>,
+        pd: &PdId,
+        memory: KernelMemory,
+        access: Access,
+    ) -> Result<(Self::Mr, u32, u32)> {
+        let mr = Mr::dma(&dev.core, *pd, memory, access)?;
+        let key = mr.key();
+        Ok((MrObject::new(&dev.core, mr), key, key))
+    }
+
+    fn dereg_mr(mr: &MrObject) {
+        mr.close();
+    }
+
+    fn new_link(name: &CStr, ndev: &NetDevice, _compat: bool) -> Result {
+        link::add(name, ndev)
+    }
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What makes a QP go: one function that runs it to completion, in the context that brought the
+//! reason, be it a doorbell, a packet, the timer or work put off.
+//!
+//! Under the QP's lock the transport decides, packets are built and completions are put in their
+//! queues. Then, without it, packets are sent and consumers are woken: both may lead back here. Only one
+//! context at a time sends for a QP, so that its packets stay in order; who finds it busy leaves a note.
+
+use super::cq::Wake;
+use super::qp::{Inner, Qp, Transport};
+use super::rx::Packet;
+use super::tx::Batch;
+use super::{rc, ud};
+use crate::proto::transport::{Events, Instant};
+use crate::rdma::events::QpEvent;
+use crate::sync::bh::{self, BhGuard};
+use crate::sync::{timer, work};
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// How many batches one call sends before it leaves the rest to work of its own.
+const MAX_BATCHES: usize = 16;
+
+/// How often completed requests make room for others under one hold of the lock: a process may post as
+/// fast as we complete.
+const MAX_ROUNDS: usize = 4;
+
+/// When to try again after there was no memory for a packet, in nanoseconds.
+const STALL: u64 = 1_000_000;
+
+/// Why a QP is run.
+pub(crate) enum Input<'a> {
+    /// Something was posted, or is still to be done.
+    Doorbell,
+    /// The timer has expired.
+    Timer,
+    /// A packet came.
+    Packet(&'a Packet),
+}
+
+/// What is left to be done once the lock is free.
+#[derive(Default)]
+pub(crate) struct After {
+    pub(crate) send: Wake,
+    pub(crate) recv: Wake,
+    pub(crate) events: Events,
+}
+
+/// What a step of the transport leaves behind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Nothing is due now.
+    Idle,
+    /// More is due: the batch was full.
+    More,
+    /// More is due, but there was no memory for it.
+    Stalled,
+}
+
+/// Runs `qp`: takes the input, sends what is due, completes what is done.
+///
+/// Softirq or process context, with no lock held that the network stack or a consumer may take.
+pub(crate) fn run(qp: &Arc<Qp>, input: Input<'_>) {
+    let _bh = BhGuard::new();
+    let now = Instant(timer::now_ns());
+    let mut batch = Batch::new();
+    let mut batches = 0;
+    let mut inner = qp.inner.lock();
+    let mut after = After::default();
+    if inner.dead {
+        return;
+    }
+    take(qp, &mut inner, now, &input, &mut after);
+    if inner.sending {
+        inner.again = true;
+        complete(qp, &mut inner, &mut after);
+        drop(inner);
+        return tell(qp, after);
+    }
+    inner.sending = true;
+    loop {
+        inner.again = false;
+        let progress = step(qp, &mut inner, now, &mut batch, &mut after);
+        let send_again = progress == Progress::More;
+        if batch.is_empty() && !send_again && !inner.again {
+            inner.sending = false;
+            arm(qp, &inner, now, progress);
+            drop(inner);
+            return tell(qp, after);
+        }
+        drop(inner);
+        batch.send(&qp.core);
+        tell(qp, core::mem::take(&mut after));
+        batches += 1;
+        inner = qp.inner.lock();
+        if inner.dead {
+            return;
+        }
+        if batches >= MAX_BATCHES {
+            inner.sending = false;
+            drop(inner);
+            work::queue_bh(qp);
+            return;
+        }
+        if !send_again && !inner.again {
+            inner.sending = false;
+            arm(qp, &inner, now, progress);
+            return;
+        }
+    }
+}
+
+/// Runs `qp` in a softirq: at once, on the way out of here, where the caller's context allows it.
+///
+/// Any context, hard irqs included: kernel users post anywhere, and hold locks that their completion
+/// handler takes too, so it must not be called from within their own call.
+pub(crate) fn kick(qp: &Arc<Qp>) {
+    if bh::irqs_disabled() {
+        work::queue_bh(qp);
+    } else {
+        let _bh = BhGuard::new();
+        work::queue_bh(qp);
+    }
+}
+
+/// Gives the input to the transport.
+#[inline]
+fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &Input<'_>, after: &mut After) {
+    match input {
+        Input::Doorbell => {}
+        Input::Timer => {
+            if let Transport::Rc(rc) = &mut inner.transport {
+                rc.conn.handle_timeout(now, &mut inner.sq);
+            }
+        }
+        Input::Packet(packet) => {
+            let dropped = match &mut inner.transport {
+                Transport::Rc(_) => rc::handle(qp, inner, now, packet, after),
+                Transport::Datagram(_) => ud::handle(qp, inner, packet, after),
+            };
+            if let Err(cause) = dropped {
+                qp.core.counters.dropped(cause);
+            }
+        }
+    }
+}
+
+/// Fetches, transmits and completes until nothing moves or the batch is full.
+#[inline]
+fn step(
+    qp: &Arc<Qp>,
+    inner: &mut Inner,
+    now: Instant,
+    batch: &mut Batch,
+    after: &mut After,
+) -> Progress {
+    for _ in 0..MAX_ROUNDS {
+        inner.fetch(&qp.core);
+        let progress = match &mut inner.transport {
+            Transport::Rc(rc) => rc.transmit(qp, &mut inner.sq, now, batch),
+            Transport::Datagram(ud) => ud.transmit(qp, &mut inner.sq, batch),
+        };
+        let released = complete(qp, inner, after);
+        if progress != Progress::Idle {
+            return progress;
+        }
+        if !released || !inner.sq.has_unfetched() {
+            return Progress::Idle;
+        }
+    }
+    Progress::More
+}
+
+/// Puts completions in their queues, and takes what happened. Says whether slots became free.
+#[inline]
+fn complete(qp: &Arc<Qp>, inner: &mut Inner, after: &mut After) -> bool {
+    let released = match &mut inner.transport {
+        Transport::Rc(rc) => rc.complete(qp, &mut inner.sq, after),
+        Transport::Datagram(ud) => ud.complete(qp, &mut inner.sq, after),
+    };
+    if inner.is_in_error() && inner.flush_receives(qp, after) {
+        inner.again = true;
+    }
+    inner.publish_state(qp);
+    released
+}
+
+/// Arms the timer if the transport waits for something. A timer that is armed for an earlier moment is
+/// left alone: it finds nothing due and is armed again then, which is cheaper than to move it with
+/// every ACK.
+#[inline]
+fn arm(qp: &Arc<Qp>, inner: &Inner, now: Instant, progress: Progress) {
+    let due = match (&inner.transport, progress) {
+        (_, Progress::Stalled) => Some(now.after(STALL)),
+        (Transport::Rc(rc), _) => rc.conn.poll_timeout(),
+        (Transport::Datagram(_), _) => None,
+    };
+    let Some(due) = due else { return };
+    qp.timer.arm_at(qp.as_arc_borrow(), due.0);
+}
+
+/// Wakes consumers and reports events. No lock held.
+#[inline]
+fn tell(qp: &Arc<Qp>, after: After) {
+    qp.send_cq.wake(after.send);
+    qp.recv_cq.wake(after.recv);
+    if !after.events.is_empty() {
+        report(qp, after.events);
+    }
+}
+
+#[cold]
+fn report(qp: &Arc<Qp>, events: Events) {
+    let table = [
+        (Events::COMM_EST, QpEvent::CommEst),
+        (Events::SQ_DRAINED, QpEvent::SqDrained),
+        (Events::REQ_ERR, QpEvent::ReqErr),
+        (Events::ACCESS_ERR, QpEvent::AccessErr),
+        (Events::FATAL, QpEvent::Fatal),
+    ];
+    for (flag, event) in table {
+        if events.contains(flag) {
+            qp.events.raise(event);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a device promises: none less than what rdma_rxe promises, where librxe can use it.
+
+/// QPs. QP numbers 0 and 1 are the management QPs; the others begin at 17.
+pub(crate) const MAX_QP: u32 = 0xf_fff0;
+pub(crate) const MIN_QPN: u32 = 17;
+pub(crate) const MAX_QPN: u32 = 0xff_fffe;
+/// Work requests of a queue.
+pub(crate) const MAX_QP_WR: u32 = 1 << 20;
+/// SGEs of a work request.
+pub(crate) const MAX_SGE: u32 = 32;
+/// Bytes of inline data: as many as the SGEs they stand in place of.
+pub(crate) const MAX_INLINE: u32 = MAX_SGE * 16;
+pub(crate) const MAX_CQ: u32 = 1 << 20;
+/// Completions of a queue.
+pub(crate) const MAX_CQE: u32 = (1 << 20) - 1;
+pub(crate) const MAX_PD: u32 = 1 << 20;
+/// Memory regions: a key has 24 bits for the index.
+pub(crate) const MAX_MR: u32 = (1 << 24) - 2;
+pub(crate) const MAX_AH: u32 = 1 << 20;
+/// READs and atomics of one QP under way, each way.
+pub(crate) const MAX_RD_ATOMIC: u32 = 128;
+pub(crate) const MAX_PKEYS: u16 = 1;
+/// The one partition key: full member of the default partition.
+pub(crate) const DEFAULT_PKEY: u16 = 0xffff;
+/// How many requests of a send queue the driver looks at at one time; the others wait in the ring.
+pub(crate) const MAX_ACTIVE: u32 = 128;
+/// Exponent of 4.096 us: how long a request may take to be answered, for the CM's timeouts.
+pub(crate) const LOCAL_CA_ACK_DELAY: u8 = 15;

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Links: devices come with `rdma link add`, and go with `rdma link delete` or with their netdev.
+
+use super::counters::Count;
+use super::{Core, Oxe};
+use crate::net::netdev::NetDevice;
+use crate::net::notifier::{Event, Handler, Notifier};
+use crate::rdma::device::{Device, DeviceRef};
+use kernel::prelude::*;
+use kernel::str::CStr;
+
+/// Follows the netdevs that devices are on.
+#[pin_data]
+pub(crate) struct Follow {
+    #[pin]
+    notifier: Notifier<Events>,
+}
+
+impl Follow {
+    /// Begins to follow. Process context; ENOMEM.
+    pub(crate) fn new() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self { notifier <- Notifier::new(Events) })
+    }
+}
+
+struct Events;
+
+impl Handler for Events {
+    fn event(&self, event: Event, netdev: &NetDevice) {
+        let Some(device) = DeviceRef::<Oxe>::by_netdev(netdev) else {
+            return;
+        };
+        match event {
+            // Also sent when the netdev moves to another namespace.
+            Event::Unregister => {
+                device.core.port.detach();
+                device.unregister_queued();
+            }
+            Event::Down | Event::Change if !netdev.is_up() => {
+                device.core.counters.count(Count::LinkDowned);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Makes the device `name` on `netdev`.
+///
+/// Process context, under RTNL or not as the RDMA core calls it.
+///
+/// # Errors
+///
+/// EINVAL for a netdev that is not Ethernet-like, EEXIST when there is a device on it or one of that name,
+/// EADDRINUSE when another program has UDP port 4791, ENOMEM.
+pub(crate) fn add(name: &CStr, netdev: &NetDevice) -> Result {
+    if !netdev.is_ether() {
+        pr_info!("{}: not an Ethernet-like netdev\n", netdev.name());
+        return Err(EINVAL);
+    }
+    if DeviceRef::<Oxe>::by_netdev(netdev).is_some() {
+        pr_info!("{}: has a device already\n", netdev.name());
+        return Err(EEXIST);
+    }
+    Device::register(name, netdev, try_init!(Oxe { core: Core::new(netdev)? }? Error))
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Modify and query of a QP (IBTA 11.2.5.2, 11.2.5.3).
+
+use super::engine::{self, Input};
+use super::path::Path;
+use super::qp::{Inner, Kept, Qp, Transport};
+use super::rc::{read_keys, ReadKeys, Resources};
+use super::limits;
+use crate::proto::transport::{self, DatagramSender, Modify, State};
+use crate::proto::wire::Psn;
+use crate::rdma::access::Access;
+use crate::rdma::attr::Mtu;
+use crate::rdma::qp::{QpAttr, QpQuery, QpState};
+use crate::rdma::unsupported;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+fn to_transport(state: QpState) -> State {
+    match state {
+        QpState::Reset => State::Reset,
+        QpState::Init => State::Init,
+        QpState::Rtr => State::Rtr,
+        QpState::Rts => State::Rts,
+        QpState::Sqd => State::Sqd,
+        QpState::Sqe => State::Sqe,
+        QpState::Err => State::Err,
+    }
+}
+
+fn from_transport(state: State) -> QpState {
+    match state {
+        State::Reset => QpState::Reset,
+        State::Init => QpState::Init,
+        State::Rtr => QpState::Rtr,
+        State::Rts => QpState::Rts,
+        State::Sqd => QpState::Sqd,
+        State::Sqe => QpState::Sqe,
+        State::Err => QpState::Err,
+    }
+}
+
+/// Changes attributes and, perhaps, the state; all of it or nothing.
+///
+/// Process context. EINVAL for a transition or an attribute that the specification does not allow, or a
+/// value out of its range; EOPNOTSUPP for what the driver does not have; ENOMEM.
+pub(crate) fn modify(qp: &Arc<Qp>, attr: &QpAttr<'_>) -> Result {
+    check_values(qp, attr)?;
+    // What takes memory is made ready before the lock.
+    let records = match attr.max_dest_rd_atomic() {
+        Some(count) => Some((Resources::new(count.into())?, read_keys(count.into())?)),
+        None => None,
+    };
+    let leftover = apply(qp, attr, records)?;
+    drop(leftover);
+    engine::run(qp, Input::Doorbell);
+    Ok(())
+}
+
+/// The checks that need no state.
+fn check_values(qp: &Qp, attr: &QpAttr<'_>) -> Result {
+    if attr.has_migration() || attr.caps().is_some() {
+        return Err(unsupported());
+    }
+    let max_rd_atomic = |count: u8| u32::from(count) > limits::MAX_RD_ATOMIC;
+    let bad = attr.pkey_index().is_some_and(|index| index >= limits::MAX_PKEYS)
+        || attr.max_rd_atomic().is_some_and(max_rd_atomic)
+        || attr.max_dest_rd_atomic().is_some_and(max_rd_atomic)
+        || attr.path_mtu().is_some_and(|mtu| mtu.bytes() > qp.core.port.mtu());
+    if bad {
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
+type Records = (Resources, ReadKeys);
+
+/// Changes the QP; gives what is to be dropped without the lock.
+fn apply(qp: &Qp, attr: &QpAttr<'_>, records: Option<Records>) -> Result<Option<Records>> {
+    let mut guard = qp.inner.lock();
+    let inner = &mut *guard;
+    let current = inner.state();
+    let from = from_transport(current);
+    if attr.cur_state().is_some_and(|state| state != from) {
+        return Err(EINVAL);
+    }
+    let to = attr.state().unwrap_or(from);
+    if !attr.is_ok(from, to, qp.kind) {
+        return Err(EINVAL);
+    }
+    let mut old = None;
+    match &mut inner.transport {
+        Transport::Rc(rc) => {
+            let change = connected(attr);
+            rc.conn.modify(&change).map_err(|_| EINVAL)?;
+            if let Some((resources, keys)) = records {
+                let resources = rc.conn.replace_resources(resources);
+                old = Some((resources, core::mem::replace(&mut rc.read_keys, keys)));
+            }
+            if let Some(av) = attr.av() {
+                let dest = rc.conn.attr().dest_qpn.get();
+                rc.path = Some(Path::new(av, qp.qpn, dest));
+            }
+        }
+        Transport::Datagram(ud) => {
+            let next = to_transport(to);
+            if attr.state().is_some() && !current.may_become(next) {
+                return Err(EINVAL);
+            }
+            ud.attr.qkey = attr.qkey().unwrap_or(ud.attr.qkey);
+            if let Some(psn) = attr.sq_psn() {
+                ud.sender = DatagramSender::new(Psn::new(psn));
+            }
+            ud.set_state(next);
+        }
+    }
+    if let Some(av) = attr.av() {
+        inner.av = Some(av.clone());
+    }
+    keep(&mut inner.kept, attr);
+    if attr.state() == Some(QpState::Reset) {
+        reset(inner);
+    }
+    inner.publish_state(qp);
+    Ok(old)
+}
+
+/// What the transport of a connected QP is told.
+fn connected(attr: &QpAttr<'_>) -> Modify {
+    Modify {
+        state: attr.state().map(to_transport),
+        dest_qpn: attr.dest_qp_num(),
+        pkey: attr.pkey_index().map(|_| limits::DEFAULT_PKEY),
+        pmtu: attr.path_mtu().map(Mtu::bytes),
+        sq_psn: attr.sq_psn(),
+        rq_psn: attr.rq_psn(),
+        timeout: attr.timeout(),
+        retry_cnt: attr.retry_cnt(),
+        rnr_retry: attr.rnr_retry(),
+        min_rnr_timer: attr.min_rnr_timer(),
+        max_rd_atomic: attr.max_rd_atomic(),
+        access: attr.access().map(|access| transport::Access {
+            write: access.contains(Access::REMOTE_WRITE),
+            read: access.contains(Access::REMOTE_READ),
+            atomic: access.contains(Access::REMOTE_ATOMIC),
+        }),
+    }
+}
+
+fn keep(kept: &mut Kept, attr: &QpAttr<'_>) {
+    kept.pkey_index = attr.pkey_index().unwrap_or(kept.pkey_index);
+    kept.access = attr.access().unwrap_or(kept.access);
+    kept.sq_psn = attr.sq_psn().map_or(kept.sq_psn, |psn| psn & Psn::MASK);
+    kept.rq_psn = attr.rq_psn().map_or(kept.rq_psn, |psn| psn & Psn::MASK);
+    kept.max_dest_rd_atomic = attr.max_dest_rd_atomic().unwrap_or(kept.max_dest_rd_atomic);
+}
+
+/// Back to the beginning: what is posted is forgotten without a completion (IBTA 10.3.1.1).
+fn reset(inner: &mut Inner) {
+    match &mut inner.transport {
+        Transport::Rc(rc) => {
+            rc.conn.abandon_recv();
+            rc.forget_keys();
+            rc.path = None;
+        }
+        Transport::Datagram(ud) => ud.reset(),
+    }
+    inner.sq.reset();
+    inner.rq.reset();
+    inner.av = None;
+    inner.kept = Kept::default();
+}
+
+/// Tells everything there is to tell. Process context.
+pub(crate) fn query(qp: &Qp, out: &mut QpQuery<'_>) {
+    let inner = qp.inner.lock();
+    out.set_state(from_transport(inner.state()));
+    out.set_caps(&qp.caps);
+    out.set_sig_all(inner.sq.limits().sig_all);
+    out.set_access(inner.kept.access);
+    out.set_pkey_index(inner.kept.pkey_index);
+    out.set_max_dest_rd_atomic(inner.kept.max_dest_rd_atomic);
+    if let Some(av) = &inner.av {
+        out.set_av(av);
+    }
+    match &inner.transport {
+        Transport::Rc(rc) => {
+            let attr = rc.conn.attr();
+            out.set_path_mtu(Mtu::fitting(attr.pmtu.bytes()));
+            out.set_dest_qp_num(attr.dest_qpn.get());
+            out.set_sq_psn(rc.conn.requester().next_psn().get());
+            out.set_rq_psn(rc.conn.responder().expected_psn().get());
+            out.set_timeout(attr.timeout);
+            out.set_retry_cnt(attr.retry_cnt);
+            out.set_rnr_retry(attr.rnr_retry);
+            out.set_min_rnr_timer(attr.min_rnr_timer);
+            out.set_max_rd_atomic(attr.max_rd_atomic);
+            out.set_sq_draining(rc.conn.is_draining());
+        }
+        Transport::Datagram(ud) => {
+            out.set_qkey(ud.attr.qkey);
+            out.set_sq_psn(ud.sender.next_psn().get());
+        }
+    }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory regions, and who may do what to which bytes of them.
+
+use super::pd::PdId;
+use super::Core;
+use crate::proto::transport::{AtomicOp, Denied};
+use crate::rdma::access::Access;
+use crate::rdma::umem::{KernelMemory, UserMemory};
+use crate::sync::gate::Gate;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// How far the table index is shifted in a key: the low byte is random, so that a stale key of
+/// a region that is gone seldom fits the next one at its place.
+const KEY_SHIFT: u32 = 8;
+
+/// The bytes behind a region.
+enum Memory {
+    /// Pinned pages of a process; released when the gate is closed.
+    User(Gate<UserMemory>),
+    /// The kernel's own address space, for kernel users.
+    Kernel(Gate<KernelMemory>),
+}
+
+/// A memory region. Its lkey and rkey are the same number.
+pub(crate) struct Mr {
+    key: u32,
+    pd: PdId,
+    access: Access,
+    /// The address of the first byte as work requests and peers name it.
+    iova: u64,
+    length: u64,
+    memory: Memory,
+}
+
+/// The Rust part of an ib_mr.
+pub(crate) struct MrObject {
+    core: Arc<Core>,
+    mr: Arc<Mr>,
+}
+
+impl MrObject {
+    /// The object of `mr`.
+    pub(crate) fn new(core: &Arc<Core>, mr: Arc<Mr>) -> Self {
+        MrObject { core: core.clone(), mr }
+    }
+
+    /// See [`Mr::close`].
+    pub(crate) fn close(&self) {
+        self.mr.close(&self.core);
+    }
+}
+
+impl Mr {
+    /// Registers `length` bytes at `start` of the calling process.
+    ///
+    /// Process context. EINVAL for a range that wraps, and what pinning says: EFAULT, ENOMEM.
+    pub(crate) fn user(
+        core: &Core,
+        pd: PdId,
+        memory: UserMemory,
+        length: u64,
+        iova: u64,
+        access: Access,
+    ) -> Result<Arc<Self>> {
+        iova.checked_add(length).ok_or(EINVAL)?;
+        Self::publish(core, pd, Memory::User(Gate::new(memory)), iova, length, access)
+    }
+
+    /// The region that is all of the kernel's memory, for kernel users.
+    ///
+    /// Process context. ENOMEM.
+    pub(crate) fn dma(
+        core: &Core,
+        pd: PdId,
+        memory: KernelMemory,
+        access: Access,
+    ) -> Result<Arc<Self>> {
+        let memory = Memory::Kernel(Gate::new(memory));
+        Self::publish(core, pd, memory, 0, u64::MAX, access)
+    }
+
+    fn publish(
+        core: &Core,
+        pd: PdId,
+        memory: Memory,
+        iova: u64,
+        length: u64,
+        access: Access,
+    ) -> Result<Arc<Self>> {
+        let index = core.mrs.reserve()?;
+        let key = (index << KEY_SHIFT) | (crate::sync::random_u32() & 0xff);
+        let mr = Arc::new(Mr { key, pd, access, iova, length, memory }, GFP_KERNEL)
+            .inspect_err(|_| core.mrs.cancel(index))?;
+        core.mrs.publish(index, mr.clone());
+        Ok(mr)
+    }
+
+    /// The region's lkey and rkey.
+    pub(crate) fn key(&self) -> u32 {
+        self.key
+    }
+
+    /// Ends every use of the region: no one finds it any more, those who hold it find it closed,
+    /// and its pages are released on return.
+    ///
+    /// Process context, sleeps.
+    pub(crate) fn close(&self, core: &Core) {
+        core.mrs.remove(self.key >> KEY_SHIFT);
+        match &self.memory {
+            Memory::User(gate) => gate.close(),
+            Memory::Kernel(gate) => gate.close(),
+        }
+    }
+
+    /// The region with `key`, if `pd` and `access` allow its use for `len` bytes from `va`.
+    ///
+    /// Any context. IBTA 10.6.3 (protection), 9.7.4.1.? for remote access.
+    #[inline]
+    pub(crate) fn find(
+        core: &Core,
+        pd: PdId,
+        key: u32,
+        va: u64,
+        len: u64,
+        access: Access,
+    ) -> Option<Arc<Self>> {
+        let mr = core.mrs.get(key >> KEY_SHIFT)?;
+        let allowed = mr.key == key
+            && mr.pd == pd
+            && mr.access.contains(access)
+            && mr.offset(va, len).is_some();
+        allowed.then_some(mr)
+    }
+
+    /// How far `va` is from the region's start, if `len` bytes from there are inside.
+    #[inline]
+    fn offset(&self, va: u64, len: u64) -> Option<u64> {
+        let offset = va.checked_sub(self.iova)?;
+        let rest = self.length.checked_sub(offset)?;
+        (len <= rest).then_some(offset)
+    }
+
+    /// Copies bytes at `va` out. `None` if they are not all inside the region, or it is closed.
+    ///
+    /// Any context.
+    #[inline]
+    pub(crate) fn read(&self, va: u64, out: &mut [u8]) -> Option<()> {
+        let offset = self.offset(va, out.len() as u64)?;
+        match &self.memory {
+            Memory::User(gate) => gate.enter()?.read(offset, out),
+            Memory::Kernel(gate) => gate.enter()?.read(va, out),
+        }
+    }
+
+    /// Copies bytes to `va`. `None` if they would not all be inside the region, or it is closed.
+    ///
+    /// Any context. The caller has checked the right to write.
+    #[inline]
+    pub(crate) fn write(&self, va: u64, bytes: &[u8]) -> Option<()> {
+        let offset = self.offset(va, bytes.len() as u64)?;
+        match &self.memory {
+            Memory::User(gate) => gate.enter()?.write(offset, bytes),
+            Memory::Kernel(gate) => gate.enter()?.write(va, bytes),
+        }
+    }
+
+    /// Carries out an atomic operation on the 8 bytes at `va`, in the processor's byte order; gives
+    /// what was there. Atomic with respect to other regions and to the processor (IB_ATOMIC_GLOB).
+    ///
+    /// Any context. The caller has checked the right to it.
+    pub(crate) fn atomic(&self, va: u64, op: AtomicOp) -> Result<u64, Denied> {
+        if va & 7 != 0 {
+            return Err(Denied::Misaligned);
+        }
+        let offset = self.offset(va, 8).ok_or(Denied::Access)?;
+        match &self.memory {
+            Memory::User(gate) => {
+                let memory = gate.enter().ok_or(Denied::Access)?;
+                match op {
+                    AtomicOp::CompareSwap { compare, swap } => memory.cmpxchg(offset, compare, swap),
+                    AtomicOp::FetchAdd { add } => memory.fetch_add(offset, add),
+                }
+            }
+            Memory::Kernel(gate) => {
+                let memory = gate.enter().ok_or(Denied::Access)?;
+                match op {
+                    AtomicOp::CompareSwap { compare, swap } => memory.cmpxchg(va, compare, swap),
+                    AtomicOp::FetchAdd { add } => memory.fetch_add(va, add),
+                }
+            }
+        }
+        // Aligned as the peer names it, but not in memory: iova and start differ in their low bits.
+        .ok_or(Denied::Misaligned)
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The way to a peer: addresses from an address vector, and a route that is looked up once and kept
+//! as long as the network's tables have not changed.
+
+use super::port::Port;
+use crate::net::route::{Flow, Route};
+use crate::rdma::gid::AhAttr;
+use kernel::prelude::*;
+
+/// The UDP port of RoCEv2 (annex A17.3.1, assigned by IANA).
+pub(crate) const ROCE_PORT: u16 = 4791;
+
+/// The first UDP source port that RoCEv2 uses (annex A17.4.? the dynamic ports from 0xC000 on).
+const FIRST_PORT: u16 = 0xc000;
+
+/// The hop limit where the address vector says 0 ("local"): RoCEv2 is routed, so the usual one.
+const DEFAULT_HOP_LIMIT: u8 = 64;
+
+/// The way to a peer.
+pub(crate) struct Path {
+    flow: Flow,
+    route: Option<Route>,
+}
+
+/// The UDP source port for a connection: constant for it, so that the network keeps its packets in
+/// order, and different between connections, so that it may spread them (annex A17.9.?).
+fn source_port(flow_label: u32, local_qpn: u32, remote_qpn: u32) -> u16 {
+    let mix = if flow_label != 0 {
+        flow_label
+    } else {
+        // Any mix of both ends which differs between neighbouring QPs.
+        local_qpn.wrapping_mul(0x9e37_79b1) ^ remote_qpn.wrapping_mul(0x85eb_ca6b)
+    };
+    FIRST_PORT | ((mix ^ (mix >> 14)) as u16 & 0x3fff)
+}
+
+impl Path {
+    /// The path that `attr` describes, between these QPs (0 where there is no such one).
+    pub(crate) fn new(attr: &AhAttr, local_qpn: u32, remote_qpn: u32) -> Self {
+        let flow = Flow {
+            source: *attr.sgid(),
+            destination: *attr.dgid(),
+            source_port: source_port(attr.flow_label(), local_qpn, remote_qpn),
+            destination_port: ROCE_PORT,
+            traffic_class: attr.traffic_class(),
+            flow_label: attr.flow_label(),
+            hop_limit: match attr.hop_limit() {
+                0 | 1 => DEFAULT_HOP_LIMIT,
+                limit => limit,
+            },
+            interface: attr.oif(),
+        };
+        Path { flow, route: None }
+    }
+
+    /// The addresses.
+    pub(crate) fn flow(&self) -> &Flow {
+        &self.flow
+    }
+
+    /// Whether packets from `source` to `destination` are those of the peer to this side.
+    #[inline]
+    pub(crate) fn joins(&self, source: &[u8; 16], destination: &[u8; 16]) -> bool {
+        self.flow.destination == *source && self.flow.source == *destination
+    }
+
+    /// The route, looked up if there is none that is valid.
+    ///
+    /// Softirq or process context with bottom halves off.
+    ///
+    /// # Errors
+    ///
+    /// What the network says: ENETUNREACH, EHOSTUNREACH; ENODEV when the netdev is gone.
+    #[inline]
+    pub(crate) fn route(&mut self, port: &Port) -> Result<&Route> {
+        if !self.route.as_ref().is_some_and(Route::is_valid) {
+            self.route = None;
+            self.route = Some(port.route(&self.flow)?);
+        }
+        self.route.as_ref().ok_or(ENODEV)
+    }
+}

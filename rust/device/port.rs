@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The port of a device: the netdev it is on, until that goes away, and the sockets of its namespace.
+
+use super::rx::Receive;
+use crate::rdma::attr::{Mtu, PortAttr};
+use crate::net::netdev::{NetDevice, Netdev};
+use crate::net::route::{Flow, Route};
+use crate::net::udp::Tunnel;
+use crate::sync::lock::SpinLockBh;
+use kernel::prelude::*;
+use kernel::sync::Mutex;
+
+/// The IP, UDP and RoCE headers with the ICRC that a packet's MTU must leave room for, in bytes:
+/// IPv6 40, UDP 8, BTH 12, the longest others 28, ICRC 4.
+const OVERHEAD: u32 = 92;
+
+/// The port. It lets go of the netdev when that is unregistered, while the RDMA device may stay for
+/// as long as a process holds on to it.
+#[pin_data]
+pub(crate) struct Port {
+    #[pin]
+    netdev: SpinLockBh<Option<Netdev>>,
+    #[pin]
+    tunnel: Mutex<Option<Tunnel>>,
+}
+
+/// The largest path MTU in bytes that packets on a link with `mtu` can have: 256 to 4096.
+pub(crate) fn path_mtu(mtu: u32) -> u32 {
+    let room = mtu.saturating_sub(OVERHEAD);
+    [4096, 2048, 1024, 512].into_iter().find(|size| *size <= room).unwrap_or(256)
+}
+
+impl Port {
+    /// A port on the netdev `on`: opens the sockets of its namespace, or shares them with other devices.
+    ///
+    /// Process context.
+    ///
+    /// # Errors
+    ///
+    /// EADDRINUSE when another program has UDP port 4791, ENOMEM.
+    pub(crate) fn new(on: &NetDevice) -> impl PinInit<Self, Error> + '_ {
+        try_pin_init!(Self {
+            netdev <- crate::new_spinlock_bh!(Some(on.hold()), "oxe_port"),
+            tunnel <- kernel::new_mutex!(Some(Tunnel::open::<Receive>(on)?), "oxe_tunnel"),
+        })
+    }
+
+    /// Lets go of the netdev and the sockets: nothing is sent or received any more.
+    ///
+    /// Process context, sleeps; may be called under RTNL.
+    pub(crate) fn detach(&self) {
+        let netdev = self.netdev.lock().take();
+        let tunnel = self.tunnel.lock().take();
+        drop(tunnel);
+        drop(netdev);
+    }
+
+    /// Calls `with` with the netdev, if there is one. Any context but hard irqs; `with` must not sleep.
+    pub(crate) fn with_netdev<T>(&self, with: impl FnOnce(&NetDevice) -> T) -> Option<T> {
+        self.netdev.lock().as_deref().map(with)
+    }
+
+    /// Looks a route up. Softirq or process context.
+    pub(crate) fn route(&self, flow: &Flow) -> Result<Route> {
+        self.with_netdev(|netdev| Route::lookup(netdev, flow)).ok_or(ENODEV)?
+    }
+
+    /// Adds to what the netdev says of the port.
+    pub(crate) fn query(&self, attr: &mut PortAttr) -> Result {
+        attr.active_mtu = Mtu::fitting(path_mtu(attr.netdev_mtu));
+        Ok(())
+    }
+
+    /// The path MTU of the port in bytes.
+    pub(crate) fn mtu(&self) -> u32 {
+        path_mtu(self.with_netdev(NetDevice::mtu).unwrap_or(0))
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Posting by kernel users: work requests are written into the same rings that processes use, in the
+//! same form, so that one path takes them out.
+//!
+//! A kernel user may post in any context, hard irqs included. So posting has a lock of its own, below
+//! all others, and does not run the QP where that is not allowed.
+
+use super::ring::Ring;
+use super::wqe::{flag, Op, RawSge, RecvWqe, SendWqe, UdPart, RECV_HEAD, SEND_HEAD, SGE_LEN};
+use super::Oxe;
+use crate::rdma::wr::{RecvWr, SendWr, Sge};
+use crate::sync::lock::SpinLockIrq;
+use kernel::prelude::*;
+
+/// The producer's side of a ring.
+#[pin_data]
+pub(crate) struct Poster {
+    ring: Ring,
+    max_sge: u32,
+    max_inline: u32,
+    /// The producer's index.
+    #[pin]
+    index: SpinLockIrq<u32>,
+}
+
+impl Poster {
+    /// The producer's side of `ring`, which nobody else posts to.
+    pub(crate) fn new(ring: Ring, max_sge: u32, max_inline: u32) -> impl PinInit<Self> {
+        pin_init!(Poster {
+            ring,
+            max_sge,
+            max_inline,
+            index <- crate::new_spinlock_irq!(0, "oxe_post"),
+        })
+    }
+
+    /// Writes an element of a head and a body by `fill`, and publishes it.
+    ///
+    /// ENOMEM when the queue is full.
+    fn push(&self, fill: impl FnOnce(&Ring, u32) -> Option<()>) -> Result {
+        let mut index = self.index.lock();
+        let next = index.wrapping_add(1);
+        if self.ring.distance(self.ring.consumer(), next) == 0 {
+            return Err(ENOMEM);
+        }
+        fill(&self.ring, *index).ok_or(EINVAL)?;
+        *index = next;
+        self.ring.set_producer(next);
+        Ok(())
+    }
+
+    /// Posts a receive request. Any context.
+    ///
+    /// EINVAL for too many SGEs, ENOMEM when the queue is full.
+    pub(crate) fn recv(&self, wr: &RecvWr<'_>) -> Result {
+        let sges = wr.sges();
+        if sges.len() > self.max_sge as usize {
+            return Err(EINVAL);
+        }
+        let head = RecvWqe { wr_id: wr.wr_id(), num_sge: sges.len() as u32 };
+        self.push(|ring, index| {
+            ring.write(index, 0, &head.emit())?;
+            write_sges(ring, index, RECV_HEAD, sges)
+        })
+    }
+
+    /// Posts a send request. Any context.
+    ///
+    /// EINVAL for too many SGEs, too much inline data, or an opcode that the driver does not have;
+    /// ENOMEM when the queue is full.
+    pub(crate) fn send(&self, wr: &SendWr<'_, Oxe>, datagram: bool) -> Result {
+        let op = Op::from_u32(wr.opcode()).ok_or(EINVAL)?;
+        let mut wqe = SendWqe::new(wr.wr_id(), op, wr.flags(), wr.ex());
+        match op {
+            Op::Write | Op::WriteImm | Op::Read => {
+                let rdma = wr.rdma().ok_or(EINVAL)?;
+                wqe.set_rdma(rdma.remote_addr, rdma.rkey);
+            }
+            Op::CompareSwap | Op::FetchAdd => {
+                let atomic = wr.atomic().ok_or(EINVAL)?;
+                let (va, rkey) = (atomic.remote_addr, atomic.rkey);
+                wqe.set_atomic(va, rkey, atomic.compare_add, atomic.swap);
+            }
+            Op::Send | Op::SendImm | Op::SendInv => {}
+        }
+        if datagram {
+            let ud = wr.ud().ok_or(EINVAL)?;
+            wqe.set_ud(&UdPart {
+                remote_qpn: ud.remote_qpn,
+                remote_qkey: ud.remote_qkey,
+                pkey_index: ud.pkey_index,
+                ah_num: ud.ah.number(),
+            });
+        }
+        let sges = wr.sges();
+        if wqe.has(flag::INLINE) {
+            return self.send_inline(wqe, wr);
+        }
+        if sges.len() > self.max_sge as usize {
+            return Err(EINVAL);
+        }
+        wqe.num_sge = sges.len() as u32;
+        self.push(|ring, index| {
+            ring.write(index, 0, &wqe.emit())?;
+            write_sges(ring, index, SEND_HEAD, sges)
+        })
+    }
+
+    /// Posts a send request whose data are copied now.
+    fn send_inline(&self, mut wqe: SendWqe, wr: &SendWr<'_, Oxe>) -> Result {
+        let total = wr.sges().iter().try_fold(0_u32, |sum, sge| sum.checked_add(sge.length()));
+        wqe.length = total.filter(|len| *len <= self.max_inline).ok_or(EINVAL)?;
+        self.push(|ring, index| {
+            ring.write(index, 0, &wqe.emit())?;
+            let mut at = SEND_HEAD;
+            wr.for_inline(|bytes| {
+                ring.write(index, at, bytes)?;
+                at = at.wrapping_add(bytes.len());
+                Some(())
+            })
+        })
+    }
+}
+
+fn write_sges(ring: &Ring, index: u32, mut at: usize, sges: &[Sge]) -> Option<()> {
+    for sge in sges {
+        let raw = RawSge { addr: sge.addr(), length: sge.length(), lkey: sge.lkey() };
+        ring.write(index, at, &raw.emit())?;
+        at = at.wrapping_add(SGE_LEN);
+    }
+    Some(())
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queue pairs: what one is made of, and its birth and end.
+
+use super::completion::Completion;
+use super::cq::{mmap_info, Cq};
+use super::engine::{self, After, Input};
+use super::pd::PdId;
+use super::post::Poster;
+use super::rc::Rc;
+use super::rq::RecvQueue;
+use super::sq::{SendSlots, SqLimits};
+use super::ud::Ud;
+use super::{limits, Core};
+use crate::proto::transport::State;
+use crate::rdma::mmap::Cookie;
+use crate::rdma::qp::{QpCaps, QpInit, QpType};
+use crate::rdma::udata::UserCtx;
+use crate::rdma::access::Access;
+use crate::rdma::events::QpEvents;
+use crate::rdma::gid::AhAttr;
+use crate::sync::lock::SpinLockBh;
+use crate::sync::timer::{Timer, TimerHandler};
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::Arc;
+use kernel::workqueue::{self, Work, WorkItem};
+
+/// The QP number of the GSI (IBTA 10.2.4.1.?).
+const GSI_QPN: u32 = 1;
+
+/// How many receives are flushed at one time.
+const FLUSH_BUDGET: usize = 256;
+
+/// The part of a QP that the transport service decides.
+pub(crate) enum Transport {
+    /// RC.
+    Rc(Rc),
+    /// UD and GSI.
+    Datagram(Ud),
+}
+
+/// Attributes that nothing but a query wants to see again.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Kept {
+    pub(crate) pkey_index: u16,
+    pub(crate) access: Access,
+    pub(crate) sq_psn: u32,
+    pub(crate) rq_psn: u32,
+    pub(crate) max_dest_rd_atomic: u8,
+}
+
+/// What the QP's lock guards.
+pub(crate) struct Inner {
+    pub(crate) transport: Transport,
+    pub(crate) sq: SendSlots,
+    pub(crate) rq: RecvQueue,
+    /// The address vector of a connection.
+    pub(crate) av: Option<AhAttr>,
+    pub(crate) kept: Kept,
+    /// A context is sending for this QP.
+    pub(crate) sending: bool,
+    /// There is more to do than it knew when it began.
+    pub(crate) again: bool,
+    /// Destroyed: nothing happens any more.
+    pub(crate) dead: bool,
+}
+
+/// A queue pair. Packets, timers and work hold on to it; what it must not outlive it lets go of in
+/// [`Qp::close`].
+#[pin_data]
+pub(crate) struct Qp {
+    pub(crate) core: Arc<Core>,
+    pub(crate) qpn: u32,
+    pub(crate) kind: QpType,
+    pub(crate) pd: PdId,
+    pub(crate) send_cq: Arc<Cq>,
+    pub(crate) recv_cq: Arc<Cq>,
+    pub(crate) events: QpEvents,
+    pub(crate) caps: QpCaps,
+    /// The state, for a look without the lock: a [`State`] as a number.
+    state: Atomic<u32>,
+    #[pin]
+    pub(crate) inner: SpinLockBh<Inner>,
+    #[pin]
+    pub(crate) send_poster: Poster,
+    #[pin]
+    pub(crate) recv_poster: Poster,
+    #[pin]
+    pub(crate) timer: Timer<Qp>,
+    #[pin]
+    work: Work<Qp>,
+}
+
+crate::impl_has_timer! { impl HasTimer<0> for Qp { self.timer } }
+workqueue::impl_has_work! { impl HasWork<Qp> for Qp { self.work } }
+
+impl TimerHandler for Qp {
+    fn expired(this: Arc<Self>) {
+        engine::run(&this, Input::Timer);
+    }
+}
+
+impl WorkItem for Qp {
+    type Pointer = Arc<Qp>;
+
+    fn run(this: Arc<Qp>) {
+        engine::run(&this, Input::Doorbell);
+    }
+}
+
+/// The Rust part of an ib_qp.
+pub(crate) struct QpObject {
+    pub(crate) qp: Arc<Qp>,
+    pub(crate) user: bool,
+    _cookies: Option<(Cookie, Cookie)>,
+}
+
+/// Checks what is asked for against the limits, and gives what there will be.
+fn check_caps(init: &QpInit<'_, super::Oxe>) -> Result<QpCaps> {
+    let cap = init.cap;
+    let fits = cap.max_send_wr <= limits::MAX_QP_WR
+        && cap.max_recv_wr <= limits::MAX_QP_WR
+        && cap.max_send_sge <= limits::MAX_SGE
+        && cap.max_recv_sge <= limits::MAX_SGE
+        && cap.max_inline_data <= limits::MAX_INLINE;
+    if !fits {
+        return Err(EINVAL);
+    }
+    // An element has room for as much inline data as for SGEs; the poster may use all of it.
+    let inline = cap.max_inline_data.max(cap.max_send_sge.saturating_mul(16)).next_multiple_of(16);
+    Ok(QpCaps { max_inline_data: inline.min(limits::MAX_INLINE), ..cap })
+}
+
+/// A free QP number. The GSI QP has number 1.
+fn reserve(core: &Core, kind: QpType) -> Result<u32> {
+    match kind {
+        QpType::Gsi => core.qps.reserve_at(GSI_QPN).map(|()| GSI_QPN),
+        _ => core.qps.reserve(),
+    }
+}
+
+/// `struct rxe_create_qp_resp`: the receive ring's map information, then the send ring's.
+fn respond(
+    user: &UserCtx<'_>,
+    sq: &SendSlots,
+    rq: &RecvQueue,
+) -> Result<(Cookie, Cookie)> {
+    let (rq_cookie, rq_offset) = user.publish(rq.ring().buf())?;
+    let (sq_cookie, sq_offset) = user.publish(sq.ring().buf())?;
+    let mut answer = [0; 32];
+    let (first, second) = answer.split_at_mut(16);
+    first.copy_from_slice(&mmap_info(rq_offset, rq.ring().buf().len()));
+    second.copy_from_slice(&mmap_info(sq_offset, sq.ring().buf().len()));
+    user.respond(&answer)?;
+    Ok((rq_cookie, sq_cookie))
+}
+
+impl Qp {
+    /// Makes a QP in the reset state.
+    ///
+    /// Process context. EINVAL for capabilities over the limits, EOPNOTSUPP for a service that the
+    /// driver does not have, ENOMEM, EFAULT.
+    pub(crate) fn create(
+        core: &Arc<Core>,
+        pd: PdId,
+        init: &QpInit<'_, super::Oxe>,
+        events: QpEvents,
+        user: Option<UserCtx<'_>>,
+    ) -> Result<QpObject> {
+        let caps = check_caps(init)?;
+        let qpn = reserve(core, init.kind)?;
+        let object = Self::create_at(qpn, core, pd, init, caps, events, user)
+            .inspect_err(|_| core.qps.cancel(qpn))?;
+        core.qps.publish(qpn, object.qp.clone());
+        Ok(object)
+    }
+
+    fn create_at(
+        qpn: u32,
+        core: &Arc<Core>,
+        pd: PdId,
+        init: &QpInit<'_, super::Oxe>,
+        caps: QpCaps,
+        events: QpEvents,
+        user: Option<UserCtx<'_>>,
+    ) -> Result<QpObject> {
+        let is_user = user.is_some();
+        let sq_limits = SqLimits {
+            pd,
+            datagram: init.kind != QpType::Rc,
+            sig_all: init.sig_all,
+            max_wr: caps.max_send_wr,
+            max_sge: caps.max_send_sge,
+            max_inline: caps.max_inline_data,
+        };
+        let sq = SendSlots::new(sq_limits, is_user)?;
+        let rq = RecvQueue::new(pd, caps.max_recv_wr, caps.max_recv_sge, is_user)?;
+        let caps = QpCaps {
+            max_send_wr: sq.ring().capacity(),
+            max_recv_wr: rq.ring().capacity(),
+            ..caps
+        };
+        let cookies = match &user {
+            Some(user) => Some(respond(user, &sq, &rq)?),
+            None => None,
+        };
+        let send_poster = Poster::new(sq.ring().clone(), caps.max_send_sge, caps.max_inline_data);
+        let recv_poster = Poster::new(rq.ring().clone(), caps.max_recv_sge, 0);
+        let inner = Inner {
+            transport: match init.kind {
+                QpType::Rc => Transport::Rc(Rc::new()?),
+                _ => Transport::Datagram(Ud::new(qpn)),
+            },
+            sq,
+            rq,
+            av: None,
+            kept: Kept::default(),
+            sending: false,
+            again: false,
+            dead: false,
+        };
+        let qp = Arc::pin_init(
+            pin_init!(Qp {
+                core: core.clone(),
+                qpn,
+                kind: init.kind,
+                pd,
+                send_cq: init.send_cq.cq.clone(),
+                recv_cq: init.recv_cq.cq.clone(),
+                events,
+                caps,
+                state: Atomic::new(State::Reset as u32),
+                inner <- crate::new_spinlock_bh!(inner, "oxe_qp"),
+                send_poster <- send_poster,
+                recv_poster <- recv_poster,
+                timer <- Timer::new(),
+                work <- kernel::new_work!("oxe_qp"),
+            }),
+            GFP_KERNEL,
+        )?;
+        Ok(QpObject { qp, user: is_user, _cookies: cookies })
+    }
+
+    /// Ends the QP: no one finds it any more, and who holds it does nothing. Completions that are not
+    /// taken yet stay in their queues (IBTA 10.2.4.4).
+    ///
+    /// Process context, sleeps.
+    pub(crate) fn close(&self) {
+        self.core.qps.remove(self.qpn);
+        {
+            let mut inner = self.inner.lock();
+            inner.dead = true;
+            inner.sq.reset();
+            inner.rq.reset();
+            if let Transport::Rc(rc) = &mut inner.transport {
+                rc.forget_keys();
+                rc.path = None;
+            }
+        }
+        self.timer.cancel();
+    }
+
+    /// The state, as it was a moment ago. Any context.
+    #[inline]
+    pub(crate) fn state(&self) -> State {
+        let number = self.state.load(Relaxed);
+        State::ALL.into_iter().find(|state| *state as u32 == number).unwrap_or(State::Err)
+    }
+}
+
+impl Inner {
+    /// The state.
+    #[inline]
+    pub(crate) fn state(&self) -> State {
+        match &self.transport {
+            Transport::Rc(rc) => rc.conn.state(),
+            Transport::Datagram(ud) => ud.state,
+        }
+    }
+
+    /// Whether everything is to be flushed.
+    #[inline]
+    pub(crate) fn is_in_error(&self) -> bool {
+        self.state() == State::Err
+    }
+
+    /// Takes posted WQEs into slots. They wait in the ring until the QP may send (IBTA 10.8.2).
+    #[inline]
+    pub(crate) fn fetch(&mut self, core: &Core) {
+        if matches!(self.state(), State::Rts | State::Sqd | State::Sqe | State::Err) {
+            while self.sq.fetch(core) {}
+        }
+    }
+
+    /// Makes the state known to those who look without the lock.
+    #[inline]
+    pub(crate) fn publish_state(&self, qp: &Qp) {
+        let state = self.state() as u32;
+        if qp.state.load(Relaxed) != state {
+            qp.state.store(state, Relaxed);
+        }
+    }
+
+    /// Flushes posted receives, the one in use first. Says whether some are left for the next time.
+    pub(crate) fn flush_receives(&mut self, qp: &Qp, after: &mut After) -> bool {
+        if let Transport::Rc(rc) = &mut self.transport {
+            rc.conn.abandon_recv();
+            rc.forget_keys();
+        }
+        for _ in 0..FLUSH_BUDGET {
+            let Some(wr_id) = self.rq.flush_one() else { return false };
+            after.recv.merge(qp.recv_cq.push(&Completion::recv_flushed(qp, wr_id)));
+        }
+        true
+    }
+}

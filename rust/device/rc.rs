@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The reliable connection: the transport's view of queues and memory.
+
+use super::completion::Completion;
+use super::counters::Count;
+use super::engine::{After, Progress};
+use super::mr::Mr;
+use super::path::Path;
+use super::qp::{Inner, Qp, Transport};
+use super::rq::RecvQueue;
+use super::rx::Packet;
+use super::sq::SendSlots;
+use super::tx::{Batch, NoPacket};
+use crate::proto::transport::{
+    AtomicOp, Cause, Connection, Denied, Instant, Payload, RecvCompletion, RecvStart, Request,
+    Resource, ResponseSink, SendQueue, Status, Target, Transmit, Verdict,
+};
+use crate::rdma::access::Access;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// Records of the peer's READs and atomics.
+pub(crate) struct Resources(KVec<Resource>);
+
+impl Resources {
+    /// Room for `count` of them.
+    pub(crate) fn new(count: usize) -> Result<Self> {
+        let mut records = KVec::with_capacity(count, GFP_KERNEL)?;
+        records.extend_with(count, Resource::EMPTY, GFP_KERNEL)?;
+        Ok(Resources(records))
+    }
+}
+
+impl AsRef<[Resource]> for Resources {
+    #[inline]
+    fn as_ref(&self) -> &[Resource] {
+        &self.0
+    }
+}
+
+impl AsMut<[Resource]> for Resources {
+    #[inline]
+    fn as_mut(&mut self) -> &mut [Resource] {
+        &mut self.0
+    }
+}
+
+/// The keys of READs that are being answered, by the transport's index.
+pub(crate) type ReadKeys = KVec<Option<Arc<Mr>>>;
+
+/// Room for `count` keys.
+pub(crate) fn read_keys(count: usize) -> Result<ReadKeys> {
+    let mut keys = KVec::with_capacity(count, GFP_KERNEL)?;
+    for _ in 0..count {
+        keys.push(None, GFP_KERNEL)?;
+    }
+    Ok(keys)
+}
+
+/// A WRITE in progress: its region and where it starts.
+pub(crate) struct WriteKey {
+    mr: Arc<Mr>,
+    va: u64,
+}
+
+/// The state of a connected QP.
+pub(crate) struct Rc {
+    pub(crate) conn: Connection<Resources>,
+    pub(crate) path: Option<Path>,
+    pub(crate) read_keys: ReadKeys,
+    pub(crate) write_key: Option<WriteKey>,
+}
+
+impl Rc {
+    /// A QP in the reset state.
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Rc {
+            conn: Connection::new(Resources::new(0)?),
+            path: None,
+            read_keys: KVec::new(),
+            write_key: None,
+        })
+    }
+
+    /// Lets go of memory: what a QP that does nothing any more must not hold on to.
+    pub(crate) fn forget_keys(&mut self) {
+        self.write_key = None;
+        for key in self.read_keys.iter_mut() {
+            *key = None;
+        }
+    }
+
+    /// Builds packets until none is due or the batch is full.
+    #[inline]
+    pub(crate) fn transmit(
+        &mut self,
+        qp: &Qp,
+        sq: &mut SendSlots,
+        now: Instant,
+        batch: &mut Batch,
+    ) -> Progress {
+        let Some(path) = self.path.as_mut() else {
+            // Only the poll notices broken requests, whose turn has come; no path, no packets.
+            let _ = self.conn.poll_transmit(now, sq);
+            return Progress::Idle;
+        };
+        while !batch.is_full() {
+            let Some(transmit) = self.conn.poll_transmit(now, sq) else {
+                return Progress::Idle;
+            };
+            let Transmit { header, payload, .. } = &transmit;
+            let keys = &self.read_keys;
+            let slots = &*sq;
+            let built = batch.add(&qp.core, path, header, payload.len(), |out| match *payload {
+                Payload::None => Some(()),
+                Payload::Request { n, offset, .. } => slots.gather(n, offset, out),
+                Payload::Read { res, va, rkey, offset, .. } => {
+                    let va = va.wrapping_add(u64::from(offset));
+                    match keys.get(usize::from(res)).and_then(Option::as_ref) {
+                        Some(mr) => mr.read(va, out),
+                        None => read_access(qp, va, rkey, out.len() as u32)?.read(va, out),
+                    }
+                }
+            });
+            match built {
+                Ok(()) => {}
+                // As if lost on the way: the retransmit timer counts.
+                Err(NoPacket::NoRoute) => {}
+                Err(NoPacket::NoMemory) => {
+                    self.conn.undo(&transmit, sq);
+                    return Progress::Stalled;
+                }
+                Err(NoPacket::Payload) => self.conn.local_error(&transmit, Status::LocProt, sq),
+            }
+        }
+        Progress::More
+    }
+
+    /// Completes send requests that are done with.
+    #[inline]
+    pub(crate) fn complete(&mut self, qp: &Qp, sq: &mut SendSlots, after: &mut After) -> bool {
+        let mut any = false;
+        while let Some(done) = self.conn.poll_send_completion(sq) {
+            any = true;
+            let Some(released) = sq.release(done.n) else { continue };
+            if done.signaled || done.status != Status::Success {
+                let wc = Completion::send(
+                    qp,
+                    released.wr_id,
+                    released.op,
+                    done.status,
+                    done.byte_len,
+                );
+                after.send.merge(qp.send_cq.push(&wc));
+            }
+        }
+        after.events = after.events.union(self.conn.take_events());
+        any
+    }
+}
+
+fn read_access(qp: &Qp, va: u64, rkey: u32, len: u32) -> Option<Arc<Mr>> {
+    Mr::find(&qp.core, qp.pd, rkey, va, u64::from(len), Access::REMOTE_READ)
+}
+
+/// Gives a packet to the connection.
+#[inline]
+pub(crate) fn handle(
+    qp: &Qp,
+    inner: &mut Inner,
+    now: Instant,
+    packet: &Packet,
+    after: &mut After,
+) -> Result<(), Cause> {
+    let Transport::Rc(rc) = &mut inner.transport else {
+        return Err(Cause::Service);
+    };
+    // A packet from elsewhere is none of this connection's (annex A17.4.?).
+    let skb = &packet.skb;
+    if !rc.path.as_ref().is_some_and(|path| path.joins(&skb.source(), &skb.destination())) {
+        qp.core.counters.count(Count::WrongAddress);
+        return Ok(());
+    }
+    let mut env = Env {
+        qp,
+        packet,
+        sq: &mut inner.sq,
+        rq: &mut inner.rq,
+        read_keys: &mut rc.read_keys,
+        write_key: &mut rc.write_key,
+        after,
+    };
+    match rc.conn.handle_packet(now, &packet.repr, packet.payload_len, &mut env) {
+        Verdict::Accepted => Ok(()),
+        Verdict::Dropped(cause) => Err(cause),
+    }
+}
+
+/// What the transport sees of the QP while a packet is in hand.
+struct Env<'a> {
+    qp: &'a Qp,
+    packet: &'a Packet,
+    sq: &'a mut SendSlots,
+    rq: &'a mut RecvQueue,
+    read_keys: &'a mut ReadKeys,
+    write_key: &'a mut Option<WriteKey>,
+    after: &'a mut After,
+}
+
+impl SendQueue for Env<'_> {
+    #[inline]
+    fn tail(&self) -> u32 {
+        self.sq.tail()
+    }
+
+    #[inline]
+    fn get(&self, n: u32) -> Option<&Request> {
+        self.sq.get(n)
+    }
+
+    #[inline]
+    fn get_mut(&mut self, n: u32) -> Option<&mut Request> {
+        self.sq.get_mut(n)
+    }
+}
+
+impl ResponseSink for Env<'_> {
+    #[inline]
+    fn place(&mut self, n: u32, offset: u32) -> Result<(), Status> {
+        self.packet.for_payload(|at, bytes| {
+            self.sq.scatter(n, offset.wrapping_add(at), bytes).ok_or(Status::LocProt)
+        })
+    }
+
+    #[inline]
+    fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), Status> {
+        self.sq.scatter(n, 0, &original.to_ne_bytes()).ok_or(Status::LocProt)
+    }
+}
+
+impl Target for Env<'_> {
+    #[inline]
+    fn recv_start(&mut self) -> RecvStart {
+        self.rq.start(&self.qp.core)
+    }
+
+    #[inline]
+    fn recv_place(&mut self, offset: u32) -> Result<(), Status> {
+        self.packet.for_payload(|at, bytes| self.rq.place(offset.wrapping_add(at), bytes))
+    }
+
+    #[inline]
+    fn recv_done(&mut self, completion: RecvCompletion) {
+        if let Some(wr_id) = self.rq.finish() {
+            let wc = Completion::recv(self.qp, wr_id, &completion);
+            self.after.recv.merge(self.qp.recv_cq.push(&wc));
+        }
+    }
+
+    #[inline]
+    fn write_start(&mut self, va: u64, rkey: u32, len: u32) -> Result<(), Denied> {
+        let qp = self.qp;
+        let mr = Mr::find(&qp.core, qp.pd, rkey, va, u64::from(len), Access::REMOTE_WRITE);
+        *self.write_key = mr.map(|mr| WriteKey { mr, va });
+        self.write_key.as_ref().map(|_| ()).ok_or(Denied::Access)
+    }
+
+    #[inline]
+    fn write_place(&mut self, offset: u32) -> Result<(), Denied> {
+        let key = self.write_key.as_ref().ok_or(Denied::Access)?;
+        let start = key.va.wrapping_add(u64::from(offset));
+        self.packet.for_payload(|at, bytes| {
+            key.mr.write(start.wrapping_add(u64::from(at)), bytes).ok_or(Denied::Access)
+        })
+    }
+
+    #[inline]
+    fn read_start(&mut self, res: u8, va: u64, rkey: u32, len: u32) -> Result<(), Denied> {
+        let mr = read_access(self.qp, va, rkey, len);
+        let place = self.read_keys.get_mut(usize::from(res)).ok_or(Denied::Op)?;
+        *place = mr;
+        place.as_ref().map(|_| ()).ok_or(Denied::Access)
+    }
+
+    fn atomic(&mut self, va: u64, rkey: u32, op: AtomicOp) -> Result<u64, Denied> {
+        if va & 7 != 0 {
+            return Err(Denied::Misaligned);
+        }
+        Mr::find(&self.qp.core, self.qp.pd, rkey, va, 8, Access::REMOTE_ATOMIC)
+            .ok_or(Denied::Access)?
+            .atomic(va, op)
+    }
+
+    fn invalidate(&mut self, _rkey: u32) -> Result<(), Denied> {
+        // Only memory windows and fast-registered regions may be invalidated by the peer (IBTA
+        // 10.6.5), and there are none yet.
+        Err(Denied::Access)
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The ring that librxe and the driver share: `struct rxe_queue_buf` of rdma_user_rxe.h.
+//!
+//! ```text
+//!   0  u32 log2 of the element size     for librxe to read; the kernel never does
+//!   4  u32 index mask                   the same
+//! 128  u32 producer index               written by the producer, masked
+//! 256  u32 consumer index               written by the consumer, masked
+//! 384  elements
+//! ```
+//!
+//! A process may write any byte of it at any time. So sizes are kept here, an index read from the ring
+//! is masked before use, an element is copied out once before it is looked at, and our own index is
+//! kept here and only published there. A ring of `slots` elements holds `slots - 1`, as equal
+//! indices mean that it is empty. Kernel consumers use the same ring in memory that no process maps.
+
+use crate::rdma::shared::SharedBuf;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+const LOG2_ELEM_SIZE: usize = 0;
+const INDEX_MASK: usize = 4;
+const PRODUCER: usize = 128;
+const CONSUMER: usize = 256;
+const ELEMENTS: usize = 384;
+
+/// The most elements of a ring; a bound for arithmetic, limits of the device are lower.
+const MAX_SLOTS: u32 = 1 << 24;
+
+/// One ring. The caller serialises what needs it: each side has one user at a time.
+#[derive(Clone)]
+pub(crate) struct Ring {
+    buf: Arc<SharedBuf>,
+    stride_shift: u32,
+    mask: u32,
+}
+
+impl Ring {
+    /// Makes an empty ring for at least `capacity` elements of `elem` bytes. It is mappable by a
+    /// process if `user`.
+    ///
+    /// Process context. EINVAL if the sizes are beyond any limit, ENOMEM.
+    pub(crate) fn new(capacity: u32, elem: usize, user: bool) -> Result<Self> {
+        let slots = capacity
+            .checked_add(1)
+            .map(|n| n.max(2))
+            .and_then(u32::checked_next_power_of_two)
+            .filter(|n| *n <= MAX_SLOTS)
+            .ok_or(EINVAL)?;
+        let stride = elem.checked_next_power_of_two().ok_or(EINVAL)?;
+        let bytes = (slots as usize)
+            .checked_mul(stride)
+            .and_then(|n| n.checked_add(ELEMENTS))
+            .ok_or(EINVAL)?;
+        let ring = Ring {
+            buf: SharedBuf::new(bytes, user)?,
+            stride_shift: stride.trailing_zeros(),
+            mask: slots.wrapping_sub(1),
+        };
+        ring.buf
+            .store_release_u32(LOG2_ELEM_SIZE, ring.stride_shift)
+            .ok_or(EINVAL)?;
+        ring.buf.store_release_u32(INDEX_MASK, ring.mask).ok_or(EINVAL)?;
+        Ok(ring)
+    }
+
+    /// The memory, for mapping it.
+    pub(crate) fn buf(&self) -> &Arc<SharedBuf> {
+        &self.buf
+    }
+
+    /// How many elements it can hold.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.mask
+    }
+
+    /// The size of an element in bytes.
+    pub(crate) fn stride(&self) -> usize {
+        1 << (self.stride_shift & 31)
+    }
+
+    /// The producer's index as it stands in the ring, masked.
+    pub(crate) fn producer(&self) -> u32 {
+        self.buf.load_acquire_u32(PRODUCER).unwrap_or(0) & self.mask
+    }
+
+    /// The consumer's index as it stands in the ring, masked.
+    pub(crate) fn consumer(&self) -> u32 {
+        self.buf.load_acquire_u32(CONSUMER).unwrap_or(0) & self.mask
+    }
+
+    /// How many elements are between the indices `from` and `to`.
+    pub(crate) fn distance(&self, from: u32, to: u32) -> u32 {
+        to.wrapping_sub(from) & self.mask
+    }
+
+    /// Publishes the producer's index; what was written to elements before is visible with it.
+    pub(crate) fn set_producer(&self, index: u32) {
+        let _ = self.buf.store_release_u32(PRODUCER, index & self.mask);
+    }
+
+    /// Publishes the consumer's index: elements before it may be used again.
+    pub(crate) fn set_consumer(&self, index: u32) {
+        let _ = self.buf.store_release_u32(CONSUMER, index & self.mask);
+    }
+
+    /// Where byte `offset` of element `index` is in the buffer; `len` bytes from there are inside the
+    /// element.
+    fn at(&self, index: u32, offset: usize, len: usize) -> Option<usize> {
+        if offset.checked_add(len)? > self.stride() {
+            return None;
+        }
+        ((index & self.mask) as usize)
+            .checked_shl(self.stride_shift)?
+            .checked_add(ELEMENTS)?
+            .checked_add(offset)
+    }
+
+    /// Copies bytes of element `index` out. `None` if they are not all inside the element.
+    pub(crate) fn read(&self, index: u32, offset: usize, out: &mut [u8]) -> Option<()> {
+        let at = self.at(index, offset, out.len())?;
+        self.buf.copy_out(at, out)
+    }
+
+    /// Copies bytes into element `index`. `None` if they would not all be inside the element.
+    pub(crate) fn write(&self, index: u32, offset: usize, bytes: &[u8]) -> Option<()> {
+        let at = self.at(index, offset, bytes.len())?;
+        self.buf.copy_in(at, bytes)
+    }
+}

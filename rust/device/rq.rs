@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The receive queue: the posted ring, and the one request in use.
+
+use super::pd::PdId;
+use super::ring::Ring;
+use super::sge::{self, Sge};
+use super::wqe::{RawSge, RecvWqe, RECV_HEAD, SGE_LEN};
+use super::Core;
+use crate::proto::transport::{RecvStart, Status};
+use kernel::prelude::*;
+
+/// The request in use.
+struct Current {
+    wr_id: u64,
+    sges: u32,
+    total: u32,
+}
+
+/// The receive queue of one QP; the QP's lock guards it. Posting has no doorbell: the ring is looked
+/// at when a message needs a request.
+pub(crate) struct RecvQueue {
+    ring: Ring,
+    pd: PdId,
+    max_sge: u32,
+    /// The ring's index of the next request.
+    head: u32,
+    current: Option<Current>,
+    sges: KVec<Sge>,
+}
+
+impl RecvQueue {
+    /// Makes an empty queue for `max_wr` requests of `max_sge` SGEs.
+    ///
+    /// Process context. ENOMEM.
+    pub(crate) fn new(pd: PdId, max_wr: u32, max_sge: u32, user: bool) -> Result<Self> {
+        let ring = Ring::new(max_wr, RECV_HEAD + max_sge as usize * SGE_LEN, user)?;
+        let mut sges = KVec::with_capacity(max_sge as usize, GFP_KERNEL)?;
+        for _ in 0..max_sge {
+            sges.push(Sge::default(), GFP_KERNEL)?;
+        }
+        Ok(RecvQueue { ring, pd, max_sge, head: 0, current: None, sges })
+    }
+
+    /// The ring, for mapping and for posting by the kernel.
+    pub(crate) fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// The most SGEs of a request.
+    pub(crate) fn max_sge(&self) -> u32 {
+        self.max_sge
+    }
+
+    /// Forgets everything, posted requests included.
+    pub(crate) fn reset(&mut self) {
+        self.clear();
+        self.head = self.ring.producer();
+        self.ring.set_consumer(self.head);
+    }
+
+    /// Takes the next posted request into use.
+    #[inline]
+    pub(crate) fn start(&mut self, core: &Core) -> RecvStart {
+        if self.ring.distance(self.head, self.ring.producer()) == 0 {
+            return RecvStart::Empty;
+        }
+        let mut head = [0; RECV_HEAD];
+        if self.ring.read(self.head, 0, &mut head).is_none() {
+            return RecvStart::Empty;
+        }
+        let wqe = RecvWqe::parse(&head);
+        self.current = Some(Current { wr_id: wqe.wr_id, sges: 0, total: 0 });
+        match self.load(core, &wqe) {
+            Ok(()) => RecvStart::Taken,
+            Err(status) => RecvStart::Broken(status),
+        }
+    }
+
+    fn load(&mut self, core: &Core, wqe: &RecvWqe) -> Result<(), Status> {
+        if wqe.num_sge > self.max_sge {
+            return Err(Status::LocQpOp);
+        }
+        let mut at = RECV_HEAD;
+        let count = wqe.num_sge as usize;
+        for place in self.sges.iter_mut().take(count) {
+            let mut raw = [0; SGE_LEN];
+            self.ring.read(self.head, at, &mut raw).ok_or(Status::LocQpOp)?;
+            at = at.wrapping_add(SGE_LEN);
+            *place = Sge::resolve(core, self.pd, &RawSge::parse(&raw), true)?;
+        }
+        let list = self.sges.get(..count).unwrap_or_default();
+        let total = sge::total(list).ok_or(Status::LocLen)?;
+        self.current = Some(Current { wr_id: wqe.wr_id, sges: wqe.num_sge, total });
+        Ok(())
+    }
+
+    /// Copies bytes into the request in use.
+    ///
+    /// LocLen if they do not fit, LocProt if the memory is gone.
+    #[inline]
+    pub(crate) fn place(&self, offset: u32, bytes: &[u8]) -> Result<(), Status> {
+        let current = self.current.as_ref().ok_or(Status::LocQpOp)?;
+        let end = (bytes.len() as u64).saturating_add(u64::from(offset));
+        if end > u64::from(current.total) {
+            return Err(Status::LocLen);
+        }
+        let list = self.sges.get(..current.sges as usize).unwrap_or_default();
+        sge::scatter(list, offset, bytes).ok_or(Status::LocProt)
+    }
+
+    /// How many bytes the request in use holds.
+    pub(crate) fn room(&self) -> u32 {
+        self.current.as_ref().map_or(0, |current| current.total)
+    }
+
+    /// The request in use is done with: gives its wr_id, and its element back to the poster.
+    #[inline]
+    pub(crate) fn finish(&mut self) -> Option<u64> {
+        let wr_id = self.current.as_ref()?.wr_id;
+        self.clear();
+        self.head = self.head.wrapping_add(1);
+        self.ring.set_consumer(self.head);
+        Some(wr_id)
+    }
+
+    /// The request in use goes back to the front of the queue, untouched in the poster's eyes.
+    pub(crate) fn put_back(&mut self) {
+        self.clear();
+    }
+
+    /// The wr_id of the next request to be flushed, the one in use first.
+    pub(crate) fn flush_one(&mut self) -> Option<u64> {
+        if self.current.is_none() {
+            if self.ring.distance(self.head, self.ring.producer()) == 0 {
+                return None;
+            }
+            let mut head = [0; RECV_HEAD];
+            self.ring.read(self.head, 0, &mut head)?;
+            let wr_id = RecvWqe::parse(&head).wr_id;
+            self.current = Some(Current { wr_id, sges: 0, total: 0 });
+        }
+        self.finish()
+    }
+
+    fn clear(&mut self) {
+        if let Some(current) = self.current.take() {
+            for sge in self.sges.iter_mut().take(current.sges as usize) {
+                *sge = Sge::default();
+            }
+        }
+    }
+}

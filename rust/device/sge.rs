@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Scatter/gather lists: the local memory of a work request, keys already resolved.
+
+use super::mr::Mr;
+use super::pd::PdId;
+use super::wqe::RawSge;
+use super::Core;
+use crate::proto::transport::Status;
+use crate::rdma::access::Access;
+use kernel::sync::Arc;
+
+/// An element whose key was found and whose range and rights were checked. The region may be
+/// closed later; then its bytes are not there any more.
+#[derive(Default)]
+pub(crate) struct Sge {
+    mr: Option<Arc<Mr>>,
+    addr: u64,
+    len: u32,
+}
+
+impl Sge {
+    /// Resolves `raw`, to be written to if `write`. The key of an empty element means nothing
+    /// (IBTA 10.8.? scatter/gather).
+    #[inline]
+    pub(crate) fn resolve(core: &Core, pd: PdId, raw: &RawSge, write: bool) -> Result<Self, Status> {
+        if raw.length == 0 {
+            return Ok(Sge::default());
+        }
+        let access = if write { Access::LOCAL_WRITE } else { Access::NONE };
+        let mr = Mr::find(core, pd, raw.lkey, raw.addr, u64::from(raw.length), access);
+        Ok(Sge {
+            mr: Some(mr.ok_or(Status::LocProt)?),
+            addr: raw.addr,
+            len: raw.length,
+        })
+    }
+
+    /// Its length in bytes.
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+}
+
+/// Calls `each` with the parts of `sges` that cover `len` bytes from byte `offset` of the list: the
+/// element's region, the address there, and the range of the `len` bytes that go there.
+#[inline]
+fn for_parts(
+    sges: &[Sge],
+    offset: u32,
+    len: usize,
+    mut each: impl FnMut(&Mr, u64, core::ops::Range<usize>) -> Option<()>,
+) -> Option<()> {
+    let mut skip = offset;
+    let mut done = 0_usize;
+    for sge in sges {
+        if done == len {
+            break;
+        }
+        let Some(room) = sge.len.checked_sub(skip).filter(|room| *room > 0) else {
+            skip = skip.wrapping_sub(sge.len);
+            continue;
+        };
+        let end = len.min(done.saturating_add(room as usize));
+        let addr = sge.addr.wrapping_add(u64::from(skip));
+        each(sge.mr.as_deref()?, addr, done..end)?;
+        done = end;
+        skip = 0;
+    }
+    (done == len).then_some(())
+}
+
+/// Copies bytes from byte `offset` of the list on. `None` if the list is too short or memory is gone.
+///
+/// Any context.
+#[inline]
+pub(crate) fn gather(sges: &[Sge], offset: u32, out: &mut [u8]) -> Option<()> {
+    for_parts(sges, offset, out.len(), |mr, addr, range| mr.read(addr, out.get_mut(range)?))
+}
+
+/// Copies bytes to byte `offset` of the list on. `None` as for [`gather`]; then a part may be written.
+///
+/// Any context.
+#[inline]
+pub(crate) fn scatter(sges: &[Sge], offset: u32, bytes: &[u8]) -> Option<()> {
+    for_parts(sges, offset, bytes.len(), |mr, addr, range| mr.write(addr, bytes.get(range)?))
+}
+
+/// The bytes of a list, or `None` when they are more than a message can have.
+pub(crate) fn total(sges: &[Sge]) -> Option<u32> {
+    sges.iter().try_fold(0_u32, |sum, sge| sum.checked_add(sge.len))
+}

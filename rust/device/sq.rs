@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The send queue: the posted ring, and private slots for the requests at its front.
+//!
+//! A WQE is copied out of the ring once, checked, and its keys resolved; from then on only the slot
+//! counts. The ring's element is given back to the poster when the request is complete. The slots
+//! are fewer than the ring's elements: what does not fit waits in the ring.
+
+use super::ah::Ah;
+use super::pd::PdId;
+use super::ring::Ring;
+use super::sge::{self, Sge};
+use super::wqe::{flag, Op, RawSge, SendWqe, UdPart, SEND_HEAD, SGE_LEN};
+use super::{limits, Core};
+use crate::proto::transport::{Flags, Request, SendOp, SendQueue, Status};
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// Where a datagram goes.
+pub(crate) struct UdDest {
+    pub(crate) ah: Arc<Ah>,
+    pub(crate) qpn: u32,
+    pub(crate) qkey: u32,
+}
+
+/// One request under way.
+struct Slot {
+    request: Request,
+    wr_id: u64,
+    op: Op,
+    sges: u32,
+    inline: bool,
+    dest: Option<UdDest>,
+}
+
+impl Slot {
+    fn empty() -> Self {
+        Slot {
+            request: Request::broken(Status::General),
+            wr_id: 0,
+            op: Op::Send,
+            sges: 0,
+            inline: false,
+            dest: None,
+        }
+    }
+}
+
+/// What a queue is made for.
+#[derive(Clone, Copy)]
+pub(crate) struct SqLimits {
+    pub(crate) pd: PdId,
+    /// Datagram service: WQEs name an address handle.
+    pub(crate) datagram: bool,
+    /// Every request is signaled.
+    pub(crate) sig_all: bool,
+    pub(crate) max_wr: u32,
+    pub(crate) max_sge: u32,
+    pub(crate) max_inline: u32,
+}
+
+/// The send queue of one QP; the QP's lock guards it.
+pub(crate) struct SendSlots {
+    ring: Ring,
+    limits: SqLimits,
+    /// The ring's index of request 0.
+    base: u32,
+    /// The oldest request that is not complete.
+    head: u32,
+    /// One past the last request that was fetched.
+    tail: u32,
+    slots: KVVec<Slot>,
+    sges: KVVec<Sge>,
+}
+
+/// What the QP needs to know of a completed request.
+pub(crate) struct Released {
+    pub(crate) wr_id: u64,
+    pub(crate) op: Op,
+}
+
+impl SendSlots {
+    /// Makes an empty queue.
+    ///
+    /// Process context. ENOMEM.
+    pub(crate) fn new(limits: SqLimits, user: bool) -> Result<Self> {
+        let room = (limits.max_sge as usize * SGE_LEN).max(limits.max_inline as usize);
+        let ring = Ring::new(limits.max_wr, SEND_HEAD + room, user)?;
+        let active = ring.capacity().min(limits::MAX_ACTIVE).next_power_of_two();
+        let mut slots = KVVec::with_capacity(active as usize, GFP_KERNEL)?;
+        for _ in 0..active {
+            slots.push(Slot::empty(), GFP_KERNEL)?;
+        }
+        let count = active as usize * limits.max_sge as usize;
+        let mut sges = KVVec::with_capacity(count, GFP_KERNEL)?;
+        for _ in 0..count {
+            sges.push(Sge::default(), GFP_KERNEL)?;
+        }
+        Ok(SendSlots { ring, limits, base: 0, head: 0, tail: 0, slots, sges })
+    }
+
+    /// The ring, for mapping and for posting by the kernel.
+    pub(crate) fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// What the queue was made for.
+    pub(crate) fn limits(&self) -> &SqLimits {
+        &self.limits
+    }
+
+    /// Forgets everything, posted WQEs included: the poster keeps its index over a reset.
+    pub(crate) fn reset(&mut self) {
+        while self.head != self.tail {
+            self.clear(self.head);
+            self.head = self.head.wrapping_add(1);
+        }
+        self.base = self.ring.producer();
+        self.ring.set_consumer(self.base);
+        self.head = 0;
+        self.tail = 0;
+    }
+
+    /// Whether something is posted that has no slot yet.
+    #[inline]
+    pub(crate) fn has_unfetched(&self) -> bool {
+        let index = self.base.wrapping_add(self.tail);
+        self.ring.distance(index, self.ring.producer()) != 0
+    }
+
+    /// Takes one more posted WQE into a slot. `false` when none is posted or no slot is free.
+    #[inline]
+    pub(crate) fn fetch(&mut self, core: &Core) -> bool {
+        if self.tail.wrapping_sub(self.head) as usize >= self.slots.len() || !self.has_unfetched() {
+            return false;
+        }
+        let n = self.tail;
+        self.tail = self.tail.wrapping_add(1);
+        if let Err((wr_id, op, status)) = self.load(core, n) {
+            self.clear(n);
+            if let Some(slot) = self.slot_mut(n) {
+                slot.request = Request::broken(status);
+                slot.wr_id = wr_id;
+                slot.op = op;
+            }
+        }
+        true
+    }
+
+    /// Copies and checks WQE `n`.
+    fn load(&mut self, core: &Core, n: u32) -> Result<(), (u64, Op, Status)> {
+        let index = self.base.wrapping_add(n);
+        let mut head = [0; SEND_HEAD];
+        if self.ring.read(index, 0, &mut head).is_none() {
+            return Err((0, Op::Send, Status::General));
+        }
+        let wqe = SendWqe::parse(&head);
+        let op = Op::from_u32(wqe.opcode).ok_or((wqe.wr_id, Op::Send, Status::LocQpOp))?;
+        let fail = |status| (wqe.wr_id, op, status);
+        let request = self.request(&wqe, op).map_err(fail)?;
+        let dest = self.dest(core, &wqe, op).map_err(fail)?;
+        let inline = wqe.has(flag::INLINE);
+        let (sges, len) = if inline {
+            (0, self.check_inline(&wqe, op).map_err(fail)?)
+        } else {
+            self.load_sges(core, n, index, &wqe, op).map_err(fail)?
+        };
+        // An atomic writes its 8 bytes back, whatever its list says (IBTA 10.8.?).
+        if request.op.wants_response() && !matches!(op, Op::Read) && len < 8 {
+            return Err(fail(Status::LocLen));
+        }
+        if let Some(slot) = self.slot_mut(n) {
+            slot.request = request;
+            slot.request.len = if matches!(op, Op::CompareSwap | Op::FetchAdd) { 8 } else { len };
+            slot.wr_id = wqe.wr_id;
+            slot.op = op;
+            slot.sges = sges;
+            slot.inline = inline;
+            slot.dest = dest;
+        }
+        Ok(())
+    }
+
+    /// The transport's view of a WQE, its length still 0.
+    #[inline]
+    fn request(&self, wqe: &SendWqe, op: Op) -> Result<Request, Status> {
+        let flags = Flags {
+            signaled: self.limits.sig_all || wqe.has(flag::SIGNALED),
+            solicited: wqe.has(flag::SOLICITED),
+            fence: wqe.has(flag::FENCE),
+        };
+        let (mut va, mut rkey) = (0, 0);
+        if matches!(op, Op::Write | Op::WriteImm | Op::Read) {
+            (va, rkey) = wqe.rdma();
+        }
+        let send_op = match op {
+            Op::Send => SendOp::Send,
+            Op::SendImm => SendOp::SendImm(wqe.ex),
+            Op::SendInv => SendOp::SendInv(u32::from_ne_bytes(wqe.ex)),
+            Op::Write => SendOp::Write,
+            Op::WriteImm => SendOp::WriteImm(wqe.ex),
+            Op::Read => SendOp::Read,
+            Op::CompareSwap | Op::FetchAdd => {
+                let (remote, key, compare_add, swap) = wqe.atomic();
+                (va, rkey) = (remote, key);
+                match op {
+                    Op::FetchAdd => SendOp::FetchAdd { add: compare_add },
+                    _ => SendOp::CompareSwap { compare: compare_add, swap },
+                }
+            }
+        };
+        Ok(Request::new(send_op, 0, va, rkey, flags))
+    }
+
+    /// Where a datagram goes; nothing for a connected QP.
+    fn dest(&self, core: &Core, wqe: &SendWqe, op: Op) -> Result<Option<UdDest>, Status> {
+        if !self.limits.datagram {
+            return Ok(None);
+        }
+        if !matches!(op, Op::Send | Op::SendImm) {
+            return Err(Status::LocQpOp);
+        }
+        let UdPart { remote_qpn, remote_qkey, ah_num, .. } = wqe.ud();
+        let ah = core.ahs.get(ah_num).ok_or(Status::LocQpOp)?;
+        if ah.pd() != self.limits.pd {
+            return Err(Status::LocQpOp);
+        }
+        Ok(Some(UdDest { ah, qpn: remote_qpn & 0xff_ffff, qkey: remote_qkey }))
+    }
+
+    fn check_inline(&self, wqe: &SendWqe, op: Op) -> Result<u32, Status> {
+        if matches!(op, Op::Read | Op::CompareSwap | Op::FetchAdd) {
+            return Err(Status::LocQpOp);
+        }
+        if wqe.length > self.limits.max_inline {
+            return Err(Status::LocLen);
+        }
+        Ok(wqe.length)
+    }
+
+    /// Copies and resolves the SGEs of request `n`: how many, and their bytes.
+    fn load_sges(
+        &mut self,
+        core: &Core,
+        n: u32,
+        index: u32,
+        wqe: &SendWqe,
+        op: Op,
+    ) -> Result<(u32, u32), Status> {
+        if wqe.num_sge > self.limits.max_sge {
+            return Err(Status::LocQpOp);
+        }
+        let write = matches!(op, Op::Read | Op::CompareSwap | Op::FetchAdd);
+        let pd = self.limits.pd;
+        let first = self.first_sge(n);
+        let places = self.sges.get_mut(first..).unwrap_or_default();
+        let mut at = SEND_HEAD;
+        let mut total = 0_u32;
+        for place in places.iter_mut().take(wqe.num_sge as usize) {
+            let mut raw = [0; SGE_LEN];
+            self.ring.read(index, at, &mut raw).ok_or(Status::LocQpOp)?;
+            at = at.wrapping_add(SGE_LEN);
+            *place = Sge::resolve(core, pd, &RawSge::parse(&raw), write)?;
+            total = total.checked_add(place.len()).ok_or(Status::LocLen)?;
+        }
+        Ok((wqe.num_sge, total))
+    }
+
+    #[inline]
+    fn first_sge(&self, n: u32) -> usize {
+        let mask = self.slots.len().wrapping_sub(1);
+        (n as usize & mask).wrapping_mul(self.limits.max_sge as usize)
+    }
+
+    #[inline]
+    fn sges_of(&self, n: u32, count: u32) -> &[Sge] {
+        let first = self.first_sge(n);
+        self.sges.get(first..first.wrapping_add(count as usize)).unwrap_or_default()
+    }
+
+    #[inline]
+    fn slot(&self, n: u32) -> Option<&Slot> {
+        if n.wrapping_sub(self.head) >= self.tail.wrapping_sub(self.head) {
+            return None;
+        }
+        let mask = self.slots.len().wrapping_sub(1);
+        self.slots.get(n as usize & mask)
+    }
+
+    #[inline]
+    fn slot_mut(&mut self, n: u32) -> Option<&mut Slot> {
+        if n.wrapping_sub(self.head) >= self.tail.wrapping_sub(self.head) {
+            return None;
+        }
+        let mask = self.slots.len().wrapping_sub(1);
+        self.slots.get_mut(n as usize & mask)
+    }
+
+    /// Copies bytes of request `n`'s message out.
+    #[inline]
+    pub(crate) fn gather(&self, n: u32, offset: u32, out: &mut [u8]) -> Option<()> {
+        let slot = self.slot(n)?;
+        if slot.inline {
+            let at = SEND_HEAD.checked_add(offset as usize)?;
+            return self.ring.read(self.base.wrapping_add(n), at, out);
+        }
+        sge::gather(self.sges_of(n, slot.sges), offset, out)
+    }
+
+    /// Copies bytes into the local memory of request `n`.
+    #[inline]
+    pub(crate) fn scatter(&self, n: u32, offset: u32, bytes: &[u8]) -> Option<()> {
+        let slot = self.slot(n)?;
+        sge::scatter(self.sges_of(n, slot.sges), offset, bytes)
+    }
+
+    /// Where datagram `n` goes.
+    #[inline]
+    pub(crate) fn ud_dest(&self, n: u32) -> Option<&UdDest> {
+        self.slot(n)?.dest.as_ref()
+    }
+
+    /// The oldest request that is not complete.
+    #[inline]
+    pub(crate) fn head(&self) -> u32 {
+        self.head
+    }
+
+    /// Gives request `n`, the oldest, back to the poster.
+    #[inline]
+    pub(crate) fn release(&mut self, n: u32) -> Option<Released> {
+        let slot = self.slot(n).filter(|_| n == self.head)?;
+        let released = Released { wr_id: slot.wr_id, op: slot.op };
+        self.clear(n);
+        self.head = self.head.wrapping_add(1);
+        self.ring.set_consumer(self.base.wrapping_add(self.head));
+        Some(released)
+    }
+
+    /// Drops what slot `n` holds on to.
+    #[inline]
+    fn clear(&mut self, n: u32) {
+        let first = self.first_sge(n);
+        let max = self.limits.max_sge as usize;
+        if let Some(slot) = self.slot_mut(n) {
+            slot.dest = None;
+            slot.sges = 0;
+            slot.inline = false;
+        }
+        for sge in self.sges.get_mut(first..).unwrap_or_default().iter_mut().take(max) {
+            *sge = Sge::default();
+        }
+    }
+}
+
+impl SendQueue for SendSlots {
+    #[inline]
+    fn tail(&self) -> u32 {
+        self.tail
+    }
+
+    #[inline]
+    fn get(&self, n: u32) -> Option<&Request> {
+        Some(&self.slot(n)?.request)
+    }
+
+    #[inline]
+    fn get_mut(&mut self, n: u32) -> Option<&mut Request> {
+        Some(&mut self.slot_mut(n)?.request)
+    }
+}

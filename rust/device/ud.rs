@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Unreliable datagrams, and the management QP (GSI) that is one.
+
+use super::completion::Completion;
+use super::engine::{After, Progress};
+use super::limits;
+use super::qp::{Inner, Qp, Transport};
+use super::rx::Packet;
+use super::sq::SendSlots;
+use super::tx::{Batch, NoPacket};
+use crate::proto::transport::{
+    check_recv, Cause, Datagram, DatagramAttr, DatagramSender, Events, RecvCompletion, RecvStart,
+    SendOp, SendQueue, State, Status,
+};
+use crate::proto::wire::{GrhLayout, PKey, Psn, Qpn, GRH_LEN};
+use crate::rdma::gid::Network;
+use kernel::prelude::*;
+
+/// The state of a datagram QP.
+pub(crate) struct Ud {
+    pub(crate) state: State,
+    pub(crate) attr: DatagramAttr,
+    pub(crate) sender: DatagramSender,
+    /// The request that is not sent yet, or has failed and waits to be completed.
+    next: u32,
+    failed: Option<Status>,
+    events: Events,
+}
+
+impl Ud {
+    /// A QP in the reset state.
+    pub(crate) fn new(qpn: u32) -> Self {
+        Ud {
+            state: State::Reset,
+            attr: DatagramAttr {
+                src_qpn: Qpn::new(qpn),
+                qkey: 0,
+                pkey: PKey::new(limits::DEFAULT_PKEY),
+                mtu: 0,
+            },
+            sender: DatagramSender::new(Psn::ZERO),
+            next: 0,
+            failed: None,
+            events: Events::NONE,
+        }
+    }
+
+    /// Back to the beginning, in the reset state.
+    pub(crate) fn reset(&mut self) {
+        *self = Ud::new(self.attr.src_qpn.get());
+    }
+
+    /// Sends what is posted until the batch is full. A datagram is complete when it is sent.
+    #[inline]
+    pub(crate) fn transmit(&mut self, qp: &Qp, sq: &mut SendSlots, batch: &mut Batch) -> Progress {
+        while self.state == State::Rts && self.failed.is_none() {
+            if batch.is_full() {
+                return Progress::More;
+            }
+            match self.send_one(qp, sq, batch) {
+                None => break,
+                Some(Ok(())) => self.next = self.next.wrapping_add(1),
+                Some(Err(None)) => return Progress::Stalled,
+                Some(Err(Some(status))) => self.failed = Some(status),
+            }
+        }
+        Progress::Idle
+    }
+
+    /// Sends the next datagram: `None` if there is none, an error without a status if there is no memory.
+    #[inline]
+    fn send_one(
+        &mut self,
+        qp: &Qp,
+        sq: &SendSlots,
+        batch: &mut Batch,
+    ) -> Option<Result<(), Option<Status>>> {
+        let n = self.next;
+        let request = sq.get(n)?;
+        if let Some(status) = request.broken_by() {
+            return Some(Err(Some(status)));
+        }
+        let dest = sq.ud_dest(n)?;
+        let len = request.len;
+        let datagram = Datagram {
+            len,
+            dest_qpn: Qpn::new(dest.qpn),
+            qkey: dest.qkey,
+            imm: match request.op {
+                SendOp::SendImm(imm) => Some(imm),
+                _ => None,
+            },
+            solicited: request.solicited,
+        };
+        self.attr.mtu = qp.core.port.mtu();
+        let repr = match self.sender.build(&self.attr, &datagram) {
+            Ok(repr) => repr,
+            Err(status) => return Some(Err(Some(status))),
+        };
+        let built = dest.ah.with_path(|path| {
+            batch.add(&qp.core, path, &repr, len, |out| sq.gather(n, 0, out))
+        });
+        Some(match built {
+            // No way there: a datagram that is lost, like any other.
+            Ok(()) | Err(NoPacket::NoRoute) => Ok(()),
+            Err(NoPacket::NoMemory) => {
+                self.sender.undo(&repr);
+                Err(None)
+            }
+            Err(NoPacket::Payload) => Err(Some(Status::LocProt)),
+        })
+    }
+
+    /// Completes what is sent; a request that failed takes the send queue to SQE, and what follows it
+    /// is flushed (IBTA 10.3.1.6). In the error state everything is flushed.
+    #[inline]
+    pub(crate) fn complete(&mut self, qp: &Qp, sq: &mut SendSlots, after: &mut After) -> bool {
+        let mut any = false;
+        loop {
+            let n = sq.head();
+            let Some(request) = sq.get(n) else { break };
+            let (signaled, len) = (request.signaled, request.len);
+            let status = if n != self.next {
+                Status::Success
+            } else if let Some(status) = self.failed.take() {
+                if self.state == State::Rts {
+                    self.state = State::Sqe;
+                }
+                status
+            } else if matches!(self.state, State::Sqe | State::Err) {
+                Status::WrFlush
+            } else {
+                break;
+            };
+            if n == self.next {
+                self.next = self.next.wrapping_add(1);
+            }
+            any = true;
+            let Some(released) = sq.release(n) else { break };
+            if signaled || status != Status::Success {
+                let wc = Completion::send(qp, released.wr_id, released.op, status, len);
+                after.send.merge(qp.send_cq.push(&wc));
+            }
+        }
+        after.events = after.events.union(core::mem::take(&mut self.events));
+        any
+    }
+
+    /// Changes the state. A send queue that stops is drained at once: nothing waits for an answer.
+    pub(crate) fn set_state(&mut self, state: State) {
+        if state == State::Sqd && self.state != State::Sqd {
+            self.events = self.events.union(Events::SQ_DRAINED);
+        }
+        self.state = state;
+    }
+}
+
+/// Takes a datagram.
+#[inline]
+pub(crate) fn handle(
+    qp: &Qp,
+    inner: &mut Inner,
+    packet: &Packet,
+    after: &mut After,
+) -> Result<(), Cause> {
+    let Transport::Datagram(ud) = &mut inner.transport else {
+        return Err(Cause::Service);
+    };
+    if !ud.state.responds() {
+        return Err(Cause::State);
+    }
+    let pkeys = [PKey::new(limits::DEFAULT_PKEY)];
+    ud.attr.mtu = 4096;
+    let info = check_recv(&packet.repr, packet.payload_len, &ud.attr, &pkeys)?;
+    let area = GrhLayout::area(packet.skb.ip_header()).ok_or(Cause::BadResponse)?;
+    let rq = &mut inner.rq;
+    let status = match rq.start(&qp.core) {
+        RecvStart::Empty => return Err(Cause::NotReady),
+        RecvStart::Broken(status) => status,
+        RecvStart::Taken => {
+            // Too long for the buffer: dropped, the buffer stays (IBTA 9.8.3, responder checks).
+            if packet.payload_len.saturating_add(GRH_LEN as u32) > rq.room() {
+                rq.put_back();
+                return Err(Cause::TooLong);
+            }
+            let placed = rq.place(0, &area).and_then(|()| {
+                packet.for_payload(|at, bytes| rq.place(at.wrapping_add(GRH_LEN as u32), bytes))
+            });
+            placed.err().unwrap_or(Status::Success)
+        }
+    };
+    let Some(wr_id) = rq.finish() else { return Ok(()) };
+    let done = RecvCompletion {
+        status,
+        write_imm: false,
+        byte_len: packet.payload_len.saturating_add(GRH_LEN as u32),
+        imm: info.imm,
+        inv_rkey: None,
+        solicited: info.solicited,
+    };
+    let mut completion = Completion::recv(qp, wr_id, &done);
+    completion.wc.src_qp = info.src_qpn.get();
+    completion.wc.grh = Some(if packet.skb.is_v6() { Network::V6 } else { Network::V4 });
+    completion.wc.smac = packet.skb.source_mac();
+    after.recv.merge(qp.recv_cq.push(&completion));
+    if status != Status::Success {
+        ud.set_state(State::Err);
+    }
+    Ok(())
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The raw bindings: the kernel crate's, and our own for the RDMA core and for the helpers in `ffi/`.
+//!
+//! Only `rdma`, `net` and `sync` may use this module.
+
+#![allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    dead_code,
+    improper_ctypes,
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    unreachable_pub,
+    unsafe_op_in_unsafe_fn
+)]
+
+use kernel::ffi;
+use pin_init::{MaybeZeroable, Zeroable};
+
+// Items that `generated.rs` defines shadow those of the glob.
+pub use kernel::bindings::*;
+
+include!("ffi/generated.rs");
+
+// SAFETY: a bit field's storage is an array of integers.
+unsafe impl<S: Zeroable> Zeroable for __BindgenBitfieldUnit<S> {}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What bindgen reads: the RDMA core's headers, and our helpers. */
+#include <rdma/ib_verbs.h>
+#include <rdma/ib_umem.h>
+#include <rdma/ib_cache.h>
+#include <rdma/rdma_netlink.h>
+#include <rdma/uverbs_ioctl.h>
+#include <rdma/rdma_user_rxe.h>
+
+#include "helpers.h"
+#include "net_helpers.h"
+#include "sync_helpers.h"

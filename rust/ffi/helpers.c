@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Static inlines, macros and opaque structures for rust/rdma. No per-byte work in here. */
+#include <linux/cpumask.h>
+#include <linux/ethtool.h>
+#include <linux/highmem.h>
+#include <linux/namei.h>
+#include <linux/netdevice.h>
+#include <linux/rtnetlink.h>
+#include <linux/vmalloc.h>
+
+#include "bindings.h"
+
+/* What rust/rdma takes for granted about structures that bindgen laid out. */
+_Static_assert(!IS_ENABLED(CONFIG_HIGHMEM), "pages are reached through the direct map");
+_Static_assert(sizeof(struct ib_sge) == 16, "Sge in rust/rdma/wr.rs has another layout");
+
+/* A zeroed device in the namespace of @ndev, or in the first one while devices are seen in all. */
+struct ib_device *oxe_ib_device_alloc(size_t size, struct net_device *ndev)
+{
+	return _ib_alloc_device(size, dev_net(ndev));
+}
+
+void oxe_ib_device_name(struct ib_device *ib, char *name, size_t room)
+{
+	strscpy(name, dev_name(&ib->dev), room);
+}
+
+/* Keep the memory of a device, which it may be unregistered from. */
+void oxe_ib_device_hold(struct ib_device *ib)
+{
+	get_device(&ib->dev);
+}
+
+void oxe_ib_device_release(struct ib_device *ib)
+{
+	put_device(&ib->dev);
+}
+
+void oxe_ib_set_node_desc(struct ib_device *ib, const char *desc)
+{
+	memcpy(ib->node_desc, desc, sizeof(ib->node_desc));
+}
+
+/* Process context, without RTNL. */
+int oxe_ib_link_facts(struct ib_device *ib, struct oxe_link_facts *facts)
+{
+	struct ethtool_link_ksettings settings = {};
+	struct net_device *ndev = ib_device_get_netdev(ib, 1);
+
+	if (!ndev)
+		return -ENODEV;
+	facts->ifindex = ndev->ifindex;
+	facts->mtu = READ_ONCE(ndev->mtu);
+	facts->up = netif_running(ndev);
+	facts->running = ib_get_curr_port_state(ndev) == IB_PORT_ACTIVE;
+	facts->speed = 0;
+	rtnl_lock();
+	if (READ_ONCE(ndev->reg_state) == NETREG_REGISTERED &&
+	    !__ethtool_get_link_ksettings(ndev, &settings) &&
+	    settings.base.speed != (u32)SPEED_UNKNOWN)
+		facts->speed = settings.base.speed;
+	rtnl_unlock();
+	dev_put(ndev);
+	return 0;
+}
+
+/* Tells the users of the device when its port's state differs from the last one they heard of. */
+void oxe_ib_port_changed(struct ib_device *ib)
+{
+	struct net_device *ndev = ib_device_get_netdev(ib, 1);
+
+	if (!ndev)
+		return;
+	ib_dispatch_port_state_event(ib, ndev);
+	dev_put(ndev);
+}
+
+/* Any context; the caller keeps a reference on the entry. */
+int oxe_gid_facts(const struct ib_gid_attr *attr, struct oxe_gid_facts *facts)
+{
+	struct net_device *ndev;
+
+	memcpy(facts->gid, attr->gid.raw, sizeof(facts->gid));
+	facts->roce_v2 = attr->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP;
+	facts->ipv4 = rdma_gid_attr_network_type(attr) == RDMA_NETWORK_IPV4;
+	rcu_read_lock();
+	ndev = rdma_read_gid_attr_ndev_rcu(attr);
+	facts->ifindex = IS_ERR(ndev) ? 0 : ndev->ifindex;
+	rcu_read_unlock();
+	return PTR_ERR_OR_ZERO(ndev);
+}
+
+struct ib_udata *oxe_bundle_udata(struct uverbs_attr_bundle *bundle)
+{
+	return &bundle->driver_udata;
+}
+
+struct ib_ucontext *oxe_udata_ucontext(struct ib_udata *udata)
+{
+	return rdma_udata_to_uverbs_attr_bundle(udata)->context;
+}
+
+int oxe_udata_in_empty(struct ib_udata *udata)
+{
+	return ib_is_udata_in_empty(udata);
+}
+
+int oxe_udata_no_response(struct ib_udata *udata)
+{
+	return ib_respond_empty_udata(udata);
+}
+
+struct ib_umem *oxe_umem_get(struct ib_device *ib, u64 addr, u64 len, int access)
+{
+	return ib_umem_get_va(ib, addr, len, access);
+}
+
+size_t oxe_umem_page_count(struct ib_umem *umem)
+{
+	return ib_umem_num_pages(umem);
+}
+
+/* Writes where the kernel sees each page, in order. Returns how many there are; @room is enough for them. */
+size_t oxe_umem_pages(struct ib_umem *umem, void **addresses, size_t room)
+{
+	struct sg_page_iter iter;
+	size_t n = 0;
+
+	for_each_sgtable_page(&umem->sgt_append.sgt, &iter, 0) {
+		if (n < room)
+			addresses[n] = page_address(sg_page_iter_page(&iter));
+		n++;
+	}
+	return n;
+}
+
+/* Zeroed memory in whole pages; processes may map it if @user. */
+void *oxe_shared_alloc(size_t len, bool user)
+{
+	return user ? vmalloc_user(len) : vzalloc(len);
+}
+
+void oxe_shared_free(void *addr)
+{
+	vfree(addr);
+}
+
+/* From the mmap operation: the whole of what oxe_shared_alloc() gave, as data that nobody can execute. */
+int oxe_shared_map(struct vm_area_struct *vma, void *addr)
+{
+	if (vma->vm_flags & VM_EXEC)
+		return -EPERM;
+	vm_flags_clear(vma, VM_MAYEXEC);
+	return remap_vmalloc_range(vma, addr, 0);
+}
+
+unsigned int oxe_possible_cpus(void)
+{
+	return num_possible_cpus();
+}
+
+bool oxe_path_exists(const char *path)
+{
+	struct path found;
+
+	if (kern_path(path, LOOKUP_FOLLOW, &found))
+		return false;
+	path_put(&found);
+	return true;
+}

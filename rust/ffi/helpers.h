@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What rust/rdma cannot reach through bindgen: static inlines, macros and opaque structures. */
+#ifndef OXE_HELPERS_H
+#define OXE_HELPERS_H
+
+#include <linux/types.h>
+
+struct ib_device;
+struct ib_gid_attr;
+struct ib_ucontext;
+struct ib_udata;
+struct ib_umem;
+struct net_device;
+struct uverbs_attr_bundle;
+struct vm_area_struct;
+
+/* What is known about an entry of the GID table. */
+struct oxe_gid_facts {
+	u8 gid[16];
+	u32 ifindex;	/* of the entry's network interface */
+	bool roce_v2;
+	bool ipv4;	/* the GID is an IPv4-mapped address */
+};
+
+/* What is known about the network interface of a port. */
+struct oxe_link_facts {
+	u32 ifindex;
+	u32 mtu;
+	u32 speed;	/* Mb/s, 0 if not known */
+	bool up;	/* administratively */
+	bool running;	/* up and with a carrier */
+};
+
+struct ib_device *oxe_ib_device_alloc(size_t size, struct net_device *ndev);
+void oxe_ib_device_name(struct ib_device *ib, char *name, size_t room);
+void oxe_ib_device_hold(struct ib_device *ib);
+void oxe_ib_device_release(struct ib_device *ib);
+void oxe_ib_set_node_desc(struct ib_device *ib, const char *desc);
+int oxe_ib_link_facts(struct ib_device *ib, struct oxe_link_facts *facts);
+void oxe_ib_port_changed(struct ib_device *ib);
+int oxe_gid_facts(const struct ib_gid_attr *attr, struct oxe_gid_facts *facts);
+
+struct ib_udata *oxe_bundle_udata(struct uverbs_attr_bundle *bundle);
+struct ib_ucontext *oxe_udata_ucontext(struct ib_udata *udata);
+int oxe_udata_in_empty(struct ib_udata *udata);
+int oxe_udata_no_response(struct ib_udata *udata);
+
+struct ib_umem *oxe_umem_get(struct ib_device *ib, u64 addr, u64 len, int access);
+size_t oxe_umem_page_count(struct ib_umem *umem);
+size_t oxe_umem_pages(struct ib_umem *umem, void **addresses, size_t room);
+
+void *oxe_shared_alloc(size_t len, bool user);
+void oxe_shared_free(void *addr);
+int oxe_shared_map(struct vm_area_struct *vma, void *addr);
+
+unsigned int oxe_possible_cpus(void);
+bool oxe_path_exists(const char *path);
+
+#endif

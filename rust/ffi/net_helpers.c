@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: GPL-2.0
+/* See net_helpers.h; what the functions promise is said by their users in rust/net. */
+#include <linux/crc32.h>
+#include <linux/etherdevice.h>
+#include <linux/if_arp.h>
+#include <linux/if_vlan.h>
+#include <linux/inetdevice.h>
+#include <linux/netdevice.h>
+#include <linux/skbuff.h>
+#include <linux/udp.h>
+#include <net/addrconf.h>
+#include <net/ip.h>
+#include <net/ip6_route.h>
+#include <net/ipv6.h>
+#include <net/net_namespace.h>
+#include <net/route.h>
+#include <net/sock.h>
+#include <net/udp_tunnel.h>
+
+#include "net_helpers.h"
+
+/* --- Network devices --- */
+
+static_assert(sizeof(netdevice_tracker) <= sizeof(void *));
+static_assert(IFNAMSIZ == 16);
+/* The numbers that rust/net/notifier.rs knows. */
+static_assert(NETDEV_UP == 1 && NETDEV_DOWN == 2 && NETDEV_CHANGE == 4 && NETDEV_REGISTER == 5 &&
+	      NETDEV_UNREGISTER == 6 && NETDEV_CHANGEMTU == 7 && NETDEV_CHANGEADDR == 8 &&
+	      NETDEV_CHANGENAME == 11 && NOTIFY_OK == 1);
+
+void oxe_netdev_hold(struct net_device *dev, void **tracker)
+{
+	netdev_hold(dev, (netdevice_tracker *)tracker, GFP_ATOMIC);
+}
+
+void oxe_netdev_put(struct net_device *dev, void **tracker)
+{
+	netdev_put(dev, (netdevice_tracker *)tracker);
+}
+
+/* The device with an index, in the namespace where another one is. */
+struct net_device *oxe_netdev_hold_index(const struct net_device *near, u32 ifindex, void **tracker)
+{
+	struct net_device *dev;
+
+	rcu_read_lock();
+	dev = dev_get_by_index_rcu(dev_net_rcu(near), ifindex);
+	if (dev)
+		oxe_netdev_hold(dev, tracker);
+	rcu_read_unlock();
+	return dev;
+}
+
+u32 oxe_netdev_ifindex(const struct net_device *dev)
+{
+	return READ_ONCE(dev->ifindex);
+}
+
+u32 oxe_netdev_mtu(const struct net_device *dev)
+{
+	return READ_ONCE(dev->mtu);
+}
+
+void oxe_netdev_name(const struct net_device *dev, char name[16])
+{
+	/* Renaming writes in place: a reader without the RTNL lock may see a mixture, but ends in time. */
+	strscpy(name, dev->name, IFNAMSIZ);
+}
+
+void oxe_netdev_address(const struct net_device *dev, u8 address[6])
+{
+	memcpy(address, dev->dev_addr, ETH_ALEN);
+}
+
+bool oxe_netdev_is_ether(const struct net_device *dev)
+{
+	return dev->type == ARPHRD_ETHER && dev->addr_len == ETH_ALEN && !oxe_netdev_is_loopback(dev);
+}
+
+bool oxe_netdev_is_loopback(const struct net_device *dev)
+{
+	return READ_ONCE(dev->flags) & IFF_LOOPBACK;
+}
+
+bool oxe_netdev_is_up(const struct net_device *dev)
+{
+	return netif_running(dev) && netif_carrier_ok(dev);
+}
+
+bool oxe_netdev_same_net(const struct net_device *a, const struct net_device *b)
+{
+	return net_eq(dev_net(a), dev_net(b));
+}
+
+/* The device below a VLAN, or NULL. */
+struct net_device *oxe_netdev_vlan_real(struct net_device *dev)
+{
+	return is_vlan_dev(dev) ? vlan_dev_real_dev(dev) : NULL;
+}
+
+/* The device that has the address, in the namespace where another one is. Under RCU. */
+struct net_device *oxe_netdev_owner(const struct net_device *near, const u8 address[16])
+{
+	struct in6_addr addr;
+
+	memcpy(&addr, address, sizeof(addr));
+	if (ipv6_addr_v4mapped(&addr))
+		return __ip_dev_find(dev_net_rcu(near), addr.s6_addr32[3], false);
+#if IS_ENABLED(CONFIG_IPV6)
+	return ipv6_dev_find(dev_net_rcu(near), &addr, NULL);
+#else
+	return NULL;
+#endif
+}
+
+int oxe_netdev_notifier_register(struct notifier_block *nb)
+{
+	return register_netdevice_notifier(nb);
+}
+
+void oxe_netdev_notifier_unregister(struct notifier_block *nb)
+{
+	unregister_netdevice_notifier(nb);
+}
+
+struct net_device *oxe_netdev_of_notice(void *info)
+{
+	return netdev_notifier_info_to_dev(info);
+}
+
+/* --- Network namespaces and sockets --- */
+
+static struct pernet_operations oxe_net_ops;
+
+/* Have exit called for each namespace that ends, after its devices have gone. */
+int oxe_net_register(void (*exit)(struct net *net))
+{
+	oxe_net_ops.exit = exit;
+	return register_pernet_subsys(&oxe_net_ops);
+}
+
+void oxe_net_unregister(void)
+{
+	unregister_pernet_subsys(&oxe_net_ops);
+}
+
+/* The namespace of a device with a reference, or NULL if it is about to end. */
+struct net *oxe_net_get(const struct net_device *dev)
+{
+	struct net *net;
+
+	rcu_read_lock();
+	net = maybe_get_net(dev_net_rcu(dev));
+	rcu_read_unlock();
+	return net;
+}
+
+void oxe_net_put(struct net *net)
+{
+	put_net(net);
+}
+
+/* A socket that hands what arrives at the port to receive. It does not keep the namespace. */
+int oxe_udp_open(struct net *net, bool v6, u16 port,
+		 int (*receive)(struct sock *sk, struct sk_buff *skb), struct sock **sk)
+{
+	/* No option for zero checksums: udp_port_cfg accepts them over IPv6 unless told otherwise. */
+	struct udp_port_cfg where = {
+		.family = v6 ? AF_INET6 : AF_INET,
+		.local_udp_port = htons(port),
+		.ipv6_v6only = v6,
+	};
+	struct udp_tunnel_sock_cfg how = {
+		.encap_type = 1,
+		.encap_rcv = receive,
+	};
+	struct socket *sock;
+	int err;
+
+	err = udp_sock_create(net, &where, &sock);
+	if (err < 0)
+		return err;
+	setup_udp_tunnel_sock(net, sock->sk, &how);
+	*sk = sock->sk;
+	return 0;
+}
+
+void oxe_udp_close(struct sock *sk)
+{
+	udp_tunnel_sock_release(sk);
+}
+
+/* Wait until no receive function of a closed socket is running. */
+void oxe_udp_settle(void)
+{
+	synchronize_net();
+}
+
+/* --- Packets that arrived --- */
+
+static void locate(struct sk_buff *skb, struct oxe_rx *rx)
+{
+	rx->ip = skb_network_header(skb);
+	rx->udp = skb->data;
+	rx->data = skb->data + sizeof(struct udphdr);
+	rx->linear = skb_headlen(skb) - sizeof(struct udphdr);
+}
+
+/* False if the packet is not what a UDP socket would take: then nothing is known about it. */
+bool oxe_rx_facts(struct sk_buff *skb, struct oxe_rx *rx)
+{
+	if (skb_headlen(skb) < sizeof(struct udphdr) ||
+	    ntohs(((struct udphdr *)skb->data)->len) != skb->len)
+		return false;
+	switch (skb->protocol) {
+	case htons(ETH_P_IP):
+		rx->v6 = false;
+		rx->ip_len = ip_hdrlen(skb);
+		break;
+	case htons(ETH_P_IPV6):
+		rx->v6 = true;
+		rx->ip_len = sizeof(struct ipv6hdr);
+		break;
+	default:
+		return false;
+	}
+	rx->dev = skb->dev;
+	rx->len = skb->len - sizeof(struct udphdr);
+	locate(skb, rx);
+	return true;
+}
+
+/* Make at least len bytes of the payload linear. */
+bool oxe_rx_pull(struct sk_buff *skb, u32 len, struct oxe_rx *rx)
+{
+	bool done = len <= rx->len && pskb_may_pull(skb, len + sizeof(struct udphdr));
+
+	/* Also when it failed: the header may have moved before memory ran out. */
+	locate(skb, rx);
+	return done;
+}
+
+int oxe_rx_copy(const struct sk_buff *skb, u32 offset, u8 *to, u32 len)
+{
+	return skb_copy_bits(skb, offset + sizeof(struct udphdr), to, len);
+}
+
+static_assert(sizeof(struct oxe_walk) >= sizeof(struct skb_seq_state));
+static_assert(__alignof__(struct oxe_walk) >= __alignof__(struct skb_seq_state));
+
+void oxe_rx_walk(struct sk_buff *skb, u32 offset, u32 len, struct oxe_walk *walk)
+{
+	offset += sizeof(struct udphdr);
+	skb_prepare_seq_read(skb, offset, offset + len, (struct skb_seq_state *)walk);
+}
+
+u32 oxe_rx_walk_next(struct oxe_walk *walk, u32 consumed, const u8 **data)
+{
+	return skb_seq_read(consumed, data, (struct skb_seq_state *)walk);
+}
+
+void oxe_rx_walk_abort(struct oxe_walk *walk)
+{
+	skb_abort_seq_read((struct skb_seq_state *)walk);
+}
+
+bool oxe_rx_source_mac(const struct sk_buff *skb, u8 mac[6])
+{
+	if (!skb_mac_header_was_set(skb) || skb_mac_header_len(skb) < ETH_HLEN)
+		return false;
+	memcpy(mac, eth_hdr(skb)->h_source, ETH_ALEN);
+	return true;
+}
+
+void oxe_skb_consume(struct sk_buff *skb)
+{
+	consume_skb(skb);
+}
+
+void oxe_skb_drop(struct sk_buff *skb)
+{
+	kfree_skb(skb);
+}
+
+/* --- Routes, and packets to send --- */
+
+static struct dst_entry *lookup4(struct net *net, const struct oxe_flow *flow)
+{
+	struct flowi4 fl = {
+		.flowi4_oif = flow->oif,
+		.flowi4_dscp = inet_dsfield_to_dscp(flow->tclass),
+		.flowi4_proto = IPPROTO_UDP,
+		.fl4_sport = htons(flow->sport),
+		.fl4_dport = htons(flow->dport),
+	};
+	struct rtable *rt;
+
+	memcpy(&fl.saddr, flow->saddr + 12, sizeof(fl.saddr));
+	memcpy(&fl.daddr, flow->daddr + 12, sizeof(fl.daddr));
+	rt = ip_route_output_key(net, &fl);
+	return IS_ERR(rt) ? ERR_CAST(rt) : &rt->dst;
+}
+
+static struct dst_entry *lookup6(struct net *net, const struct oxe_flow *flow, u32 *cookie)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	struct flowi6 fl = {
+		.flowi6_oif = flow->oif,
+		.flowlabel = ip6_make_flowinfo(flow->tclass, htonl(flow->label)),
+		.flowi6_proto = IPPROTO_UDP,
+		.fl6_sport = htons(flow->sport),
+		.fl6_dport = htons(flow->dport),
+	};
+	struct dst_entry *dst;
+
+	memcpy(&fl.saddr, flow->saddr, sizeof(fl.saddr));
+	memcpy(&fl.daddr, flow->daddr, sizeof(fl.daddr));
+	dst = ip6_route_output(net, NULL, &fl);
+	if (dst->error) {
+		int err = dst->error;
+
+		dst_release(dst);
+		return ERR_PTR(err);
+	}
+	*cookie = rt6_get_cookie(dst_rt6_info(dst));
+	return dst;
+#else
+	return ERR_PTR(-EAFNOSUPPORT);
+#endif
+}
+
+/* The way to the destination from the namespace where a device is, with a reference; or an error. */
+struct dst_entry *oxe_route_lookup(const struct net_device *near, const struct oxe_flow *flow, u32 *cookie)
+{
+	struct dst_entry *dst;
+	struct net *net;
+
+	*cookie = 0;
+	rcu_read_lock();
+	net = dev_net_rcu(near);
+	dst = flow->v6 ? lookup6(net, flow, cookie) : lookup4(net, flow);
+	rcu_read_unlock();
+	return dst;
+}
+
+struct dst_entry *oxe_route_clone(struct dst_entry *dst)
+{
+	return dst_clone(dst);
+}
+
+void oxe_route_put(struct dst_entry *dst)
+{
+	dst_release(dst);
+}
+
+bool oxe_route_is_valid(struct dst_entry *dst, u32 cookie)
+{
+	bool valid;
+
+	rcu_read_lock();
+	valid = dst_check(dst, cookie);
+	rcu_read_unlock();
+	return valid;
+}
+
+bool oxe_route_is_loopback(const struct dst_entry *dst)
+{
+	bool loopback;
+
+	rcu_read_lock();
+	loopback = oxe_netdev_is_loopback(dst_dev_rcu(dst));
+	rcu_read_unlock();
+	return loopback;
+}
+
+u32 oxe_route_mtu(const struct dst_entry *dst)
+{
+	u32 mtu;
+
+	rcu_read_lock();
+	mtu = dst_mtu(dst);
+	rcu_read_unlock();
+	return mtu;
+}
+
+/* A packet with len bytes to fill, and room in front for the headers of all layers below. */
+struct sk_buff *oxe_tx_alloc(const struct dst_entry *dst, u32 len, u8 **data)
+{
+	struct sk_buff *skb;
+	u32 room;
+
+	rcu_read_lock();
+	room = LL_RESERVED_SPACE(dst_dev_rcu(dst));
+	rcu_read_unlock();
+	room = ALIGN(room + sizeof(struct ipv6hdr) + sizeof(struct udphdr), 16);
+	skb = alloc_skb(room + len, GFP_ATOMIC | __GFP_NOWARN);
+	if (!skb)
+		return NULL;
+	skb_reserve(skb, room);
+	*data = skb_put(skb, len);
+	return skb;
+}
+
+/*
+ * Put the header (IP and UDP) in front and hand the packet to the IP layer, which fills in total length and
+ * IPv4 checksum. Takes the packet. An error, positive or negative, means that it went nowhere.
+ */
+int oxe_tx_send(struct sk_buff *skb, struct dst_entry *dst, const u8 *header, u32 header_len, bool v6)
+{
+	struct net_device *dev;
+	struct net *net;
+	int err;
+
+	memcpy(skb_push(skb, header_len), header, header_len);
+	skb_reset_network_header(skb);
+	skb_set_transport_header(skb, header_len - sizeof(struct udphdr));
+	skb->protocol = v6 ? htons(ETH_P_IPV6) : htons(ETH_P_IP);
+	skb->priority = rt_tos2priority(v6 ? ipv6_get_dsfield(ipv6_hdr(skb)) : ip_hdr(skb)->tos);
+
+	rcu_read_lock();
+	dev = dst_dev_rcu(dst);
+	net = dev_net_rcu(dev);
+	skb->dev = dev;
+	/* Who keeps the packet beyond this section takes a reference (skb_dst_force). */
+	skb_dst_set_noref(skb, dst);
+#if IS_ENABLED(CONFIG_IPV6)
+	if (v6)
+		err = ip6_local_out(net, NULL, skb);
+	else
+#endif
+		err = ip_local_out(net, NULL, skb);
+	rcu_read_unlock();
+	return net_xmit_eval(err);
+}
+
+u32 oxe_crc32_le(u32 crc, const u8 *data, size_t len)
+{
+	return crc32_le(crc, data, len);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Network devices, sockets, packets and routes: what rust/net needs of the network stack. */
+#ifndef OXE_NET_HELPERS_H
+#define OXE_NET_HELPERS_H
+
+#include <linux/types.h>
+
+struct dst_entry;
+struct net;
+struct net_device;
+struct notifier_block;
+struct sk_buff;
+struct sock;
+
+/* Network devices. A tracker is a place for one pointer, where the reference's owner keeps it. */
+void oxe_netdev_hold(struct net_device *dev, void **tracker);
+void oxe_netdev_put(struct net_device *dev, void **tracker);
+struct net_device *oxe_netdev_hold_index(const struct net_device *near, u32 ifindex, void **tracker);
+u32 oxe_netdev_ifindex(const struct net_device *dev);
+u32 oxe_netdev_mtu(const struct net_device *dev);
+void oxe_netdev_name(const struct net_device *dev, char name[16]);
+void oxe_netdev_address(const struct net_device *dev, u8 address[6]);
+bool oxe_netdev_is_ether(const struct net_device *dev);
+bool oxe_netdev_is_loopback(const struct net_device *dev);
+bool oxe_netdev_is_up(const struct net_device *dev);
+bool oxe_netdev_same_net(const struct net_device *a, const struct net_device *b);
+struct net_device *oxe_netdev_vlan_real(struct net_device *dev);
+struct net_device *oxe_netdev_owner(const struct net_device *near, const u8 address[16]);
+
+int oxe_netdev_notifier_register(struct notifier_block *nb);
+void oxe_netdev_notifier_unregister(struct notifier_block *nb);
+struct net_device *oxe_netdev_of_notice(void *info);
+
+/* Network namespaces and UDP sockets in them. */
+int oxe_net_register(void (*exit)(struct net *net));
+void oxe_net_unregister(void);
+struct net *oxe_net_get(const struct net_device *dev);
+void oxe_net_put(struct net *net);
+int oxe_udp_open(struct net *net, bool v6, u16 port,
+		 int (*receive)(struct sock *sk, struct sk_buff *skb), struct sock **sk);
+void oxe_udp_close(struct sock *sk);
+void oxe_udp_settle(void);
+
+/* Where the parts of a packet are, that a UDP socket's encap_rcv was given. */
+struct oxe_rx {
+	const u8 *ip;		/* the IP header: ip_len bytes */
+	const u8 *udp;		/* the UDP header: 8 bytes */
+	const u8 *data;		/* the UDP payload: linear bytes of it */
+	struct net_device *dev;
+	u32 ip_len;
+	u32 linear;
+	u32 len;		/* all of the UDP payload, fragments included */
+	bool v6;
+};
+
+/* An skb_seq_state, opaque. */
+struct oxe_walk {
+	u64 state[6];
+};
+
+bool oxe_rx_facts(struct sk_buff *skb, struct oxe_rx *rx);
+bool oxe_rx_pull(struct sk_buff *skb, u32 len, struct oxe_rx *rx);
+int oxe_rx_copy(const struct sk_buff *skb, u32 offset, u8 *to, u32 len);
+void oxe_rx_walk(struct sk_buff *skb, u32 offset, u32 len, struct oxe_walk *walk);
+u32 oxe_rx_walk_next(struct oxe_walk *walk, u32 consumed, const u8 **data);
+void oxe_rx_walk_abort(struct oxe_walk *walk);
+bool oxe_rx_source_mac(const struct sk_buff *skb, u8 mac[6]);
+void oxe_skb_consume(struct sk_buff *skb);
+void oxe_skb_drop(struct sk_buff *skb);
+
+/* Routes, and sending. Addresses are GIDs: IPv4 is mapped into IPv6. Ports in host byte order. */
+struct oxe_flow {
+	u8 saddr[16];
+	u8 daddr[16];
+	u32 oif;
+	u32 label;
+	u16 sport;
+	u16 dport;
+	u8 tclass;
+	bool v6;
+};
+
+struct dst_entry *oxe_route_lookup(const struct net_device *near, const struct oxe_flow *flow, u32 *cookie);
+struct dst_entry *oxe_route_clone(struct dst_entry *dst);
+void oxe_route_put(struct dst_entry *dst);
+bool oxe_route_is_valid(struct dst_entry *dst, u32 cookie);
+bool oxe_route_is_loopback(const struct dst_entry *dst);
+u32 oxe_route_mtu(const struct dst_entry *dst);
+struct sk_buff *oxe_tx_alloc(const struct dst_entry *dst, u32 len, u8 **data);
+int oxe_tx_send(struct sk_buff *skb, struct dst_entry *dst, const u8 *header, u32 header_len, bool v6);
+
+u32 oxe_crc32_le(u32 crc, const u8 *data, size_t len);
+
+#endif

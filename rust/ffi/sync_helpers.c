@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+/* See sync_helpers.h; what the functions promise is said by their users in rust/sync. */
+#include <linux/bottom_half.h>
+#include <linux/random.h>
+#include <linux/wait_bit.h>
+
+#include "sync_helpers.h"
+
+void oxe_spin_lock_bh(spinlock_t *lock)
+{
+	spin_lock_bh(lock);
+}
+
+void oxe_spin_unlock_bh(spinlock_t *lock)
+{
+	spin_unlock_bh(lock);
+}
+
+bool oxe_spin_trylock_bh(spinlock_t *lock)
+{
+	return spin_trylock_bh(lock);
+}
+
+unsigned long oxe_spin_lock_irqsave(spinlock_t *lock)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(lock, flags);
+	return flags;
+}
+
+void oxe_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags)
+{
+	spin_unlock_irqrestore(lock, flags);
+}
+
+bool oxe_spin_trylock_irqsave(spinlock_t *lock, unsigned long *flags)
+{
+	return spin_trylock_irqsave(lock, *flags);
+}
+
+void oxe_bh_disable(void)
+{
+	local_bh_disable();
+}
+
+bool oxe_irqs_disabled(void)
+{
+	return in_hardirq() || irqs_disabled();
+}
+
+void oxe_bh_enable(void)
+{
+	local_bh_enable();
+}
+
+/* Sleep until *place is the value. Whoever makes it so calls oxe_wake_for_value after a full barrier. */
+void oxe_wait_for_value(u32 *place, u32 value)
+{
+	wait_var_event(place, smp_load_acquire(place) == value);
+}
+
+/* Only the address is used: what was there may be gone. */
+void oxe_wake_for_value(u32 *place)
+{
+	wake_up_var(place);
+}
+
+u32 oxe_random_u32(void)
+{
+	return get_random_u32();
+}
+
+void oxe_xa_init(struct xarray *xa)
+{
+	/* LOCK_IRQ: while it allocates, the array drops and retakes its lock the same way as we do. */
+	xa_init_flags(xa, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_IRQ);
+}
+
+/*
+ * Store the entry at a free index of min..=max, searched for from *next on and, if there is none, from min
+ * on. Process context with interrupts on, where the lock is dropped to allocate; any context if atomic.
+ */
+int oxe_xa_alloc(struct xarray *xa, u32 *id, void *entry, u32 min, u32 max, u32 *next,
+		 bool atomic)
+{
+	unsigned long flags;
+	int err;
+
+	xa_lock_irqsave(xa, flags);
+	err = __xa_alloc_cyclic(xa, id, entry, XA_LIMIT(min, max), next,
+				atomic ? GFP_ATOMIC : GFP_KERNEL);
+	xa_unlock_irqrestore(xa, flags);
+	return err < 0 ? err : 0;
+}
+
+/* Store the entry at an index if that is free, or -EBUSY. Process context too. */
+int oxe_xa_insert(struct xarray *xa, u32 id, void *entry)
+{
+	unsigned long flags;
+	int err;
+
+	xa_lock_irqsave(xa, flags);
+	err = __xa_insert(xa, id, entry, GFP_KERNEL);
+	xa_unlock_irqrestore(xa, flags);
+	return err;
+}
+
+void *oxe_xa_erase(struct xarray *xa, u32 id)
+{
+	unsigned long flags;
+	void *old;
+
+	xa_lock_irqsave(xa, flags);
+	old = __xa_erase(xa, id);
+	xa_unlock_irqrestore(xa, flags);
+	return old;
+}
+
+bool oxe_xa_empty(struct xarray *xa)
+{
+	return xa_empty(xa);
+}
+
+/* The first filled entry at *id or later (after: later), whose index goes to *id. Under RCU. */
+void *oxe_xa_next(struct xarray *xa, unsigned long *id, bool after)
+{
+	return after ? xa_find_after(xa, id, U32_MAX, XA_PRESENT) :
+		       xa_find(xa, id, U32_MAX, XA_PRESENT);
+}
+
+bool oxe_hrtimer_is_queued(struct hrtimer *timer)
+{
+	return hrtimer_is_queued(timer);
+}
+
+struct workqueue_struct *oxe_wq_alloc_bh(void)
+{
+	return alloc_workqueue("oxe_bh", WQ_BH | WQ_PERCPU, 0);
+}
+
+struct workqueue_struct *oxe_wq_alloc_process(void)
+{
+	/* No WQ_MEM_RECLAIM: such work must not wait for work of others, as tearing down does. */
+	return alloc_workqueue("oxe", WQ_UNBOUND, 0);
+}

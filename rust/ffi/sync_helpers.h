@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Locks, tables, timers and work queues: the static inlines and macros that rust/sync needs. */
+#ifndef OXE_SYNC_HELPERS_H
+#define OXE_SYNC_HELPERS_H
+
+#include <linux/hrtimer.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+
+void oxe_spin_lock_bh(spinlock_t *lock);
+void oxe_spin_unlock_bh(spinlock_t *lock);
+bool oxe_spin_trylock_bh(spinlock_t *lock);
+unsigned long oxe_spin_lock_irqsave(spinlock_t *lock);
+void oxe_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags);
+bool oxe_spin_trylock_irqsave(spinlock_t *lock, unsigned long *flags);
+
+void oxe_bh_disable(void);
+void oxe_bh_enable(void);
+bool oxe_irqs_disabled(void);
+
+void oxe_wait_for_value(u32 *place, u32 value);
+void oxe_wake_for_value(u32 *place);
+
+u32 oxe_random_u32(void);
+
+void oxe_xa_init(struct xarray *xa);
+int oxe_xa_alloc(struct xarray *xa, u32 *id, void *entry, u32 min, u32 max, u32 *next,
+		 bool atomic);
+int oxe_xa_insert(struct xarray *xa, u32 id, void *entry);
+void *oxe_xa_erase(struct xarray *xa, u32 id);
+bool oxe_xa_empty(struct xarray *xa);
+void *oxe_xa_next(struct xarray *xa, unsigned long *id, bool after);
+
+bool oxe_hrtimer_is_queued(struct hrtimer *timer);
+
+struct workqueue_struct *oxe_wq_alloc_bh(void);
+struct workqueue_struct *oxe_wq_alloc_process(void);
+
+#endif

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Network devices.
+
+use crate::ffi;
+use core::ops::Deref;
+use core::ptr::{null_mut, NonNull};
+use kernel::ffi::c_void;
+use kernel::types::Opaque;
+
+/// A network device that somebody keeps alive: a [`Netdev`], or the notice, packet or RCU section that the
+/// borrow came with.
+///
+/// Its methods may be called in any context unless they say otherwise; what they tell may be outdated at
+/// once, except under the RTNL lock.
+#[repr(transparent)]
+pub(crate) struct NetDevice(Opaque<ffi::net_device>);
+
+// SAFETY: what the methods touch is made for concurrent use from any thread.
+unsafe impl Send for NetDevice {}
+// SAFETY: as above.
+unsafe impl Sync for NetDevice {}
+
+impl NetDevice {
+    /// A borrow of the device at `dev`.
+    ///
+    /// # Safety
+    ///
+    /// `dev` points to a network device that stays there for `'a`.
+    #[inline]
+    pub(crate) unsafe fn from_raw<'a>(dev: *mut ffi::net_device) -> &'a Self {
+        // SAFETY: the layout is that of the device, which lives long enough.
+        unsafe { &*dev.cast::<Self>() }
+    }
+
+    /// The device's address, for the RDMA core.
+    #[inline]
+    pub(crate) fn as_raw(&self) -> *mut ffi::net_device {
+        self.0.get()
+    }
+
+    /// Takes a reference. The network stack waits for it (and complains about it) when the device is to
+    /// go, so give it up on [`super::notifier::Event::Unregister`].
+    pub(crate) fn hold(&self) -> Netdev {
+        let mut tracker = null_mut();
+        // SAFETY: the device lives, and the tracker is kept beside its address.
+        unsafe { ffi::oxe_netdev_hold(self.as_raw(), &mut tracker) };
+        Netdev {
+            dev: NonNull::from(self),
+            tracker,
+        }
+    }
+
+    /// A reference to the device with the index `ifindex` in this one's namespace.
+    pub(crate) fn by_index(&self, ifindex: u32) -> Option<Netdev> {
+        let mut tracker = null_mut();
+        // SAFETY: the device lives, and the tracker is kept beside the other's address.
+        let dev = unsafe { ffi::oxe_netdev_hold_index(self.as_raw(), ifindex, &mut tracker) };
+        let dev = NonNull::new(dev.cast::<NetDevice>())?;
+        Some(Netdev { dev, tracker })
+    }
+
+    /// The interface index: unique in its namespace.
+    #[inline]
+    pub(crate) fn ifindex(&self) -> u32 {
+        // SAFETY: the device lives.
+        unsafe { ffi::oxe_netdev_ifindex(self.as_raw()) }
+    }
+
+    /// The interface name.
+    pub(crate) fn name(&self) -> Name {
+        let mut name = Name([0; 16]);
+        // SAFETY: the device lives, and there is room for the longest name with its terminator.
+        unsafe { ffi::oxe_netdev_name(self.as_raw(), name.0.as_mut_ptr().cast()) };
+        name
+    }
+
+    /// The MTU in bytes: the largest IP packet.
+    pub(crate) fn mtu(&self) -> u32 {
+        // SAFETY: the device lives.
+        unsafe { ffi::oxe_netdev_mtu(self.as_raw()) }
+    }
+
+    /// The hardware address. Meaningful if [`NetDevice::is_ether`].
+    pub(crate) fn address(&self) -> [u8; 6] {
+        let mut address = [0; 6];
+        // SAFETY: the device lives; its address has room for 32 bytes, ours for the 6 that are copied.
+        unsafe { ffi::oxe_netdev_address(self.as_raw(), address.as_mut_ptr()) };
+        address
+    }
+
+    /// Whether it sends Ethernet frames: any device of that type but the loopback one.
+    pub(crate) fn is_ether(&self) -> bool {
+        // SAFETY: the device lives.
+        unsafe { ffi::oxe_netdev_is_ether(self.as_raw()) }
+    }
+
+    /// Whether it is a namespace's loopback device.
+    #[inline]
+    pub(crate) fn is_loopback(&self) -> bool {
+        // SAFETY: the device lives.
+        unsafe { ffi::oxe_netdev_is_loopback(self.as_raw()) }
+    }
+
+    /// Whether it can carry packets: it is up and has a carrier.
+    pub(crate) fn is_up(&self) -> bool {
+        // SAFETY: the device lives.
+        unsafe { ffi::oxe_netdev_is_up(self.as_raw()) }
+    }
+
+    /// Whether `other` is the same device.
+    #[inline]
+    pub(crate) fn is(&self, other: &NetDevice) -> bool {
+        core::ptr::eq(self, other)
+    }
+
+    /// Whether `other` is in the same network namespace.
+    pub(crate) fn same_net(&self, other: &NetDevice) -> bool {
+        // SAFETY: both devices live; the namespaces are compared by address alone.
+        unsafe { ffi::oxe_netdev_same_net(self.as_raw(), other.as_raw()) }
+    }
+
+    /// Calls `f` with the device at the bottom, if this is a VLAN. `f` must not sleep.
+    pub(crate) fn with_vlan_real<R>(&self, f: impl FnOnce(&NetDevice) -> R) -> Option<R> {
+        let _reading = kernel::sync::rcu::read_lock();
+        // SAFETY: the device lives.
+        let real = unsafe { ffi::oxe_netdev_vlan_real(self.as_raw()) };
+        // SAFETY: a VLAN holds the device below it until it is freed itself.
+        (!real.is_null()).then(|| f(unsafe { Self::from_raw(real) }))
+    }
+}
+
+/// A reference to a network device, given up when dropped (any context).
+///
+/// # Invariants
+///
+/// `dev` points to a device of which a reference is owned, and `tracker` is what was stored with it.
+pub(crate) struct Netdev {
+    dev: NonNull<NetDevice>,
+    tracker: *mut c_void,
+}
+
+// SAFETY: a reference may be given up anywhere, and the device is `Send` and `Sync`.
+unsafe impl Send for Netdev {}
+// SAFETY: sharing it gives `&NetDevice` alone.
+unsafe impl Sync for Netdev {}
+
+impl Deref for Netdev {
+    type Target = NetDevice;
+
+    #[inline]
+    fn deref(&self) -> &NetDevice {
+        // SAFETY: the reference keeps it alive.
+        unsafe { self.dev.as_ref() }
+    }
+}
+
+impl Clone for Netdev {
+    fn clone(&self) -> Self {
+        self.hold()
+    }
+}
+
+impl Drop for Netdev {
+    fn drop(&mut self) {
+        // SAFETY: the reference and its tracker are ours, and not used again.
+        unsafe { ffi::oxe_netdev_put(self.as_raw(), &mut self.tracker) };
+    }
+}
+
+/// An interface name.
+pub(crate) struct Name([u8; 16]);
+
+impl Name {
+    /// The bytes of the name, without a terminator.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        let len = self.0.iter().position(|&byte| byte == 0);
+        self.0.get(..len.unwrap_or(self.0.len())).unwrap_or(&[])
+    }
+}
+
+impl kernel::fmt::Display for Name {
+    fn fmt(&self, f: &mut kernel::fmt::Formatter<'_>) -> kernel::fmt::Result {
+        kernel::fmt::Display::fmt(kernel::str::BStr::from_bytes(self.as_bytes()), f)
+    }
+}

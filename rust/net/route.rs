@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The way to a destination, the headers in front of a packet, and sending it there.
+//!
+//! Headers are built here, once, and not by the network stack: a checksum that covers them (an ICRC, say)
+//! can be computed before the packet is sent, over the very bytes that go out. What the IP layer fills in
+//! later is the IPv4 header checksum, and the total length, which is right already.
+
+use super::netdev::NetDevice;
+use super::skb::TxSkb;
+use crate::ffi;
+use core::ptr::NonNull;
+use kernel::error::from_err_ptr;
+use kernel::prelude::*;
+
+const IPV4_LEN: usize = 20;
+const IPV6_LEN: usize = 40;
+const UDP_LEN: usize = 8;
+const PROTOCOL_UDP: u8 = 17;
+
+/// Between whom packets travel, and how. Addresses are GIDs: IPv4 is mapped into IPv6 (::ffff:a.b.c.d),
+/// and which one it is follows from `destination`. Ports are in host byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flow {
+    /// The address that packets come from.
+    pub(crate) source: [u8; 16],
+    /// The address that they go to.
+    pub(crate) destination: [u8; 16],
+    /// The UDP port that they come from.
+    pub(crate) source_port: u16,
+    /// The UDP port that they go to.
+    pub(crate) destination_port: u16,
+    /// IPv4 type of service, or IPv6 traffic class.
+    pub(crate) traffic_class: u8,
+    /// IPv4 time to live, or IPv6 hop limit.
+    pub(crate) hop_limit: u8,
+    /// IPv6 flow label: 20 bits.
+    pub(crate) flow_label: u32,
+    /// The index of the interface to leave by, or zero for whichever leads there.
+    pub(crate) interface: u32,
+}
+
+impl Flow {
+    /// Whether it is IPv6 rather than IPv4.
+    #[inline]
+    pub(crate) fn is_v6(&self) -> bool {
+        self.v4(&self.destination).is_none()
+    }
+
+    /// The IPv4 address in a GID, if there is one.
+    #[inline]
+    fn v4(&self, gid: &[u8; 16]) -> Option<[u8; 4]> {
+        match *gid {
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] => Some([a, b, c, d]),
+            _ => None,
+        }
+    }
+
+    /// The headers of a packet with `len` bytes of UDP payload: an IPv4 header without options (RFC 791;
+    /// don't-fragment set, identification zero, as RFC 6864 allows then) or an IPv6 header (RFC 8200), and
+    /// the UDP header (RFC 768), whose checksum is zero: none. IPv6 allows that for tunnels (RFC 6935),
+    /// where the payload has a checksum of its own. `None` if `len` is too large.
+    #[inline]
+    pub(crate) fn header(&self, len: usize) -> Option<Header> {
+        let udp_len = u16::try_from(len.checked_add(UDP_LEN)?).ok()?;
+        let v4 = (self.v4(&self.source), self.v4(&self.destination));
+        let mut header = Header {
+            bytes: [0; IPV6_LEN + UDP_LEN],
+            v6: v4.1.is_none(),
+        };
+        let udp = match v4 {
+            (Some(source), Some(destination)) => {
+                let (ip, rest) = header.bytes.split_first_chunk_mut::<IPV4_LEN>()?;
+                let total = udp_len.checked_add(IPV4_LEN as u16)?.to_be_bytes();
+                ip[0] = 0x45;
+                ip[1] = self.traffic_class;
+                ip[2..4].copy_from_slice(&total);
+                ip[6] = 0x40;
+                ip[8] = self.hop_limit;
+                ip[9] = PROTOCOL_UDP;
+                ip[12..16].copy_from_slice(&source);
+                ip[16..20].copy_from_slice(&destination);
+                rest
+            }
+            (None, None) => {
+                let (ip, rest) = header.bytes.split_first_chunk_mut::<IPV6_LEN>()?;
+                let label = self.flow_label & 0x000f_ffff;
+                let word = 6 << 28 | u32::from(self.traffic_class) << 20 | label;
+                ip[..4].copy_from_slice(&word.to_be_bytes());
+                ip[4..6].copy_from_slice(&udp_len.to_be_bytes());
+                ip[6] = PROTOCOL_UDP;
+                ip[7] = self.hop_limit;
+                ip[8..24].copy_from_slice(&self.source);
+                ip[24..40].copy_from_slice(&self.destination);
+                rest
+            }
+            _ => return None,
+        };
+        let (udp, _) = udp.split_first_chunk_mut::<UDP_LEN>()?;
+        udp[..2].copy_from_slice(&self.source_port.to_be_bytes());
+        udp[2..4].copy_from_slice(&self.destination_port.to_be_bytes());
+        udp[4..6].copy_from_slice(&udp_len.to_be_bytes());
+        Some(header)
+    }
+}
+
+/// The IP and UDP headers of one packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    /// The headers; with IPv4, 20 bytes more than there are.
+    bytes: [u8; IPV6_LEN + UDP_LEN],
+    v6: bool,
+}
+
+impl Header {
+    /// The bytes as they go out, but for the IPv4 header checksum, which is zero here.
+    #[inline]
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        let len = if self.v6 { IPV6_LEN } else { IPV4_LEN } + UDP_LEN;
+        self.bytes.get(..len).unwrap_or(&[])
+    }
+}
+
+/// What became of a packet. Nothing in here is for ever: it is as if the wire had lost it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum XmitStatus {
+    /// It is on its way.
+    Sent,
+    /// A queue was full.
+    Congested,
+    /// Something refused it: a firewall (`EPERM`), an MTU (`EMSGSIZE`), no neighbour ...
+    Failed(Error),
+}
+
+/// The way to a destination, found once for many packets.
+///
+/// # Invariants
+///
+/// `dst` is a destination of IPv6 if `v6`, else of IPv4, of which a reference is owned.
+pub(crate) struct Route {
+    dst: NonNull<ffi::dst_entry>,
+    cookie: u32,
+    v6: bool,
+}
+
+// SAFETY: destinations are shared by all CPUs.
+unsafe impl Send for Route {}
+// SAFETY: as above.
+unsafe impl Sync for Route {}
+
+impl Route {
+    /// Finds the way for `flow` in the network namespace where `near` is. Process and softirq context.
+    ///
+    /// Fails as sending would: `ENETUNREACH`, `EHOSTUNREACH`, `EINVAL` for a source address that is not
+    /// this machine's.
+    pub(crate) fn lookup(near: &NetDevice, flow: &Flow) -> Result<Self> {
+        let v6 = flow.is_v6();
+        let key = ffi::oxe_flow {
+            saddr: flow.source,
+            daddr: flow.destination,
+            oif: flow.interface,
+            label: flow.flow_label & 0x000f_ffff,
+            sport: flow.source_port,
+            dport: flow.destination_port,
+            tclass: flow.traffic_class,
+            v6,
+        };
+        let mut cookie = 0;
+        // SAFETY: the device lives, the flow is readable and the cookie writable.
+        let dst = unsafe { ffi::oxe_route_lookup(near.as_raw(), &key, &mut cookie) };
+        let dst = NonNull::new(from_err_ptr(dst)?).ok_or(EINVAL)?;
+        Ok(Self { dst, cookie, v6 })
+    }
+
+    /// Whether the way is still what a lookup would find. Process and softirq context.
+    #[inline]
+    pub(crate) fn is_valid(&self) -> bool {
+        // SAFETY: the destination is held.
+        unsafe { ffi::oxe_route_is_valid(self.as_raw(), self.cookie) }
+    }
+
+    /// Whether it leads back to this machine. Any context.
+    pub(crate) fn is_loopback(&self) -> bool {
+        // SAFETY: the destination is held.
+        unsafe { ffi::oxe_route_is_loopback(self.as_raw()) }
+    }
+
+    /// The largest IP packet that fits the way, in bytes. Any context.
+    pub(crate) fn mtu(&self) -> u32 {
+        // SAFETY: the destination is held.
+        unsafe { ffi::oxe_route_mtu(self.as_raw()) }
+    }
+
+    /// Sends `skb` with `header` in front. Process or softirq context, interrupts enabled.
+    ///
+    /// With bottom halves disabled, and so with any [`crate::sync::lock::SpinLockBh`] held, no packet gets
+    /// to a receiver of this CPU before they are enabled again: not even one to this machine itself.
+    #[inline]
+    pub(crate) fn send(&self, skb: TxSkb, header: &Header) -> XmitStatus {
+        if header.v6 != self.v6 {
+            return XmitStatus::Failed(EINVAL);
+        }
+        let bytes = header.as_bytes();
+        let (skb, len) = (skb.into_raw(), bytes.len() as u32);
+        // SAFETY: the packet is given away, and has room for the longest header; the destination is held
+        // and of the header's family.
+        let status = unsafe { ffi::oxe_tx_send(skb, self.as_raw(), bytes.as_ptr(), len, self.v6) };
+        match status {
+            0 => XmitStatus::Sent,
+            1.. => XmitStatus::Congested,
+            error => XmitStatus::Failed(Error::from_errno(error)),
+        }
+    }
+
+    /// The destination's address, for the helpers.
+    pub(super) fn as_raw(&self) -> *mut ffi::dst_entry {
+        self.dst.as_ptr()
+    }
+}
+
+impl Clone for Route {
+    fn clone(&self) -> Self {
+        // SAFETY: the destination is held; it takes one more reference.
+        unsafe { ffi::oxe_route_clone(self.as_raw()) };
+        Self { ..*self }
+    }
+}
+
+impl Drop for Route {
+    fn drop(&mut self) {
+        // SAFETY: the reference is ours, and not used again.
+        unsafe { ffi::oxe_route_put(self.as_raw()) };
+    }
+}

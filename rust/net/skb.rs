@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets: those that a UDP socket received, and those to be sent.
+
+use super::netdev::NetDevice;
+use super::route::Route;
+use crate::ffi;
+use core::mem::ManuallyDrop;
+use core::ptr::{null, null_mut, NonNull};
+use kernel::error::to_result;
+use kernel::prelude::*;
+
+/// A UDP datagram that arrived: the payload, and the headers in front of it. Dropping it frees it (any
+/// context), as one that was used.
+///
+/// Offsets and lengths are bytes of the UDP payload. A part of it is linear in memory; the rest is in
+/// pages that may still belong to a sender on this machine, who may change them: look at a byte of the
+/// payload once, and take headers by [`RxSkb::headers`], which copies what is not linear.
+///
+/// # Invariants
+///
+/// `skb` is owned. `rx` tells where its parts are: `ip_len` readable bytes at `ip`, 8 at `udp`, `linear` at
+/// `data`, all inside the linear part of the packet, which only we have.
+pub(crate) struct RxSkb {
+    skb: NonNull<ffi::sk_buff>,
+    rx: ffi::oxe_rx,
+}
+
+// SAFETY: a packet has one owner, who may be in any context.
+unsafe impl Send for RxSkb {}
+
+impl RxSkb {
+    /// Takes a packet over from a UDP socket; drops it if its lengths or its protocol are not those of a
+    /// whole UDP datagram.
+    ///
+    /// # Safety
+    ///
+    /// `skb` is owned by the caller and is as `encap_rcv` gets it: its data begins with the UDP header,
+    /// in front of which there is the IP header. Softirq, under RCU.
+    pub(crate) unsafe fn new(skb: NonNull<ffi::sk_buff>) -> Option<Self> {
+        // SAFETY: the packet is the caller's, and the facts are filled in before they are read.
+        unsafe {
+            let mut rx = ffi::oxe_rx::default();
+            if !ffi::oxe_rx_facts(skb.as_ptr(), &mut rx) {
+                ffi::oxe_skb_drop(skb.as_ptr());
+                return None;
+            }
+            // INVARIANT: the facts are the helper's.
+            Some(Self { skb, rx })
+        }
+    }
+
+    /// The device it came in by: the loopback device for what this machine sent to itself.
+    ///
+    /// # Safety
+    ///
+    /// Only within the RCU section in which the packet arrived, and for `'a` no longer than that.
+    pub(crate) unsafe fn device<'a>(&self) -> &'a NetDevice {
+        // SAFETY: a packet's device is there as long as the RCU section in which it arrived.
+        unsafe { NetDevice::from_raw(self.rx.dev) }
+    }
+
+    /// Whether it came in IPv6 rather than in IPv4.
+    #[inline]
+    pub(crate) fn is_v6(&self) -> bool {
+        self.rx.v6
+    }
+
+    /// The IP header: 20 to 60 bytes of IPv4, or the 40 of IPv6 without extensions.
+    #[inline]
+    pub(crate) fn ip_header(&self) -> &[u8] {
+        // SAFETY: by the type's invariants.
+        unsafe { core::slice::from_raw_parts(self.rx.ip, self.rx.ip_len as usize) }
+    }
+
+    /// The UDP header.
+    #[inline]
+    pub(crate) fn udp_header(&self) -> &[u8; 8] {
+        // SAFETY: by the type's invariants; bytes need no alignment.
+        unsafe { &*self.rx.udp.cast::<[u8; 8]>() }
+    }
+
+    /// The sender's address as a GID: IPv4 is mapped into IPv6.
+    #[inline]
+    pub(crate) fn source(&self) -> [u8; 16] {
+        self.address(12, 8)
+    }
+
+    /// The receiver's address as a GID.
+    #[inline]
+    pub(crate) fn destination(&self) -> [u8; 16] {
+        self.address(16, 24)
+    }
+
+    /// The address at `v4` of an IPv4 header, or at `v6` of an IPv6 one.
+    fn address(&self, v4: usize, v6: usize) -> [u8; 16] {
+        let header = self.ip_header();
+        if self.rx.v6 {
+            let bytes = header.get(v6..).and_then(|rest| rest.first_chunk());
+            return bytes.copied().unwrap_or_default();
+        }
+        let bytes = header.get(v4..).and_then(|rest| rest.first_chunk());
+        let [a, b, c, d] = bytes.copied().unwrap_or_default();
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
+    }
+
+    /// The IPv4 type of service, or the IPv6 traffic class.
+    pub(crate) fn traffic_class(&self) -> u8 {
+        match (self.ip_header(), self.rx.v6) {
+            (&[a, b, ..], true) => a << 4 | b >> 4,
+            (&[_, tos, ..], false) => tos,
+            _ => 0,
+        }
+    }
+
+    /// The IPv6 flow label; zero for IPv4.
+    pub(crate) fn flow_label(&self) -> u32 {
+        match (self.ip_header(), self.rx.v6) {
+            (&[_, a, b, c, ..], true) => u32::from_be_bytes([0, a & 0x0f, b, c]),
+            _ => 0,
+        }
+    }
+
+    /// The IPv4 time to live, or the IPv6 hop limit.
+    pub(crate) fn hop_limit(&self) -> u8 {
+        let at = if self.rx.v6 { 7 } else { 8 };
+        self.ip_header().get(at).copied().unwrap_or(0)
+    }
+
+    /// The sender's UDP port.
+    pub(crate) fn source_port(&self) -> u16 {
+        let [a, b, ..] = *self.udp_header();
+        u16::from_be_bytes([a, b])
+    }
+
+    /// The hardware address it came from, if it came in an Ethernet frame.
+    pub(crate) fn source_mac(&self) -> Option<[u8; 6]> {
+        let mut mac = [0; 6];
+        // SAFETY: the packet is ours, and there is room for the address.
+        unsafe { ffi::oxe_rx_source_mac(self.skb.as_ptr(), mac.as_mut_ptr()) }.then_some(mac)
+    }
+
+    /// How many bytes the UDP payload has.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.rx.len as usize
+    }
+
+    /// The part of the payload that is linear in memory.
+    #[inline]
+    fn linear(&self) -> &[u8] {
+        // SAFETY: by the type's invariants.
+        unsafe { core::slice::from_raw_parts(self.rx.data, self.rx.linear as usize) }
+    }
+
+    /// The first `n` bytes of the payload; `None` if there are fewer, or no memory to make them linear.
+    #[inline]
+    pub(crate) fn headers(&mut self, n: usize) -> Option<&[u8]> {
+        if n > self.linear().len() {
+            let n = u32::try_from(n).ok()?;
+            // SAFETY: the packet is ours, nothing borrows from it, and the facts follow it, also when
+            // it fails.
+            if !unsafe { ffi::oxe_rx_pull(self.skb.as_ptr(), n, &mut self.rx) } {
+                return None;
+            }
+        }
+        self.linear().get(..n)
+    }
+
+    /// Copies the payload from `offset` on to `to`. `EFAULT` if it has not that many bytes.
+    #[inline]
+    pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
+        let (offset, len) = self.range(offset, to.len())?;
+        // SAFETY: the packet is ours, and `to` is writable.
+        to_result(unsafe { ffi::oxe_rx_copy(self.skb.as_ptr(), offset, to.as_mut_ptr(), len) })
+    }
+
+    /// Calls `f` with the payload's `len` bytes from `offset` on, piece by piece and in order; `f` must
+    /// not sleep. `EFAULT` if the payload has not that many bytes, or cannot be read.
+    #[inline]
+    pub(crate) fn for_each(&self, offset: usize, len: usize, mut f: impl FnMut(&[u8])) -> Result {
+        self.try_for_each(offset, len, |piece| {
+            f(piece);
+            Ok(())
+        })
+    }
+
+    /// As [`RxSkb::for_each`], and ends with the first error of `f`.
+    pub(crate) fn try_for_each(
+        &self,
+        offset: usize,
+        len: usize,
+        mut f: impl FnMut(&[u8]) -> Result,
+    ) -> Result {
+        let (start, count) = self.range(offset, len)?;
+        if let Some(piece) = self.linear().get(offset..offset + len) {
+            return f(piece);
+        }
+        let mut walk = ffi::oxe_walk::default();
+        // SAFETY: the packet is ours, and stays as it is until the walk is over.
+        unsafe { ffi::oxe_rx_walk(self.skb.as_ptr(), start, count, &mut walk) };
+        let mut done = 0;
+        while done < count {
+            let mut data = null();
+            // SAFETY: the walk has begun and is not over.
+            let piece = unsafe { ffi::oxe_rx_walk_next(&mut walk, done, &mut data) };
+            if piece == 0 {
+                // The walk is over, and has cleaned up.
+                return Err(EFAULT);
+            }
+            // A piece may go beyond the end of the range, that of the linear part does.
+            let piece = piece.min(count - done);
+            // SAFETY: the walk says that as many bytes can be read there, until it goes on.
+            let result = f(unsafe { core::slice::from_raw_parts(data, piece as usize) });
+            done += piece;
+            if result.is_err() || done == count {
+                // SAFETY: the walk has begun and is not over.
+                unsafe { ffi::oxe_rx_walk_abort(&mut walk) };
+                return result;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the payload has `len` bytes from `offset` on; so their sum does not overflow.
+    fn range(&self, offset: usize, len: usize) -> Result<(u32, u32)> {
+        let (offset, len) = (u32::try_from(offset)?, u32::try_from(len)?);
+        match offset.checked_add(len) {
+            Some(end) if end <= self.rx.len => Ok((offset, len)),
+            _ => Err(EFAULT),
+        }
+    }
+
+    /// Frees it as one that is wrong, which those who watch for drops will see. Any context.
+    pub(crate) fn reject(self) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the packet is ours, and not used again.
+        unsafe { ffi::oxe_skb_drop(this.skb.as_ptr()) };
+    }
+}
+
+impl Drop for RxSkb {
+    fn drop(&mut self) {
+        // SAFETY: the packet is ours, and not used again.
+        unsafe { ffi::oxe_skb_consume(self.skb.as_ptr()) };
+    }
+}
+
+/// A packet to be sent: what follows the UDP header. Dropping it frees it (any context).
+///
+/// # Invariants
+///
+/// `skb` is owned; `len` bytes at `data` are its content, all of it, and writable.
+pub(crate) struct TxSkb {
+    skb: NonNull<ffi::sk_buff>,
+    data: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a packet has one owner, who may be in any context.
+unsafe impl Send for TxSkb {}
+
+impl TxSkb {
+    /// A packet with `len` bytes of payload, for `route`. Any context; `ENOMEM`.
+    ///
+    /// The bytes are whatever was in memory there: **write them all** before the packet is sent.
+    #[inline]
+    pub(crate) fn alloc(route: &Route, len: usize) -> Result<Self> {
+        let mut data = null_mut();
+        let size = u32::try_from(len)?;
+        // SAFETY: the route is held.
+        let skb = unsafe { ffi::oxe_tx_alloc(route.as_raw(), size, &mut data) };
+        match (NonNull::new(skb), NonNull::new(data)) {
+            (Some(skb), Some(data)) => Ok(Self { skb, data, len }),
+            _ => Err(ENOMEM),
+        }
+    }
+
+    /// The payload, to be written.
+    #[inline]
+    pub(crate) fn data(&mut self) -> &mut [u8] {
+        // SAFETY: by the type's invariants. The memory came from an allocator that the compiler knows
+        // nothing of, so its bytes have some value or other.
+        unsafe { core::slice::from_raw_parts_mut(self.data.as_ptr(), self.len) }
+    }
+
+    /// How many bytes the payload has.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Gives the packet away.
+    pub(super) fn into_raw(self) -> *mut ffi::sk_buff {
+        ManuallyDrop::new(self).skb.as_ptr()
+    }
+}
+
+impl Drop for TxSkb {
+    fn drop(&mut self) {
+        // SAFETY: the packet is ours, and not used again.
+        unsafe { ffi::oxe_skb_drop(self.skb.as_ptr()) };
+    }
+}

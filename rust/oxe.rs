@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! oxe: a soft-RoCEv2 RDMA provider. It turns any Ethernet-like network interface into an RDMA device.
+//!
+//! `rdma link add oxe0 type oxe netdev eth0` makes a device. See Documentation/architecture.rst.
+
+use kernel::prelude::*;
+
+mod device;
+mod ffi;
+mod net;
+pub mod proto;
+mod rdma;
+mod sync;
+
+use device::{Follow, Oxe};
+use rdma::exclude::Exclusion;
+use rdma::link::Links;
+
+module! {
+    type: OxeModule,
+    name: "oxe",
+    authors: ["The oxe developers"],
+    description: "Soft RoCEv2 RDMA provider",
+    license: "GPL",
+    alias: ["rdma-link-oxe"],
+    params: {
+        rxe_compat: u8 {
+            default: 0,
+            description: "1: also answer to the link type rxe",
+        },
+    },
+}
+
+/// What the module holds while it is loaded. The fields are dropped in this order: first nobody can
+/// make a device any more and all devices go, then what they stood on.
+#[pin_data]
+struct OxeModule {
+    links: Links<Oxe>,
+    #[pin]
+    follow: Follow,
+    namespaces: net::udp::Namespaces,
+    exclusion: Pin<KBox<Exclusion>>,
+    queues: sync::work::Queues,
+    reclaim: sync::table::Reclaim,
+}
+
+impl kernel::InPlaceModule for OxeModule {
+    fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        let compat = *module_parameters::rxe_compat.value() != 0;
+        try_pin_init!(Self {
+            reclaim: sync::table::Reclaim,
+            queues: sync::work::Queues::new()?,
+            exclusion: Exclusion::new(c"rdma_rxe", c"/sys/module/rdma_rxe")?,
+            namespaces: net::udp::Namespaces::new()?,
+            follow <- Follow::new(),
+            links: Links::register(module, c"oxe", compat.then_some(c"rxe"))?,
+        })
+    }
+}

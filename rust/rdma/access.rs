@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Access rights of memory regions and queue pairs.
+
+use crate::ffi;
+
+/// A set of access rights and registration flags: `enum ib_access_flags`, which processes share.
+///
+/// ib_core has checked what a process asks for (`ib_check_mr_access`): remote write and remote atomic imply local
+/// write, unknown mandatory flags are refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Access(u32);
+
+impl Access {
+    /// No right beyond local read, which every region grants.
+    pub(crate) const NONE: Self = Access(0);
+    /// The device may write on behalf of the owner: receive buffers, sinks of reads and atomics.
+    pub(crate) const LOCAL_WRITE: Self = Access(ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE);
+    /// Peers may write.
+    pub(crate) const REMOTE_WRITE: Self = Access(ffi::ib_access_flags_IB_ACCESS_REMOTE_WRITE);
+    /// Peers may read.
+    pub(crate) const REMOTE_READ: Self = Access(ffi::ib_access_flags_IB_ACCESS_REMOTE_READ);
+    /// Peers may do atomic operations.
+    pub(crate) const REMOTE_ATOMIC: Self = Access(ffi::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC);
+    /// Memory windows may be bound to the region.
+    pub(crate) const MW_BIND: Self = Access(ffi::ib_access_flags_IB_ACCESS_MW_BIND);
+    /// The first byte has the address zero.
+    pub(crate) const ZERO_BASED: Self = Access(ffi::ib_access_flags_IB_ZERO_BASED);
+    /// Pages are not pinned but faulted in. Refused by ib_core unless the device offers it.
+    pub(crate) const ON_DEMAND: Self = Access(ffi::ib_access_flags_IB_ACCESS_ON_DEMAND);
+    /// A hint that the memory is of huge pages.
+    pub(crate) const HUGETLB: Self = Access(ffi::ib_access_flags_IB_ACCESS_HUGETLB);
+    /// A hint that writes may become visible out of order.
+    pub(crate) const RELAXED_ORDERING: Self = Access(ffi::ib_access_flags_IB_ACCESS_RELAXED_ORDERING);
+
+    /// The flags in `enum ib_access_flags`'s numbering.
+    pub(crate) const fn from_bits(bits: u32) -> Self {
+        Access(bits)
+    }
+
+    /// The flags in `enum ib_access_flags`'s numbering.
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Whether all of `other` is granted.
+    #[inline]
+    pub(crate) const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether any of `other` is granted.
+    #[inline]
+    pub(crate) const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Both sets together.
+    pub(crate) const fn union(self, other: Self) -> Self {
+        Access(self.0 | other.0)
+    }
+}
+
+impl core::ops::BitOr for Access {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        self.union(other)
+    }
+}

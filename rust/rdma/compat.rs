@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What differs between the kernel versions we build for, and who we are.
+//!
+//! From 7.3 on the module is not known at the crate's root any more, so the `&'static ThisModule` that init is given
+//! is kept here, for the operations table and for telling our devices from others'.
+
+use crate::ffi;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Atomic, Release};
+
+/// The address of our `struct module`; zero before [`set_owner`].
+static OWNER: Atomic<usize> = Atomic::new(0);
+
+/// Remembers which module we are.
+pub(super) fn set_owner(module: &'static ThisModule) {
+    OWNER.store(module.as_ptr() as usize, Release);
+}
+
+/// Our module; null before [`set_owner`].
+pub(super) fn owner() -> *mut ffi::module {
+    OWNER.load(Acquire) as *mut ffi::module
+}
+
+/// Runs a pinned initialiser on raw memory.
+///
+/// # Safety
+///
+/// Those of `PinInit::__pinned_init`, by which name 7.2 and 7.3 both know it.
+pub(super) unsafe fn pinned_init<T>(init: impl PinInit<T, Error>, slot: *mut T) -> Result {
+    // SAFETY: the requirements are those of this function.
+    unsafe { init.__pinned_init(slot) }
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an RDMA provider implements.
+
+use super::access::Access;
+use super::attr::{DeviceAttr, PortAttr};
+use super::device::Device;
+use super::events::{CqEvents, QpEvents};
+use super::gid::AhAttr;
+use super::qp::{QpAttr, QpQuery};
+use super::umem::KernelMemory;
+use super::wc::WcSlots;
+use super::wr::{RecvWr, SendWr};
+use crate::net::netdev::NetDevice;
+use kernel::prelude::*;
+
+pub(crate) use super::qp::{QpCaps, QpCreated, QpInit, QpType};
+pub(crate) use super::udata::UserCtx;
+
+/// What a process or a kernel user wants of a completion queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CqInit {
+    /// The least number of entries; not zero.
+    pub(crate) cqe: u32,
+    /// Less than the number of completion vectors, which is that of possible CPUs.
+    pub(crate) vector: u32,
+}
+
+/// An RDMA provider: the Rust data behind an ib_device.
+///
+/// Functions run in process context and may sleep unless they say otherwise. Associated types are the Rust parts of
+/// verbs objects; ib_core frees an object right after destroy, so what timers, packets and work need belongs in an
+/// `Arc` inside. A value is dropped in process context, address handles of kernel users excepted.
+///
+/// ib_core guarantees that no function runs on an object while it is created or destroyed; other functions may run
+/// on one object at the same time.
+pub(crate) trait Driver: Sized + Send + Sync + 'static {
+    /// A process's context: one for each time it opens the device.
+    type Ucontext: Send + Sync;
+    /// A protection domain.
+    type Pd: Send + Sync;
+    /// A completion queue.
+    type Cq: Send + Sync;
+    /// A queue pair.
+    type Qp: Send + Sync;
+    /// An address handle.
+    type Ah: Send + Sync;
+    /// A memory region.
+    type Mr: Send + Sync;
+
+    /// The names of the port's counters; at most 64.
+    const COUNTERS: &'static [&'static CStr];
+
+    /// Fills in limits and capabilities. Called while the device is being registered and later.
+    fn query_device(dev: &Device<Self>, attr: &mut DeviceAttr);
+
+    /// Fills in the state of the port. See [`PortAttr`] for what is preset.
+    fn query_port(dev: &Device<Self>, attr: &mut PortAttr) -> Result;
+
+    /// Writes the counters' values, in the order of [`Driver::COUNTERS`], which `out` is as long as.
+    fn counters(dev: &Device<Self>, out: &mut [u64]);
+
+    /// A process opens the device.
+    fn alloc_ucontext(dev: &Device<Self>) -> Result<Self::Ucontext>;
+
+    /// Makes a protection domain.
+    fn alloc_pd(dev: &Device<Self>) -> Result<Self::Pd>;
+
+    /// Makes an address handle, and gives its number for the process's answer (not zero).
+    ///
+    /// With `user` false it is for a kernel user, the number is ignored, and the context may be atomic, when it is
+    /// dropped too.
+    fn create_ah(
+        dev: &Device<Self>,
+        pd: &Self::Pd,
+        attr: &AhAttr,
+        user: bool,
+    ) -> Result<(Self::Ah, u32)>;
+
+    /// Changes where an address handle leads. Any context.
+    fn modify_ah(ah: &Self::Ah, attr: &AhAttr) -> Result;
+
+    /// Where an address handle leads. Any context.
+    fn query_ah(ah: &Self::Ah) -> AhAttr;
+
+    /// Makes a completion queue, and gives how many entries it has. `user` is there if a process asks.
+    fn create_cq(
+        dev: &Device<Self>,
+        init: CqInit,
+        events: CqEvents,
+        user: Option<UserCtx<'_>>,
+    ) -> Result<(Self::Cq, u32)>;
+
+    /// A completion queue is going away: no queue pair uses it. Once this returns, the queue's events are closed and
+    /// it is dropped.
+    fn destroy_cq(cq: &Self::Cq);
+
+    /// Hands completions to a kernel user until there are none or no room. Any context.
+    fn poll_cq(cq: &Self::Cq, out: &mut WcSlots<'_>);
+
+    /// Arms a completion queue. Gives whether it holds completions already, if `report_missed`. Any context.
+    fn req_notify(cq: &Self::Cq, solicited_only: bool, report_missed: bool) -> bool;
+
+    /// Makes a queue pair in the reset state.
+    fn create_qp(
+        dev: &Device<Self>,
+        pd: &Self::Pd,
+        init: &QpInit<'_, Self>,
+        events: QpEvents,
+        user: Option<UserCtx<'_>>,
+    ) -> Result<(Self::Qp, QpCreated)>;
+
+    /// Changes attributes and state. ib_core does not serialise calls.
+    fn modify_qp(qp: &Self::Qp, attr: &QpAttr<'_>) -> Result;
+
+    /// Tells attributes and state.
+    fn query_qp(qp: &Self::Qp, out: &mut QpQuery<'_>);
+
+    /// A queue pair is going away. Once this returns, its events are closed and it is dropped.
+    fn destroy_qp(qp: &Self::Qp);
+
+    /// Takes one send request of a kernel user; [`Driver::doorbell`] follows after the last. Any context.
+    fn post_send(qp: &Self::Qp, wr: &SendWr<'_, Self>) -> Result;
+
+    /// Starts what was posted: after a kernel user's requests (any context), and when a process says that there are
+    /// requests in its ring (process context).
+    fn doorbell(qp: &Self::Qp);
+
+    /// Takes one receive request of a kernel user; [`Driver::posted_recv`] follows after the last. Any context.
+    fn post_recv(qp: &Self::Qp, wr: &RecvWr<'_>) -> Result;
+
+    /// Receive requests were posted. Any context.
+    fn posted_recv(qp: &Self::Qp) {
+        let _ = qp;
+    }
+
+    /// Registers memory of the calling process (see [`super::umem::UserMemory::pin`]); gives lkey and rkey.
+    fn reg_user_mr(
+        dev: &Device<Self>,
+        pd: &Self::Pd,
+        start: u64,
+        length: u64,
+        iova: u64,
+        access: Access,
+    ) -> Result<(Self::Mr, u32, u32)>;
+
+    /// Registers all of the kernel's memory for a kernel user, whose addresses are virtual ones; gives lkey and rkey.
+    fn get_dma_mr(
+        dev: &Device<Self>,
+        pd: &Self::Pd,
+        memory: KernelMemory,
+        access: Access,
+    ) -> Result<(Self::Mr, u32, u32)>;
+
+    /// A memory region is going away: once this returns nothing may touch its memory. It is dropped then.
+    fn dereg_mr(mr: &Self::Mr);
+
+    /// `rdma link add NAME type TYPE netdev NDEV`: register a device (see [`Device::register`]). `compat` if the type is
+    /// the compatible one.
+    fn new_link(name: &CStr, ndev: &NetDevice, compat: bool) -> Result;
+
+    /// `rdma link del`: the device is unregistered when this returns, whatever it returns.
+    fn del_link(dev: &Device<Self>) -> Result {
+        let _ = dev;
+        Ok(())
+    }
+}

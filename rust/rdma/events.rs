@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Upcalls to the users of completion queues and queue pairs.
+//!
+//! The driver keeps a handle wherever completions and errors arise. A handle may outlive its object: the glue closes a
+//! gate after the driver's destroy and before ib_core frees the C structure, waiting for upcalls under way; later ones
+//! find the gate closed and do nothing.
+
+use super::qp::QpToken;
+use crate::ffi;
+use crate::sync::gate::Gate;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// A pointer to a C object, in a gate: valid for those inside.
+struct Raw<C>(*mut C);
+
+// SAFETY: it is only followed as the functions below say, which they do on any thread.
+unsafe impl<C> Send for Raw<C> {}
+// SAFETY: as above; what is read of the C object does not change or is meant to be read by anybody.
+unsafe impl<C> Sync for Raw<C> {}
+
+/// The upcalls of a completion queue. Clones are the same handle.
+#[derive(Clone)]
+pub(crate) struct CqEvents(Arc<Gate<Raw<ffi::ib_cq>>>);
+
+impl CqEvents {
+    /// # Safety
+    ///
+    /// `cq` is being created, and stays valid until `close` was called.
+    pub(super) unsafe fn new(cq: *mut ffi::ib_cq) -> Result<Self> {
+        Ok(CqEvents(Arc::new(Gate::new(Raw(cq)), GFP_KERNEL)?))
+    }
+
+    /// Ends all upcalls; waits for those under way. Process context.
+    pub(super) fn close(&self) {
+        self.0.close();
+    }
+
+    /// Tells the user that the completions he waits for are there. Any context, no locks of the driver's held: the
+    /// user may poll at once.
+    pub(crate) fn complete(&self) {
+        let Some(inside) = self.0.enter() else {
+            return;
+        };
+        let cq = inside.0;
+        // SAFETY: the gate is open, so `cq` is valid. Users set the handler before completions can arise.
+        let (handler, context) = unsafe { ((*cq).comp_handler, (*cq).cq_context) };
+        if let Some(handler) = handler {
+            // SAFETY: `comp_handler` wants the queue and its context, in any context.
+            unsafe { handler(cq, context) };
+        }
+    }
+
+    /// Tells the user that the queue is broken: it has overflowed (IB_EVENT_CQ_ERR). Any context, no locks held.
+    pub(crate) fn error(&self) {
+        let Some(inside) = self.0.enter() else {
+            return;
+        };
+        let cq = inside.0;
+        // SAFETY: the gate is open, so `cq` is valid. The handler is set before create and does not change.
+        let (handler, context, device) =
+            unsafe { ((*cq).event_handler, (*cq).cq_context, (*cq).device) };
+        if let Some(handler) = handler {
+            let mut event = ffi::ib_event { device, event: ffi::ib_event_type_IB_EVENT_CQ_ERR, ..Default::default() };
+            // SAFETY: `cq` is the member of the union that goes with this event.
+            unsafe { *event.element.cq.as_mut() = cq };
+            // SAFETY: `event_handler` wants an event on its object, and the context.
+            unsafe { handler(&mut event, context) };
+        }
+    }
+}
+
+/// What happens to a queue pair outside of completions (IBTA Vol 1, 11.6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum QpEvent {
+    /// An error from which the queue pair does not recover.
+    Fatal = ffi::ib_event_type_IB_EVENT_QP_FATAL,
+    /// The peer broke the transport's rules (Invalid Request Local Work Queue Error).
+    ReqErr = ffi::ib_event_type_IB_EVENT_QP_REQ_ERR,
+    /// The peer asked for memory it has no right to (Local Access Violation Work Queue Error).
+    AccessErr = ffi::ib_event_type_IB_EVENT_QP_ACCESS_ERR,
+    /// The first packet came while the state was still RTR.
+    CommEst = ffi::ib_event_type_IB_EVENT_COMM_EST,
+    /// The send queue has drained.
+    SqDrained = ffi::ib_event_type_IB_EVENT_SQ_DRAINED,
+    /// The queue pair takes no more from its shared receive queue.
+    LastWqe = ffi::ib_event_type_IB_EVENT_QP_LAST_WQE_REACHED,
+    /// The path has migrated.
+    PathMig = ffi::ib_event_type_IB_EVENT_PATH_MIG,
+    /// The path could not migrate.
+    PathMigErr = ffi::ib_event_type_IB_EVENT_PATH_MIG_ERR,
+}
+
+/// The upcalls of a queue pair. Clones are the same handle.
+#[derive(Clone)]
+pub(crate) struct QpEvents {
+    gate: Arc<Gate<Raw<ffi::ib_qp>>>,
+    token: QpToken,
+}
+
+impl QpEvents {
+    /// # Safety
+    ///
+    /// `qp` is being created, and stays valid until `close` was called.
+    pub(super) unsafe fn new(qp: *mut ffi::ib_qp) -> Result<Self> {
+        let gate = Arc::new(Gate::new(Raw(qp)), GFP_KERNEL)?;
+        Ok(QpEvents { gate, token: QpToken::new(qp) })
+    }
+
+    /// Ends all upcalls; waits for those under way. Process context.
+    pub(super) fn close(&self) {
+        self.gate.close();
+    }
+
+    /// The queue pair's identity in completions of kernel users.
+    pub(crate) fn token(&self) -> QpToken {
+        self.token
+    }
+
+    /// Tells the user of the queue pair. Any context, no locks held.
+    pub(crate) fn raise(&self, event: QpEvent) {
+        let Some(inside) = self.gate.enter() else {
+            return;
+        };
+        let qp = inside.0;
+        // SAFETY: the gate is open, so `qp` is valid. The handler is set before create and does not change.
+        let (handler, context, device) =
+            unsafe { ((*qp).event_handler, (*qp).qp_context, (*qp).device) };
+        if let Some(handler) = handler {
+            let mut event = ffi::ib_event { device, event: event as u32, ..Default::default() };
+            // SAFETY: `qp` is the member of the union that goes with these events.
+            unsafe { *event.element.qp.as_mut() = qp };
+            // SAFETY: `event_handler` wants an event on its object, and the context.
+            unsafe { handler(&mut event, context) };
+        }
+    }
+}

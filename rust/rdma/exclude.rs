@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Keeps another module out of the kernel while this one is in it.
+//!
+//! Two providers with the same driver id would take each other's devices for their own.
+
+use crate::ffi;
+use kernel::error::to_result;
+use kernel::ffi::{c_int, c_ulong, c_void};
+use kernel::prelude::*;
+use kernel::types::Opaque;
+
+/// While this is there, the other module cannot be loaded.
+///
+/// # Invariants
+///
+/// `block` is registered with the kernel's list of those who watch modules, and stays in its place.
+#[repr(C)]
+#[pin_data(PinnedDrop)]
+pub(crate) struct Exclusion {
+    #[pin]
+    block: Opaque<ffi::notifier_block>,
+    other: &'static CStr,
+}
+
+// SAFETY: the kernel calls `notify` on any thread, which reads `other` alone; registration belongs to no thread.
+unsafe impl Send for Exclusion {}
+// SAFETY: as above.
+unsafe impl Sync for Exclusion {}
+
+impl Exclusion {
+    /// Excludes module `other`, whose directory in sysfs is `path`.
+    ///
+    /// Process context. EBUSY, and a line in the kernel's log, if it is loaded already; ENOMEM.
+    pub(crate) fn new(other: &'static CStr, path: &'static CStr) -> Result<Pin<KBox<Self>>> {
+        let this = KBox::try_pin_init(
+            try_pin_init!(Self {
+                block <- Opaque::try_ffi_init(|block: *mut ffi::notifier_block| {
+                    // SAFETY: the place is ours to initialise.
+                    unsafe {
+                        block.write(ffi::notifier_block {
+                            notifier_call: Some(notify),
+                            ..Default::default()
+                        })
+                    };
+                    Ok::<(), Error>(())
+                }),
+                other,
+            }),
+            GFP_KERNEL,
+        )?;
+        // INVARIANT: registered here; on an error it is dropped, which takes out what is not there without harm.
+        // SAFETY: the block is initialised and pinned, and taken out of the list when `this` is dropped.
+        to_result(unsafe { ffi::register_module_notifier(this.block.get()) })?;
+        // First watch, then look, so that nothing slips by between.
+        // SAFETY: the path is terminated.
+        if unsafe { ffi::oxe_path_exists(path.as_char_ptr()) } {
+            pr_err!("not loaded: {} is, and both drive devices of the same id; unload it first\n", *other);
+            return Err(EBUSY);
+        }
+        Ok(this)
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Exclusion {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: the block is valid. Taking out one that is not in the list does nothing.
+        unsafe { ffi::unregister_module_notifier(self.block.get()) };
+    }
+}
+
+/// Something happens to a module. Refuses the other one's loading.
+unsafe extern "C" fn notify(
+    block: *mut ffi::notifier_block,
+    action: c_ulong,
+    module: *mut c_void,
+) -> c_int {
+    if action != ffi::module_state_MODULE_STATE_COMING as c_ulong {
+        return ffi::NOTIFY_DONE as c_int;
+    }
+    // SAFETY: `block` is the first member of an `Exclusion`, which is there while it is registered.
+    let other = unsafe { (*block.cast::<Exclusion>()).other };
+    // SAFETY: the kernel gives the module, whose name is terminated and does not change.
+    let name = unsafe { CStr::from_char_ptr((*module.cast::<ffi::module>()).name.as_ptr()) };
+    if name != other {
+        return ffi::NOTIFY_DONE as c_int;
+    }
+    pr_err!("{} not loaded: we are, and both drive devices of the same id; unload us first\n", *name);
+    // As `notifier_from_errno` has it: stop, and the error counted down from OK.
+    (ffi::NOTIFY_STOP_MASK | (ffi::NOTIFY_OK + ffi::EBUSY)) as c_int
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Address vectors: where a RoCEv2 packet of a queue pair or an address handle comes from and goes to.
+
+use crate::ffi;
+use core::ptr::NonNull;
+use kernel::error::to_result;
+use kernel::prelude::*;
+
+/// The IP version of a RoCEv2 address: what its GIDs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// Both GIDs are IPv4-mapped addresses.
+    V4,
+    /// Both GIDs are IPv6 addresses.
+    V6,
+}
+
+impl Network {
+    /// In `enum rdma_network_type`'s numbering.
+    pub(crate) const fn raw(self) -> u8 {
+        match self {
+            Network::V4 => ffi::rdma_network_type_RDMA_NETWORK_IPV4 as u8,
+            Network::V6 => ffi::rdma_network_type_RDMA_NETWORK_IPV6 as u8,
+        }
+    }
+}
+
+/// An address vector, resolved: the source GID has been looked up in the port's GID table (IBTA Vol 1, 11.2.2.1 and
+/// annex A17 for its meaning in RoCEv2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AhAttr {
+    sgid: [u8; 16],
+    dgid: [u8; 16],
+    dmac: [u8; 6],
+    sgid_index: u8,
+    hop_limit: u8,
+    traffic_class: u8,
+    sl: u8,
+    network: Network,
+    flow_label: u32,
+    oif: u32,
+}
+
+impl AhAttr {
+    /// The index of the source GID.
+    pub(crate) fn sgid_index(&self) -> u8 {
+        self.sgid_index
+    }
+
+    /// The source GID: an IPv4-mapped address or an IPv6 address, most significant byte first.
+    pub(crate) fn sgid(&self) -> &[u8; 16] {
+        &self.sgid
+    }
+
+    /// The destination GID, likewise.
+    pub(crate) fn dgid(&self) -> &[u8; 16] {
+        &self.dgid
+    }
+
+    /// The MAC address of the next hop, as it was resolved when the vector was made.
+    pub(crate) fn dmac(&self) -> &[u8; 6] {
+        &self.dmac
+    }
+
+    /// 20 bits; 0 lets the device choose the UDP source port by itself.
+    pub(crate) fn flow_label(&self) -> u32 {
+        self.flow_label
+    }
+
+    /// The IPv4 TTL or IPv6 hop limit.
+    pub(crate) fn hop_limit(&self) -> u8 {
+        self.hop_limit
+    }
+
+    /// The IPv4 TOS or IPv6 traffic class.
+    pub(crate) fn traffic_class(&self) -> u8 {
+        self.traffic_class
+    }
+
+    /// The service level.
+    pub(crate) fn sl(&self) -> u8 {
+        self.sl
+    }
+
+    /// The IP version.
+    pub(crate) fn network(&self) -> Network {
+        self.network
+    }
+
+    /// Whether the addresses are IPv4-mapped ones.
+    pub(crate) fn is_ipv4(&self) -> bool {
+        self.network == Network::V4
+    }
+
+    /// The index of the network interface that has the source GID: the device's, or an upper one such as a VLAN.
+    pub(crate) fn oif(&self) -> u32 {
+        self.oif
+    }
+
+    /// Reads ib_core's address vector. Any context.
+    ///
+    /// EINVAL if it is not a RoCE one with a GRH, or the IP versions of the GIDs differ; EOPNOTSUPP if the source GID is
+    /// one of RoCE version 1; ENODEV if the source GID's interface is gone.
+    ///
+    /// # Safety
+    ///
+    /// If `raw.grh.sgid_attr` is not null, it is valid and referenced.
+    pub(super) unsafe fn from_raw(raw: &ffi::rdma_ah_attr) -> Result<Self> {
+        if raw.type_ != ffi::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE
+            || u32::from(raw.ah_flags) & ffi::ib_ah_flags_IB_AH_GRH == 0
+            || raw.port_num != super::PORT
+        {
+            return Err(EINVAL);
+        }
+        let entry = NonNull::new(raw.grh.sgid_attr.cast_mut()).ok_or(EINVAL)?;
+        let mut facts = ffi::oxe_gid_facts::default();
+        // SAFETY: the entry is valid and referenced by the requirement of this function.
+        to_result(unsafe { ffi::oxe_gid_facts(entry.as_ptr(), &mut facts) })?;
+        if !facts.roce_v2 {
+            return Err(super::unsupported());
+        }
+        // SAFETY: both members of the union are made of plain bytes.
+        let dgid = unsafe { *raw.grh.dgid.raw.as_ref() };
+        if facts.ipv4 != is_mapped(&dgid) {
+            return Err(EINVAL);
+        }
+        Ok(AhAttr {
+            sgid: facts.gid,
+            dgid,
+            // SAFETY: the type was checked to be RoCE.
+            dmac: unsafe { raw.__bindgen_anon_1.roce.as_ref() }.dmac,
+            sgid_index: raw.grh.sgid_index,
+            hop_limit: raw.grh.hop_limit,
+            traffic_class: raw.grh.traffic_class,
+            sl: raw.sl,
+            network: if facts.ipv4 { Network::V4 } else { Network::V6 },
+            flow_label: raw.grh.flow_label & ffi::IB_GRH_FLOWLABEL_MASK,
+            oif: facts.ifindex,
+        })
+    }
+
+    /// Writes ib_core's address vector, for queries. The reference on the source GID's entry stays as it is.
+    pub(super) fn fill(&self, raw: &mut ffi::rdma_ah_attr) {
+        raw.type_ = ffi::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE;
+        raw.ah_flags = ffi::ib_ah_flags_IB_AH_GRH as u8;
+        raw.port_num = super::PORT;
+        raw.sl = self.sl;
+        raw.static_rate = 0;
+        raw.grh.sgid_index = self.sgid_index;
+        raw.grh.flow_label = self.flow_label;
+        raw.grh.hop_limit = self.hop_limit;
+        raw.grh.traffic_class = self.traffic_class;
+        // SAFETY: both members of the union are made of plain bytes.
+        unsafe { *raw.grh.dgid.raw.as_mut() = self.dgid };
+        // SAFETY: this is the member that goes with the type set above.
+        unsafe { raw.__bindgen_anon_1.roce.as_mut() }.dmac = self.dmac;
+    }
+}
+
+/// Whether a GID is an IPv4-mapped address (RFC 4291, 2.5.5.2).
+fn is_mapped(gid: &[u8; 16]) -> bool {
+    matches!(gid, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..])
+}

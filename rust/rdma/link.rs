@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Link types: `rdma link add NAME type TYPE netdev NDEV`, and `rdma link del NAME`.
+
+use super::compat;
+use super::device::Device;
+use super::driver::Driver;
+use crate::ffi;
+use crate::net::netdev::NetDevice;
+use core::marker::PhantomData;
+use kernel::error::from_result;
+use kernel::ffi::{c_char, c_int};
+use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Atomic, Release};
+use kernel::types::Opaque;
+
+/// The address of the operations that our devices refer to; zero while there are no [`Links`].
+static OPS: Atomic<usize> = Atomic::new(0);
+
+/// The operations that our devices refer to, or null.
+pub(super) fn ops() -> *const ffi::rdma_link_ops {
+    OPS.load(Acquire) as *const ffi::rdma_link_ops
+}
+
+/// One link type. ib_core has it in a list.
+type Ops = Pin<KBox<Opaque<ffi::rdma_link_ops>>>;
+
+/// The link types of a driver, while they are registered.
+///
+/// When this is dropped, no devices can be made any more, and those that are there are unregistered: it returns when the
+/// last is gone, so that the module may go.
+///
+/// # Invariants
+///
+/// Both types are registered. `main` is what all devices refer to.
+pub(crate) struct Links<D: Driver> {
+    main: Ops,
+    compat: Option<Ops>,
+    _driver: PhantomData<fn() -> D>,
+}
+
+// SAFETY: registration belongs to no thread, and there is nothing to do with it but to drop it.
+unsafe impl<D: Driver> Send for Links<D> {}
+// SAFETY: as above.
+unsafe impl<D: Driver> Sync for Links<D> {}
+
+impl<D: Driver> Links<D> {
+    /// Registers link type `name`, and `compat` as well if there is one. From then on [`Driver::new_link`] is called.
+    ///
+    /// Process context, once, by the module's init, of which `module` is the argument. A type must not be registered yet.
+    pub(crate) fn register(
+        module: &'static ThisModule,
+        name: &'static CStr,
+        compat: Option<&'static CStr>,
+    ) -> Result<Self> {
+        let main = Self::new_ops(name, new_link::<D, false>)?;
+        let compat = match compat {
+            Some(name) => Some(Self::new_ops(name, new_link::<D, true>)?),
+            None => None,
+        };
+        compat::set_owner(module);
+        OPS.store(main.get() as usize, Release);
+        for ops in [Some(&main), compat.as_ref()].into_iter().flatten() {
+            // SAFETY: the structure is initialised and stays in its place until it is taken out of the list, in `drop`.
+            unsafe { ffi::rdma_link_register(ops.get()) };
+        }
+        Ok(Links { main, compat, _driver: PhantomData })
+    }
+
+    fn new_ops(
+        name: &'static CStr,
+        newlink: unsafe extern "C" fn(*const c_char, *mut ffi::net_device) -> c_int,
+    ) -> Result<Ops> {
+        let ops = ffi::rdma_link_ops {
+            type_: name.as_char_ptr(),
+            newlink: Some(newlink),
+            dellink: Some(del_link::<D>),
+            ..Default::default()
+        };
+        Ok(KBox::pin(Opaque::new(ops), GFP_KERNEL)?)
+    }
+}
+
+impl<D: Driver> Drop for Links<D> {
+    fn drop(&mut self) {
+        for ops in [self.compat.as_ref(), Some(&self.main)].into_iter().flatten() {
+            // SAFETY: it is in the list. When this returns, no call by way of it is under way.
+            unsafe { ffi::rdma_link_unregister(ops.get()) };
+        }
+        // SAFETY: there are no new devices of ours any more, and rdma_rxe's are kept out. When this returns there are no
+        // devices at all, so nobody refers to `main`.
+        unsafe { ffi::ib_unregister_driver(ffi::rdma_driver_id_RDMA_DRIVER_RXE) };
+        OPS.store(0, Release);
+    }
+}
+
+/// The operation `newlink`. Process context, no RTNL; calls of it run at the same time.
+unsafe extern "C" fn new_link<D: Driver, const COMPAT: bool>(
+    name: *const c_char,
+    ndev: *mut ffi::net_device,
+) -> c_int {
+    from_result(|| {
+        // SAFETY: ib_core gives a terminated name, and a referenced interface.
+        let (name, ndev) = unsafe { (CStr::from_char_ptr(name), NetDevice::from_raw(ndev)) };
+        D::new_link(name, ndev, COMPAT)?;
+        Ok(0)
+    })
+}
+
+/// The operation `dellink`. If it failed, ib_core would keep a reference on the device for ever, so it does not.
+unsafe extern "C" fn del_link<D: Driver>(ib: *mut ffi::ib_device) -> c_int {
+    // SAFETY: ib_core gives a registered device that refers to our operations, so it is ours.
+    let dev = unsafe { Device::<D>::from_raw(ib) };
+    if let Err(error) = D::del_link(dev) {
+        pr_warn!("{}: while deleting the link: error {}\n", dev.name(), error.to_errno());
+    }
+    0
+}

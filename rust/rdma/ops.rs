@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The operations table of a driver.
+//!
+//! Every function in it is called by ib_core alone, by the rules that `ib_verbs.h` and ib_core's callers show: pointers
+//! are valid for the call, objects are of a device with this table and have been through their create.
+
+use super::driver::Driver;
+use super::{ibdev, mmap, ops_ah, ops_cq, ops_device, ops_mr, ops_post, ops_qp, ops_ucontext};
+use crate::ffi;
+
+/// The version of the ABI that rdma_user_rxe.h describes.
+const UVERBS_ABI: u32 = 2;
+
+/// Commands of processes that ib_core does not enable by itself: the doorbell, and arming a completion queue.
+pub(super) const COMMANDS: u64 = 1 << ffi::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_POST_SEND
+    | 1 << ffi::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_REQ_NOTIFY_CQ;
+
+/// Where the table of each driver is.
+struct Table<D>(core::marker::PhantomData<D>);
+
+impl<D: Driver> Table<D> {
+    const OPS: ffi::ib_device_ops = ffi::ib_device_ops {
+        driver_id: ffi::rdma_driver_id_RDMA_DRIVER_RXE,
+        uverbs_abi_ver: UVERBS_ABI,
+
+        query_device: Some(ops_device::query_device::<D>),
+        modify_device: Some(ops_device::modify_device),
+        query_port: Some(ops_device::query_port::<D>),
+        query_pkey: Some(ops_device::query_pkey),
+        get_port_immutable: Some(ops_device::get_port_immutable),
+        get_link_layer: Some(ops_device::get_link_layer),
+        alloc_hw_port_stats: if D::COUNTERS.is_empty() {
+            None
+        } else {
+            Some(ops_device::alloc_hw_port_stats::<D>)
+        },
+        get_hw_stats: if D::COUNTERS.is_empty() {
+            None
+        } else {
+            Some(ops_device::get_hw_stats::<D>)
+        },
+        dealloc_driver: Some(ibdev::dealloc_driver::<D>),
+
+        alloc_ucontext: Some(ops_ucontext::alloc_ucontext::<D>),
+        dealloc_ucontext: Some(ops_ucontext::dealloc_ucontext::<D>),
+        disassociate_ucontext: Some(ops_ucontext::disassociate_ucontext),
+        mmap: Some(mmap::mmap),
+        mmap_free: Some(mmap::mmap_free),
+        alloc_pd: Some(ops_ucontext::alloc_pd::<D>),
+        dealloc_pd: Some(ops_ucontext::dealloc_pd::<D>),
+
+        create_ah: Some(ops_ah::create_ah::<D>),
+        create_user_ah: Some(ops_ah::create_user_ah::<D>),
+        modify_ah: Some(ops_ah::modify_ah::<D>),
+        query_ah: Some(ops_ah::query_ah::<D>),
+        destroy_ah: Some(ops_ah::destroy_ah::<D>),
+
+        create_cq: Some(ops_cq::create_cq::<D>),
+        destroy_cq: Some(ops_cq::destroy_cq::<D>),
+        poll_cq: Some(ops_cq::poll_cq::<D>),
+        req_notify_cq: Some(ops_cq::req_notify_cq::<D>),
+
+        create_qp: Some(ops_qp::create_qp::<D>),
+        modify_qp: Some(ops_qp::modify_qp::<D>),
+        query_qp: Some(ops_qp::query_qp::<D>),
+        destroy_qp: Some(ops_qp::destroy_qp::<D>),
+        post_send: Some(ops_post::post_send::<D>),
+        post_recv: Some(ops_post::post_recv::<D>),
+
+        get_dma_mr: Some(ops_mr::get_dma_mr::<D>),
+        reg_user_mr: Some(ops_mr::reg_user_mr::<D>),
+        dereg_mr: Some(ops_mr::dereg_mr::<D>),
+
+        size_ib_ah: ops_ah::AhObject::<D>::SIZE,
+        size_ib_cq: ops_cq::CqObject::<D>::SIZE,
+        size_ib_pd: ops_ucontext::PdObject::<D>::SIZE,
+        size_ib_qp: ops_qp::QpObject::<D>::SIZE,
+        size_ib_ucontext: ops_ucontext::ContextObject::<D>::SIZE,
+        ..pin_init::zeroed()
+    };
+}
+
+/// The table for `D`. The owner is left out (see `compat`).
+pub(super) fn table<D: Driver>() -> &'static ffi::ib_device_ops {
+    const { &Table::<D>::OPS }
+}

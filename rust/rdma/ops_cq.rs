@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations on completion queues.
+
+use super::device::Device;
+use super::driver::{CqInit, Driver};
+use super::events::CqEvents;
+use super::object::Object;
+use super::udata::UserCtx;
+use super::wc::WcSlots;
+use crate::ffi;
+use kernel::error::from_result;
+use kernel::ffi::c_int;
+use kernel::prelude::*;
+
+/// What is behind a completion queue.
+pub(super) struct CqPart<D: Driver> {
+    /// The driver's part.
+    pub(super) driver: D::Cq,
+    events: CqEvents,
+}
+
+/// The object that ib_core allocates for a completion queue.
+pub(super) type CqObject<D> = Object<ffi::ib_cq, CqPart<D>>;
+
+/// For kernel users (`bundle` is null) and processes.
+pub(super) unsafe extern "C" fn create_cq<D: Driver>(
+    cq: *mut ffi::ib_cq,
+    attr: *const ffi::ib_cq_init_attr,
+    bundle: *mut ffi::uverbs_attr_bundle,
+) -> c_int {
+    from_result(|| {
+        // SAFETY: ib_core gives the attributes of the call.
+        let attr = unsafe { &*attr };
+        if attr.flags != 0 {
+            return Err(super::unsupported());
+        }
+        let udata = if bundle.is_null() {
+            core::ptr::null_mut()
+        } else {
+            // SAFETY: not null, so it is the call's own.
+            unsafe { ffi::oxe_bundle_udata(bundle) }
+        };
+        // SAFETY: it is null or the call's own, in a context of our device.
+        let user = unsafe { UserCtx::new::<D>(udata) }?;
+        // SAFETY: ib_core gives a queue under construction of a device that is ours.
+        let dev = unsafe { Device::<D>::from_raw((*cq).device) };
+        // SAFETY: the queue stays while the handle is open: until `destroy_cq`, or the guard below.
+        let events = unsafe { CqEvents::new(cq) }?;
+        let init = CqInit { cqe: attr.cqe, vector: attr.comp_vector };
+        let (driver, cqe) = D::create_cq(dev, init, events.clone(), user)
+            // The driver may have kept a handle, and ib_core frees the queue now.
+            .inspect_err(|_| events.close())?;
+        // SAFETY: the queue is under construction, so this is ours to set.
+        unsafe { (*cq).cqe = c_int::try_from(cqe).unwrap_or(c_int::MAX) };
+        // SAFETY: it was allocated with `CqObject::SIZE`, and nobody else uses it yet.
+        unsafe { CqObject::<D>::init(cq, CqPart { driver, events }) };
+        Ok(0)
+    })
+}
+
+pub(super) unsafe extern "C" fn destroy_cq<D: Driver>(
+    cq: *mut ffi::ib_cq,
+    _udata: *mut ffi::ib_udata,
+) -> c_int {
+    // SAFETY: it was initialised by `create_cq`, and ib_core lets nobody use it any more.
+    let part = unsafe { CqObject::<D>::get(cq) };
+    D::destroy_cq(&part.driver);
+    part.events.close();
+    // SAFETY: as above; the reference from `get` is not used again.
+    drop(unsafe { CqObject::<D>::take(cq) });
+    0
+}
+
+pub(super) unsafe extern "C" fn poll_cq<D: Driver>(
+    cq: *mut ffi::ib_cq,
+    room: c_int,
+    wc: *mut ffi::ib_wc,
+) -> c_int {
+    // SAFETY: the queue was initialised by `create_cq` and is not being destroyed.
+    let part = unsafe { CqObject::<D>::get(cq) };
+    // SAFETY: ib_core gives an array of that many.
+    let mut slots = unsafe { WcSlots::new(wc, usize::try_from(room).unwrap_or(0)) };
+    D::poll_cq(&part.driver, &mut slots);
+    // No more than `room`.
+    slots.filled() as c_int
+}
+
+/// Gives 1 if completions may have been missed and the caller wants to know, else 0.
+pub(super) unsafe extern "C" fn req_notify_cq<D: Driver>(
+    cq: *mut ffi::ib_cq,
+    flags: ffi::ib_cq_notify_flags,
+) -> c_int {
+    // SAFETY: the queue was initialised by `create_cq` and is not being destroyed.
+    let part = unsafe { CqObject::<D>::get(cq) };
+    let which = flags & ffi::ib_cq_notify_flags_IB_CQ_SOLICITED_MASK;
+    let solicited_only = which == ffi::ib_cq_notify_flags_IB_CQ_SOLICITED;
+    let report = flags & ffi::ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS != 0;
+    c_int::from(D::req_notify(&part.driver, solicited_only, report) && report)
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations on the device and its port.
+
+use super::attr::{DeviceAttr, PortAttr};
+use super::device::Device;
+use super::driver::Driver;
+use super::ibdev::set_node_desc;
+use crate::ffi;
+use kernel::error::{from_result, to_result};
+use kernel::ffi::c_int;
+use kernel::prelude::*;
+
+pub(super) unsafe extern "C" fn query_device<D: Driver>(
+    ib: *mut ffi::ib_device,
+    attr: *mut ffi::ib_device_attr,
+    udata: *mut ffi::ib_udata,
+) -> c_int {
+    from_result(|| {
+        // SAFETY: ib_core gives null or the call's own.
+        to_result(unsafe { ffi::oxe_udata_in_empty(udata) })?;
+        let mut told = DeviceAttr::default();
+        // SAFETY: ib_core gives a device of ours.
+        D::query_device(unsafe { Device::<D>::from_raw(ib) }, &mut told);
+        // SAFETY: ib_core gives a zeroed structure to fill in.
+        told.fill(unsafe { &mut *attr });
+        // SAFETY: as above.
+        to_result(unsafe { ffi::oxe_udata_no_response(udata) })?;
+        Ok(0)
+    })
+}
+
+/// Takes a new description of the node, which is all that can be changed.
+pub(super) unsafe extern "C" fn modify_device(
+    ib: *mut ffi::ib_device,
+    mask: c_int,
+    modify: *mut ffi::ib_device_modify,
+) -> c_int {
+    from_result(|| {
+        let node_desc = ffi::ib_device_modify_flags_IB_DEVICE_MODIFY_NODE_DESC as c_int;
+        if mask & !node_desc != 0 {
+            return Err(super::unsupported());
+        }
+        if mask & node_desc != 0 {
+            // SAFETY: ib_core gives the text, a plain array.
+            let text = unsafe { (*modify).node_desc };
+            set_node_desc(ib, &text);
+        }
+        Ok(0)
+    })
+}
+
+/// EINVAL for any port but the one, ENODEV when the network interface is gone.
+pub(super) unsafe extern "C" fn query_port<D: Driver>(
+    ib: *mut ffi::ib_device,
+    port: u32,
+    attr: *mut ffi::ib_port_attr,
+) -> c_int {
+    from_result(|| {
+        check_port(port)?;
+        let mut facts = ffi::oxe_link_facts::default();
+        // SAFETY: ib_core gives a device, in process context without RTNL.
+        to_result(unsafe { ffi::oxe_ib_link_facts(ib, &mut facts) })?;
+        let mut told = PortAttr::new(&facts);
+        // SAFETY: ib_core gives a device of ours.
+        D::query_port(unsafe { Device::<D>::from_raw(ib) }, &mut told)?;
+        // SAFETY: ib_core gives a zeroed structure to fill in.
+        told.fill(unsafe { &mut *attr });
+        Ok(0)
+    })
+}
+
+fn check_port(port: u32) -> Result {
+    if port == super::PORT {
+        Ok(())
+    } else {
+        Err(EINVAL)
+    }
+}
+
+pub(super) unsafe extern "C" fn query_pkey(
+    _ib: *mut ffi::ib_device,
+    port: u32,
+    index: u16,
+    pkey: *mut u16,
+) -> c_int {
+    from_result(|| {
+        check_port(port)?;
+        if index >= super::PKEY_TABLE_LEN {
+            return Err(EINVAL);
+        }
+        // SAFETY: ib_core gives a place for the answer.
+        unsafe { *pkey = super::DEFAULT_PKEY };
+        Ok(0)
+    })
+}
+
+pub(super) unsafe extern "C" fn get_port_immutable(
+    _ib: *mut ffi::ib_device,
+    port: u32,
+    immutable: *mut ffi::ib_port_immutable,
+) -> c_int {
+    from_result(|| {
+        check_port(port)?;
+        // SAFETY: ib_core gives a structure to fill in.
+        let immutable = unsafe { &mut *immutable };
+        immutable.core_cap_flags = ffi::RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
+        immutable.gid_tbl_len = c_int::from(super::GID_TABLE_LEN);
+        immutable.pkey_tbl_len = c_int::from(super::PKEY_TABLE_LEN);
+        immutable.max_mad_size = super::MAD_SIZE;
+        Ok(0)
+    })
+}
+
+pub(super) unsafe extern "C" fn get_link_layer(
+    _ib: *mut ffi::ib_device,
+    _port: u32,
+) -> ffi::rdma_link_layer {
+    ffi::rdma_link_layer_IB_LINK_LAYER_ETHERNET
+}
+
+/// How many counters a driver may have.
+const MAX_COUNTERS: usize = 64;
+
+/// How long ib_core may show values before it asks again, in milliseconds (its default).
+const LIFESPAN: kernel::ffi::c_ulong = 10;
+
+/// Where the names of each driver's counters are.
+struct Counters<D>(core::marker::PhantomData<D>);
+
+impl<D: Driver> Counters<D> {
+    const DESCS: [ffi::rdma_stat_desc; MAX_COUNTERS] = {
+        assert!(D::COUNTERS.len() <= MAX_COUNTERS);
+        let mut descs = [ffi::rdma_stat_desc {
+            name: core::ptr::null(),
+            flags: 0,
+            priv_: core::ptr::null(),
+        }; MAX_COUNTERS];
+        let mut i = 0;
+        while i < D::COUNTERS.len() {
+            descs[i].name = kernel::str::as_char_ptr_in_const_context(D::COUNTERS[i]);
+            i += 1;
+        }
+        descs
+    };
+}
+
+/// Null if there is no memory. ib_core frees it.
+pub(super) unsafe extern "C" fn alloc_hw_port_stats<D: Driver>(
+    _ib: *mut ffi::ib_device,
+    _port: u32,
+) -> *mut ffi::rdma_hw_stats {
+    let descs = const { &Counters::<D>::DESCS };
+    // SAFETY: the names are static, and there are at least as many.
+    unsafe {
+        ffi::rdma_alloc_hw_stats_struct(descs.as_ptr(), D::COUNTERS.len() as c_int, LIFESPAN)
+    }
+}
+
+/// Updates all counters. EINVAL for those of the device, of which there are none.
+pub(super) unsafe extern "C" fn get_hw_stats<D: Driver>(
+    ib: *mut ffi::ib_device,
+    stats: *mut ffi::rdma_hw_stats,
+    port: u32,
+    _index: c_int,
+) -> c_int {
+    from_result(|| {
+        check_port(port)?;
+        let n = D::COUNTERS.len();
+        // SAFETY: `alloc_hw_port_stats` allocated it for so many values, which ib_core's lock keeps for us now.
+        let values = unsafe { core::slice::from_raw_parts_mut((*stats).value.as_mut_ptr(), n) };
+        // SAFETY: ib_core gives a device of ours.
+        D::counters(unsafe { Device::<D>::from_raw(ib) }, values);
+        Ok(n as c_int)
+    })
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations on memory regions. Their objects are allocated here, not by ib_core.
+
+use super::access::Access;
+use super::device::Device;
+use super::driver::Driver;
+use super::object::Object;
+use super::ops_ucontext::PdObject;
+use super::umem::KernelMemory;
+use crate::ffi;
+use core::mem::MaybeUninit;
+use kernel::alloc::flags::__GFP_ZERO;
+use kernel::error::to_result;
+use kernel::ffi::c_int;
+use kernel::page::PAGE_SIZE;
+use kernel::prelude::*;
+
+/// The object for a memory region.
+type MrObject<D> = Object<ffi::ib_mr, <D as Driver>::Mr>;
+
+/// Makes the object around a region that `make` registers and names the keys of.
+fn create<D: Driver>(make: impl FnOnce() -> Result<(D::Mr, u32, u32)>) -> *mut ffi::ib_mr {
+    let result = || -> Result<*mut ffi::ib_mr> {
+        let object = KBox::<MrObject<D>>::new_uninit(GFP_KERNEL | __GFP_ZERO)?;
+        let (value, lkey, rkey) = make()?;
+        let raw = KBox::into_raw(object).cast::<ffi::ib_mr>();
+        // SAFETY: it is a zeroed object whose C part, where zeroes are valid, comes first; nobody else knows it yet.
+        unsafe {
+            (*raw).lkey = lkey;
+            (*raw).rkey = rkey;
+            (*raw).page_size = PAGE_SIZE as u32;
+            MrObject::<D>::init(raw, value);
+        }
+        Ok(raw)
+    };
+    result().unwrap_or_else(|error| error.to_ptr())
+}
+
+/// EOPNOTSUPP for DMA handles, and for words of the process that we do not know.
+pub(super) unsafe extern "C" fn reg_user_mr<D: Driver>(
+    pd: *mut ffi::ib_pd,
+    start: u64,
+    length: u64,
+    iova: u64,
+    access: c_int,
+    dmah: *mut ffi::ib_dmah,
+    udata: *mut ffi::ib_udata,
+) -> *mut ffi::ib_mr {
+    create::<D>(|| {
+        if !dmah.is_null() {
+            return Err(super::unsupported());
+        }
+        // SAFETY: ib_core gives null or the call's own.
+        to_result(unsafe { ffi::oxe_udata_in_empty(udata) })?;
+        // SAFETY: ib_core gives a domain, made by `alloc_pd`, of a device that is ours.
+        let (dev, pd) = unsafe { (Device::<D>::from_raw((*pd).device), PdObject::<D>::get(pd)) };
+        D::reg_user_mr(dev, pd, start, length, iova, Access::from_bits(access as u32))
+    })
+}
+
+pub(super) unsafe extern "C" fn get_dma_mr<D: Driver>(
+    pd: *mut ffi::ib_pd,
+    access: c_int,
+) -> *mut ffi::ib_mr {
+    create::<D>(|| {
+        // SAFETY: ib_core gives a domain, made by `alloc_pd`, of a device that is ours.
+        let (dev, pd) = unsafe { (Device::<D>::from_raw((*pd).device), PdObject::<D>::get(pd)) };
+        D::get_dma_mr(dev, pd, KernelMemory::new(), Access::from_bits(access as u32))
+    })
+}
+
+pub(super) unsafe extern "C" fn dereg_mr<D: Driver>(
+    mr: *mut ffi::ib_mr,
+    _udata: *mut ffi::ib_udata,
+) -> c_int {
+    // SAFETY: it was made by `create`, and ib_core lets nobody use it any more.
+    D::dereg_mr(unsafe { MrObject::<D>::get(mr) });
+    // SAFETY: as above.
+    drop(unsafe { MrObject::<D>::take(mr) });
+    // SAFETY: `create` took it out of a box of this type.
+    drop(unsafe { KBox::from_raw(mr.cast::<MaybeUninit<MrObject<D>>>()) });
+    0
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Posting work requests: lists of kernel users, and the call by which a process says that it has filled its ring.
+
+use super::driver::Driver;
+use super::ops_qp::QpObject;
+use super::wr::{RecvWr, SendWr};
+use crate::ffi;
+use kernel::ffi::c_int;
+use kernel::prelude::*;
+
+/// Posts requests one by one, and starts those that were taken even if one was not. Any context.
+///
+/// A process's queue pair takes its requests from the ring alone: EINVAL for any in the list. An empty list is the
+/// doorbell.
+pub(super) unsafe extern "C" fn post_send<D: Driver>(
+    qp: *mut ffi::ib_qp,
+    list: *const ffi::ib_send_wr,
+    bad: *mut *const ffi::ib_send_wr,
+) -> c_int {
+    // SAFETY: the queue pair was initialised by `create_qp` and is not being destroyed.
+    let part = unsafe { QpObject::<D>::get(qp) };
+    let mut result = Ok(());
+    let mut next = list;
+    // SAFETY: the user gives a list of requests that end with a null pointer.
+    while let Some(raw) = unsafe { next.as_ref() } {
+        result = if part.user {
+            Err(EINVAL)
+        } else {
+            // SAFETY: the user posts requests that go with the queue pair's service.
+            unsafe { SendWr::<D>::new(raw, part.kind) }
+                .and_then(|wr| D::post_send(&part.driver, &wr))
+        };
+        if result.is_err() {
+            // SAFETY: the user wants to know which one it was.
+            unsafe { *bad = raw };
+            break;
+        }
+        next = raw.next;
+    }
+    if !part.user || list.is_null() {
+        D::doorbell(&part.driver);
+    }
+    errno(result)
+}
+
+/// As [`post_send`]; a process has no doorbell for receives.
+pub(super) unsafe extern "C" fn post_recv<D: Driver>(
+    qp: *mut ffi::ib_qp,
+    list: *const ffi::ib_recv_wr,
+    bad: *mut *const ffi::ib_recv_wr,
+) -> c_int {
+    // SAFETY: the queue pair was initialised by `create_qp` and is not being destroyed.
+    let part = unsafe { QpObject::<D>::get(qp) };
+    let mut result = Ok(());
+    let mut next = list;
+    // SAFETY: the user gives a list of requests that end with a null pointer.
+    while let Some(raw) = unsafe { next.as_ref() } {
+        result = if part.user {
+            Err(EINVAL)
+        } else {
+            // SAFETY: the user posts requests by ib_core's rules.
+            unsafe { RecvWr::new(raw) }.and_then(|wr| D::post_recv(&part.driver, &wr))
+        };
+        if result.is_err() {
+            // SAFETY: the user wants to know which one it was.
+            unsafe { *bad = raw };
+            break;
+        }
+        next = raw.next;
+    }
+    if !part.user {
+        D::posted_recv(&part.driver);
+    }
+    errno(result)
+}
+
+/// As C functions tell.
+fn errno(result: Result) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(error) => error.to_errno(),
+    }
+}
+

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations on queue pairs, but for posting.
+
+use super::device::Device;
+use super::driver::Driver;
+use super::events::QpEvents;
+use super::object::Object;
+use super::ops_cq::CqObject;
+use super::ops_ucontext::PdObject;
+use super::qp::{QpAttr, QpCaps, QpInit, QpQuery, QpType};
+use super::udata::UserCtx;
+use crate::ffi;
+use kernel::error::from_result;
+use kernel::ffi::c_int;
+use kernel::prelude::*;
+
+/// What is behind a queue pair.
+pub(super) struct QpPart<D: Driver> {
+    /// The driver's part.
+    pub(super) driver: D::Qp,
+    /// The transport service.
+    pub(super) kind: QpType,
+    /// Whether a process owns it.
+    pub(super) user: bool,
+    events: QpEvents,
+}
+
+/// The object that ib_core allocates for a queue pair.
+pub(super) type QpObject<D> = Object<ffi::ib_qp, QpPart<D>>;
+
+/// EOPNOTSUPP for services and features that we do not have, EINVAL for a queue pair without completion queues.
+pub(super) unsafe extern "C" fn create_qp<D: Driver>(
+    qp: *mut ffi::ib_qp,
+    attr: *mut ffi::ib_qp_init_attr,
+    udata: *mut ffi::ib_udata,
+) -> c_int {
+    from_result(|| {
+        // SAFETY: ib_core gives the call's attributes, which are ours to change.
+        let attr = unsafe { &mut *attr };
+        let kind = QpType::from_raw(attr.qp_type)?;
+        if attr.create_flags != 0 || !attr.srq.is_null() || !attr.rwq_ind_tbl.is_null() {
+            return Err(super::unsupported());
+        }
+        if attr.send_cq.is_null() || attr.recv_cq.is_null() {
+            return Err(EINVAL);
+        }
+        // SAFETY: it is null or the call's own, in a context of our device.
+        let user = unsafe { UserCtx::new::<D>(udata) }?;
+        let is_user = user.is_some();
+        // SAFETY: ib_core gives a queue pair under construction of a device that is ours.
+        let dev = unsafe { Device::<D>::from_raw((*qp).device) };
+        // SAFETY: the domain was made by `alloc_pd`, and outlives the queue pair.
+        let pd = unsafe { PdObject::<D>::get((*qp).pd) };
+        let init = QpInit::<D> {
+            kind,
+            // SAFETY: the queues are not null, were made by `create_cq`, and outlive the queue pair.
+            send_cq: unsafe { &CqObject::<D>::get(attr.send_cq).driver },
+            // SAFETY: as above.
+            recv_cq: unsafe { &CqObject::<D>::get(attr.recv_cq).driver },
+            cap: QpCaps::from_raw(&attr.cap),
+            sig_all: attr.sq_sig_type == ffi::ib_sig_type_IB_SIGNAL_ALL_WR,
+        };
+        // SAFETY: the queue pair stays while the handle is open: until `destroy_qp`, or the guard below.
+        let events = unsafe { QpEvents::new(qp) }?;
+        let (driver, created) = D::create_qp(dev, pd, &init, events.clone(), user)
+            // The driver may have kept a handle, and ib_core frees the queue pair now.
+            .inspect_err(|_| events.close())?;
+        created.caps.fill(&mut attr.cap);
+        // SAFETY: the queue pair is under construction, so this is ours to set.
+        unsafe { (*qp).qp_num = created.qpn };
+        let part = QpPart { driver, kind, user: is_user, events };
+        // SAFETY: it was allocated with `QpObject::SIZE`, and nobody else uses it yet.
+        unsafe { QpObject::<D>::init(qp, part) };
+        Ok(0)
+    })
+}
+
+pub(super) unsafe extern "C" fn modify_qp<D: Driver>(
+    qp: *mut ffi::ib_qp,
+    attr: *mut ffi::ib_qp_attr,
+    mask: c_int,
+    _udata: *mut ffi::ib_udata,
+) -> c_int {
+    from_result(|| {
+        // SAFETY: ib_core gives the attributes that the mask says, the address vector with a reference on the source
+        // GID's entry.
+        let attr = unsafe { QpAttr::new(&*attr, mask as u32) }?;
+        // SAFETY: the queue pair was initialised by `create_qp` and is not being destroyed.
+        D::modify_qp(&unsafe { QpObject::<D>::get(qp) }.driver, &attr)?;
+        Ok(0)
+    })
+}
+
+pub(super) unsafe extern "C" fn query_qp<D: Driver>(
+    qp: *mut ffi::ib_qp,
+    attr: *mut ffi::ib_qp_attr,
+    _mask: c_int,
+    init: *mut ffi::ib_qp_init_attr,
+) -> c_int {
+    // SAFETY: ib_core gives structures to fill in.
+    let (attr, init) = unsafe { (&mut *attr, &mut *init) };
+    // SAFETY: the queue pair is valid, and these do not change.
+    unsafe {
+        init.event_handler = (*qp).event_handler;
+        init.qp_context = (*qp).qp_context;
+        init.send_cq = (*qp).send_cq;
+        init.recv_cq = (*qp).recv_cq;
+        init.srq = (*qp).srq;
+        init.qp_type = (*qp).qp_type;
+    }
+    // SAFETY: the queue pair was initialised by `create_qp` and is not being destroyed.
+    let part = unsafe { QpObject::<D>::get(qp) };
+    D::query_qp(&part.driver, &mut QpQuery::new(attr, init));
+    0
+}
+
+pub(super) unsafe extern "C" fn destroy_qp<D: Driver>(
+    qp: *mut ffi::ib_qp,
+    _udata: *mut ffi::ib_udata,
+) -> c_int {
+    // SAFETY: it was initialised by `create_qp`, and ib_core lets nobody use it any more.
+    let part = unsafe { QpObject::<D>::get(qp) };
+    D::destroy_qp(&part.driver);
+    part.events.close();
+    // SAFETY: as above; the reference from `get` is not used again.
+    drop(unsafe { QpObject::<D>::take(qp) });
+    0
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations on contexts of processes and on protection domains.
+
+use super::device::Device;
+use super::driver::Driver;
+use super::mmap::Registry;
+use super::object::Object;
+use crate::ffi;
+use kernel::error::from_result;
+use kernel::ffi::c_int;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// What is behind a process's context.
+pub(super) struct Context<D: Driver> {
+    /// What the process may map.
+    pub(super) registry: Arc<Registry>,
+    /// The driver's part.
+    _driver: D::Ucontext,
+}
+
+/// The object that ib_core allocates for a context.
+pub(super) type ContextObject<D> = Object<ffi::ib_ucontext, Context<D>>;
+
+/// The object that ib_core allocates for a protection domain.
+pub(super) type PdObject<D> = Object<ffi::ib_pd, <D as Driver>::Pd>;
+
+pub(super) unsafe extern "C" fn alloc_ucontext<D: Driver>(
+    context: *mut ffi::ib_ucontext,
+    _udata: *mut ffi::ib_udata,
+) -> c_int {
+    from_result(|| {
+        // SAFETY: ib_core gives a context under construction of a device that is ours.
+        let dev = unsafe { Device::<D>::from_raw((*context).device) };
+        let value = Context::<D> { registry: Registry::new()?, _driver: D::alloc_ucontext(dev)? };
+        // SAFETY: it was allocated with `ContextObject::SIZE`, and nobody else knows it yet.
+        unsafe { ContextObject::<D>::init(context, value) };
+        Ok(0)
+    })
+}
+
+pub(super) unsafe extern "C" fn dealloc_ucontext<D: Driver>(context: *mut ffi::ib_ucontext) {
+    // SAFETY: it was initialised by `alloc_ucontext`, and no call in it is under way any more.
+    let value = unsafe { ContextObject::<D>::take(context) };
+    value.registry.close();
+}
+
+/// A process is about to lose its device while it has mappings. Ours hold their pages, so there is nothing to do, but
+/// that there is such an operation lets ib_core take the device away.
+pub(super) unsafe extern "C" fn disassociate_ucontext(_context: *mut ffi::ib_ucontext) {}
+
+pub(super) unsafe extern "C" fn alloc_pd<D: Driver>(
+    pd: *mut ffi::ib_pd,
+    _udata: *mut ffi::ib_udata,
+) -> c_int {
+    from_result(|| {
+        // SAFETY: ib_core gives a domain under construction of a device that is ours.
+        let dev = unsafe { Device::<D>::from_raw((*pd).device) };
+        let value = D::alloc_pd(dev)?;
+        // SAFETY: it was allocated with `PdObject::SIZE`, and nobody else knows it yet.
+        unsafe { PdObject::<D>::init(pd, value) };
+        Ok(0)
+    })
+}
+
+pub(super) unsafe extern "C" fn dealloc_pd<D: Driver>(
+    pd: *mut ffi::ib_pd,
+    _udata: *mut ffi::ib_udata,
+) -> c_int {
+    // SAFETY: it was initialised by `alloc_pd`; ib_core has seen to it that no object uses it.
+    drop(unsafe { PdObject::<D>::take(pd) });
+    0
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Attributes of queue pairs: what create, modify and query say.
+
+use super::access::Access;
+use super::attr::Mtu;
+use super::driver::Driver;
+use super::gid::AhAttr;
+use crate::ffi;
+use kernel::prelude::*;
+
+/// The transport service of a queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum QpType {
+    /// The general services interface: QP 1, datagrams of management.
+    Gsi = ffi::ib_qp_type_IB_QPT_GSI,
+    /// Reliable connection.
+    Rc = ffi::ib_qp_type_IB_QPT_RC,
+    /// Unreliable connection.
+    Uc = ffi::ib_qp_type_IB_QPT_UC,
+    /// Unreliable datagram.
+    Ud = ffi::ib_qp_type_IB_QPT_UD,
+}
+
+impl QpType {
+    /// From `enum ib_qp_type`; EOPNOTSUPP for the others.
+    pub(super) fn from_raw(raw: ffi::ib_qp_type) -> Result<Self> {
+        Ok(match raw {
+            ffi::ib_qp_type_IB_QPT_GSI => QpType::Gsi,
+            ffi::ib_qp_type_IB_QPT_RC => QpType::Rc,
+            ffi::ib_qp_type_IB_QPT_UC => QpType::Uc,
+            ffi::ib_qp_type_IB_QPT_UD => QpType::Ud,
+            _ => return Err(super::unsupported()),
+        })
+    }
+}
+
+/// The state of a queue pair (IBTA Vol 1, 10.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+#[repr(u32)]
+pub(crate) enum QpState {
+    Reset = ffi::ib_qp_state_IB_QPS_RESET,
+    Init = ffi::ib_qp_state_IB_QPS_INIT,
+    Rtr = ffi::ib_qp_state_IB_QPS_RTR,
+    Rts = ffi::ib_qp_state_IB_QPS_RTS,
+    Sqd = ffi::ib_qp_state_IB_QPS_SQD,
+    Sqe = ffi::ib_qp_state_IB_QPS_SQE,
+    Err = ffi::ib_qp_state_IB_QPS_ERR,
+}
+
+impl QpState {
+    /// From `enum ib_qp_state`; EINVAL for anything that is not one.
+    pub(crate) fn from_raw(raw: u32) -> Result<Self> {
+        Ok(match raw {
+            ffi::ib_qp_state_IB_QPS_RESET => QpState::Reset,
+            ffi::ib_qp_state_IB_QPS_INIT => QpState::Init,
+            ffi::ib_qp_state_IB_QPS_RTR => QpState::Rtr,
+            ffi::ib_qp_state_IB_QPS_RTS => QpState::Rts,
+            ffi::ib_qp_state_IB_QPS_SQD => QpState::Sqd,
+            ffi::ib_qp_state_IB_QPS_SQE => QpState::Sqe,
+            ffi::ib_qp_state_IB_QPS_ERR => QpState::Err,
+            _ => return Err(EINVAL),
+        })
+    }
+}
+
+/// Identifies a queue pair to kernel users in their completions. Nothing can be done with it but to pass it on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct QpToken(*mut ffi::ib_qp);
+
+// SAFETY: the pointer is only ever handed on as a value.
+unsafe impl Send for QpToken {}
+// SAFETY: as above.
+unsafe impl Sync for QpToken {}
+
+impl QpToken {
+    pub(super) fn new(qp: *mut ffi::ib_qp) -> Self {
+        QpToken(qp)
+    }
+
+    pub(super) fn as_ptr(self) -> *mut ffi::ib_qp {
+        self.0
+    }
+}
+
+impl core::fmt::Debug for QpToken {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("QpToken")
+    }
+}
+
+/// The sizes of a queue pair's queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct QpCaps {
+    /// Send requests.
+    pub(crate) max_send_wr: u32,
+    /// Receive requests.
+    pub(crate) max_recv_wr: u32,
+    /// Elements of a send request's scatter/gather list.
+    pub(crate) max_send_sge: u32,
+    /// Elements of a receive request's scatter/gather list.
+    pub(crate) max_recv_sge: u32,
+    /// Bytes of inline data.
+    pub(crate) max_inline_data: u32,
+}
+
+impl QpCaps {
+    pub(super) fn from_raw(raw: &ffi::ib_qp_cap) -> Self {
+        QpCaps {
+            max_send_wr: raw.max_send_wr,
+            max_recv_wr: raw.max_recv_wr,
+            max_send_sge: raw.max_send_sge,
+            max_recv_sge: raw.max_recv_sge,
+            max_inline_data: raw.max_inline_data,
+        }
+    }
+
+    pub(super) fn fill(&self, raw: &mut ffi::ib_qp_cap) {
+        raw.max_send_wr = self.max_send_wr;
+        raw.max_recv_wr = self.max_recv_wr;
+        raw.max_send_sge = self.max_send_sge;
+        raw.max_recv_sge = self.max_recv_sge;
+        raw.max_inline_data = self.max_inline_data;
+    }
+}
+
+/// What a new queue pair shall be.
+pub(crate) struct QpInit<'a, D: Driver> {
+    /// The transport service.
+    pub(crate) kind: QpType,
+    /// Where send completions go.
+    pub(crate) send_cq: &'a D::Cq,
+    /// Where receive completions go; may be the same queue.
+    pub(crate) recv_cq: &'a D::Cq,
+    /// The least sizes; unchecked.
+    pub(crate) cap: QpCaps,
+    /// Whether every send request completes as if it were signalled.
+    pub(crate) sig_all: bool,
+}
+
+/// What a new queue pair is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QpCreated {
+    /// Its number, 24 bits.
+    pub(crate) qpn: u32,
+    /// The sizes it really has.
+    pub(crate) caps: QpCaps,
+}
+
+/// The attributes a modify changes: each accessor gives `None` unless the attribute's mask bit is set.
+///
+/// Of what a process says, enumerations and the address vector have been checked when the driver sees them; numbers
+/// have not.
+pub(crate) struct QpAttr<'a> {
+    raw: &'a ffi::ib_qp_attr,
+    mask: u32,
+    state: Option<QpState>,
+    cur_state: Option<QpState>,
+    path_mtu: Option<Mtu>,
+    av: Option<AhAttr>,
+}
+
+/// Accessors of plain fields, one for each mask bit.
+macro_rules! masked {
+    ($($(#[$doc:meta])* $name:ident: $ty:ty = $bit:ident;)*) => {
+        $(
+            $(#[$doc])*
+            pub(crate) fn $name(&self) -> Option<$ty> {
+                self.has(ffi::$bit).then_some(self.raw.$name)
+            }
+        )*
+    };
+}
+
+impl<'a> QpAttr<'a> {
+    /// Checks and wraps ib_core's attributes.
+    ///
+    /// EOPNOTSUPP for mask bits beyond the standard ones; EINVAL for a value that its type does not have, a port that
+    /// is not there, or an address vector that [`AhAttr`] does not take.
+    ///
+    /// # Safety
+    ///
+    /// If the mask has the address vector's bit, its `sgid_attr` is null or valid and referenced.
+    pub(super) unsafe fn new(raw: &'a ffi::ib_qp_attr, mask: u32) -> Result<Self> {
+        if mask & !ffi::ib_qp_attr_mask_IB_QP_ATTR_STANDARD_BITS != 0 {
+            return Err(super::unsupported());
+        }
+        let mut attr = QpAttr { raw, mask, state: None, cur_state: None, path_mtu: None, av: None };
+        if attr.has(ffi::ib_qp_attr_mask_IB_QP_STATE) {
+            attr.state = Some(QpState::from_raw(raw.qp_state)?);
+        }
+        if attr.has(ffi::ib_qp_attr_mask_IB_QP_CUR_STATE) {
+            attr.cur_state = Some(QpState::from_raw(raw.cur_qp_state)?);
+        }
+        if attr.has(ffi::ib_qp_attr_mask_IB_QP_PATH_MTU) {
+            attr.path_mtu = Some(Mtu::from_raw(raw.path_mtu)?);
+        }
+        if attr.has(ffi::ib_qp_attr_mask_IB_QP_AV) {
+            // SAFETY: by the requirement of this function.
+            attr.av = Some(unsafe { AhAttr::from_raw(&raw.ah_attr) }?);
+        }
+        if attr.port_num().is_some_and(|port| port != super::PORT) {
+            return Err(EINVAL);
+        }
+        Ok(attr)
+    }
+
+    fn has(&self, bit: u32) -> bool {
+        self.mask & bit != 0
+    }
+
+    /// Whether the specification allows these attributes with the transition from `cur` to `new` (IBTA Vol 1, 11.2.5.2;
+    /// ib_core's table).
+    pub(crate) fn is_ok(&self, cur: QpState, new: QpState, kind: QpType) -> bool {
+        // SAFETY: the states and the type are ones that the function's table has.
+        unsafe { ffi::ib_modify_qp_is_ok(cur as u32, new as u32, kind as u32, self.mask) }
+    }
+
+    /// The state to go to.
+    pub(crate) fn state(&self) -> Option<QpState> {
+        self.state
+    }
+
+    /// The state that the user believes the queue pair to be in.
+    pub(crate) fn cur_state(&self) -> Option<QpState> {
+        self.cur_state
+    }
+
+    /// The path MTU.
+    pub(crate) fn path_mtu(&self) -> Option<Mtu> {
+        self.path_mtu
+    }
+
+    /// The address vector.
+    pub(crate) fn av(&self) -> Option<&AhAttr> {
+        self.av.as_ref()
+    }
+
+    /// What peers may do.
+    pub(crate) fn access(&self) -> Option<Access> {
+        self.has(ffi::ib_qp_attr_mask_IB_QP_ACCESS_FLAGS)
+            .then(|| Access::from_bits(self.raw.qp_access_flags as u32))
+    }
+
+    /// Whether an event shall tell that the send queue has drained.
+    pub(crate) fn en_sqd_async_notify(&self) -> Option<bool> {
+        self.has(ffi::ib_qp_attr_mask_IB_QP_EN_SQD_ASYNC_NOTIFY)
+            .then_some(self.raw.en_sqd_async_notify != 0)
+    }
+
+    /// New sizes of the queues.
+    pub(crate) fn caps(&self) -> Option<QpCaps> {
+        self.has(ffi::ib_qp_attr_mask_IB_QP_CAP).then(|| QpCaps::from_raw(&self.raw.cap))
+    }
+
+    /// Whether the mask has the alternate path or the migration state.
+    pub(crate) fn has_migration(&self) -> bool {
+        self.has(ffi::ib_qp_attr_mask_IB_QP_ALT_PATH)
+            || self.has(ffi::ib_qp_attr_mask_IB_QP_PATH_MIG_STATE)
+    }
+
+    masked! {
+        /// The index of the partition key.
+        pkey_index: u16 = ib_qp_attr_mask_IB_QP_PKEY_INDEX;
+        /// The port; always 1.
+        port_num: u32 = ib_qp_attr_mask_IB_QP_PORT;
+        /// The Q_Key.
+        qkey: u32 = ib_qp_attr_mask_IB_QP_QKEY;
+        /// The exponent of 4.096 us * 2^n after which an unanswered request is sent again; 0: never.
+        timeout: u8 = ib_qp_attr_mask_IB_QP_TIMEOUT;
+        /// How often a request is sent again.
+        retry_cnt: u8 = ib_qp_attr_mask_IB_QP_RETRY_CNT;
+        /// How often after an RNR NAK; 7: for ever.
+        rnr_retry: u8 = ib_qp_attr_mask_IB_QP_RNR_RETRY;
+        /// The PSN that the peer begins with. ib_core has masked it to 24 bits.
+        rq_psn: u32 = ib_qp_attr_mask_IB_QP_RQ_PSN;
+        /// The PSN to begin with. ib_core has masked it to 24 bits.
+        sq_psn: u32 = ib_qp_attr_mask_IB_QP_SQ_PSN;
+        /// How many READs and atomics may be under way to the peer.
+        max_rd_atomic: u8 = ib_qp_attr_mask_IB_QP_MAX_QP_RD_ATOMIC;
+        /// How many the peer may have under way.
+        max_dest_rd_atomic: u8 = ib_qp_attr_mask_IB_QP_MAX_DEST_RD_ATOMIC;
+        /// The code of the time in RNR NAKs (IBTA Vol 1, table 45).
+        min_rnr_timer: u8 = ib_qp_attr_mask_IB_QP_MIN_RNR_TIMER;
+        /// The peer's QP number.
+        dest_qp_num: u32 = ib_qp_attr_mask_IB_QP_DEST_QPN;
+    }
+}
+
+/// Where a query's answer goes: ib_core's attributes and the initial ones.
+pub(crate) struct QpQuery<'a> {
+    attr: &'a mut ffi::ib_qp_attr,
+    init: &'a mut ffi::ib_qp_init_attr,
+}
+
+/// Setters of plain fields.
+macro_rules! set {
+    ($($(#[$doc:meta])* $setter:ident($name:ident: $ty:ty);)*) => {
+        $(
+            $(#[$doc])*
+            pub(crate) fn $setter(&mut self, $name: $ty) {
+                self.attr.$name = $name;
+            }
+        )*
+    };
+}
+
+impl<'a> QpQuery<'a> {
+    pub(super) fn new(
+        attr: &'a mut ffi::ib_qp_attr,
+        init: &'a mut ffi::ib_qp_init_attr,
+    ) -> Self {
+        attr.port_num = super::PORT;
+        attr.ah_attr.port_num = super::PORT;
+        QpQuery { attr, init }
+    }
+
+    /// The state.
+    pub(crate) fn set_state(&mut self, state: QpState) {
+        self.attr.qp_state = state as u32;
+        self.attr.cur_qp_state = state as u32;
+    }
+
+    /// The path MTU.
+    pub(crate) fn set_path_mtu(&mut self, mtu: Mtu) {
+        self.attr.path_mtu = mtu.raw();
+    }
+
+    /// The address vector.
+    pub(crate) fn set_av(&mut self, av: &AhAttr) {
+        av.fill(&mut self.attr.ah_attr);
+    }
+
+    /// What peers may do.
+    pub(crate) fn set_access(&mut self, access: Access) {
+        self.attr.qp_access_flags = access.bits() as kernel::ffi::c_int;
+    }
+
+    /// The sizes of the queues.
+    pub(crate) fn set_caps(&mut self, caps: &QpCaps) {
+        caps.fill(&mut self.attr.cap);
+        caps.fill(&mut self.init.cap);
+    }
+
+    /// Whether every send request completes as if it were signalled.
+    pub(crate) fn set_sig_all(&mut self, sig_all: bool) {
+        self.init.sq_sig_type = if sig_all {
+            ffi::ib_sig_type_IB_SIGNAL_ALL_WR
+        } else {
+            ffi::ib_sig_type_IB_SIGNAL_REQ_WR
+        };
+    }
+
+    /// Whether the send queue is still draining, in the SQD state.
+    pub(crate) fn set_sq_draining(&mut self, draining: bool) {
+        self.attr.sq_draining = draining.into();
+    }
+
+    set! {
+        /// The Q_Key.
+        set_qkey(qkey: u32);
+        /// The PSN expected next.
+        set_rq_psn(rq_psn: u32);
+        /// The PSN to be sent next.
+        set_sq_psn(sq_psn: u32);
+        /// The peer's QP number.
+        set_dest_qp_num(dest_qp_num: u32);
+        /// The index of the partition key.
+        set_pkey_index(pkey_index: u16);
+        /// How many READs and atomics may be under way to the peer.
+        set_max_rd_atomic(max_rd_atomic: u8);
+        /// How many the peer may have under way.
+        set_max_dest_rd_atomic(max_dest_rd_atomic: u8);
+        /// The code of the time in RNR NAKs.
+        set_min_rnr_timer(min_rnr_timer: u8);
+        /// The exponent of the retransmission timeout.
+        set_timeout(timeout: u8);
+        /// How often a request is sent again.
+        set_retry_cnt(retry_cnt: u8);
+        /// How often after an RNR NAK.
+        set_rnr_retry(rnr_retry: u8);
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a process and the driver tell each other beside a verb's own arguments.
+
+use super::mmap::{Cookie, Registry};
+use super::object::Object;
+use super::ops_ucontext::Context;
+use super::shared::SharedBuf;
+use super::driver::Driver;
+use crate::ffi;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use kernel::error::to_result;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use zerocopy::{Immutable, IntoBytes};
+
+/// The process that calls a verb. Process context, the process's own.
+///
+/// # Invariants
+///
+/// `udata` and `context` are those of the call under way, which lasts for `'a`; `registry` is `context`'s.
+pub(crate) struct UserCtx<'a> {
+    udata: NonNull<ffi::ib_udata>,
+    context: NonNull<ffi::ib_ucontext>,
+    registry: &'a Arc<Registry>,
+    _call: PhantomData<&'a mut ffi::ib_udata>,
+}
+
+impl<'a> UserCtx<'a> {
+    /// Of a verb's `udata`: `None` if it is null, so a kernel user calls.
+    ///
+    /// EOPNOTSUPP if the process says something that we do not understand (there is nothing that we do).
+    ///
+    /// # Safety
+    ///
+    /// `udata` is null or that of a call on a device driven by `D`, which lasts for `'a` and has a context.
+    pub(super) unsafe fn new<D: Driver>(udata: *mut ffi::ib_udata) -> Result<Option<Self>> {
+        let Some(udata) = NonNull::new(udata) else {
+            return Ok(None);
+        };
+        // SAFETY: a non-null `udata` is part of the call's attributes.
+        to_result(unsafe { ffi::oxe_udata_in_empty(udata.as_ptr()) })?;
+        // SAFETY: as above.
+        let context = NonNull::new(unsafe { ffi::oxe_udata_ucontext(udata.as_ptr()) }).ok_or(EINVAL)?;
+        // SAFETY: the context was made by `alloc_ucontext`, and outlives calls in it.
+        let own = unsafe { Object::<ffi::ib_ucontext, Context<D>>::get(context.as_ptr()) };
+        // INVARIANT: by the requirement of this function.
+        Ok(Some(UserCtx { udata, context, registry: &own.registry, _call: PhantomData }))
+    }
+
+    /// Gives the process its answer.
+    ///
+    /// EINVAL if it has no room for it, EFAULT if the memory is not there. Room beyond is zeroed.
+    pub(crate) fn respond<T: IntoBytes + Immutable + ?Sized>(&self, answer: &T) -> Result {
+        let bytes = answer.as_bytes();
+        // SAFETY: by the type's invariant.
+        if unsafe { self.udata.as_ref() }.outlen < bytes.len() {
+            return Err(EINVAL);
+        }
+        // SAFETY: as above; the bytes are valid.
+        to_result(unsafe {
+            ffi::_ib_respond_udata(self.udata.as_ptr(), bytes.as_ptr().cast(), bytes.len())
+        })
+    }
+
+    /// Makes `buf` mappable for the process; gives the cookie that keeps it so, and the offset to map it at.
+    ///
+    /// EINVAL for a buffer that is not for processes, ENOMEM.
+    pub(crate) fn publish(&self, buf: &Arc<SharedBuf>) -> Result<(Cookie, u64)> {
+        // SAFETY: the context is valid during the call. `dealloc_ucontext` closes the registry, and comes after all
+        // calls in it.
+        unsafe { self.registry.insert(self.context.as_ptr(), buf) }
+    }
+}

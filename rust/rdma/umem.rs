@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory behind memory regions: pinned pages of a process, or the kernel's own.
+//!
+//! The bytes belong to somebody else, who may change them at any time: there are copies in and out, and atomic
+//! operations, never references. 64-bit only: every page is reached through the kernel's direct map.
+
+use super::access::Access;
+use super::device::Device;
+use super::driver::Driver;
+use crate::ffi;
+use core::ptr::NonNull;
+use kernel::error::from_err_ptr;
+use kernel::page::PAGE_SIZE;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Full};
+
+#[cfg(not(CONFIG_64BIT))]
+compile_error!("pages are reached through the kernel's direct map");
+
+/// Copies from memory that others may write at the same time.
+///
+/// # Safety
+///
+/// `from` is valid for reading `out.len()` bytes, and does not overlap with `out`.
+#[inline]
+unsafe fn copy_from(from: *const u8, out: &mut [u8]) {
+    // SAFETY: by the requirement of this function. Whoever writes at the same time races with this as with
+    // `copy_from_user`: bytes have no invalid values, and nothing is inferred before they are in `out`.
+    unsafe { core::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
+}
+
+/// Copies to memory that others may read and write at the same time.
+///
+/// # Safety
+///
+/// `to` is valid for writing `bytes.len()` bytes, and does not overlap with `bytes`.
+#[inline]
+unsafe fn copy_to(to: *mut u8, bytes: &[u8]) {
+    // SAFETY: by the requirement of this function; about races see `copy_from`.
+    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+}
+
+/// The 64-bit word at `at`, for atomic operations; `None` if it is not aligned.
+///
+/// # Safety
+///
+/// `at` is valid for reading and writing 8 bytes during `'a`, and others access them as if they were atomic.
+#[inline]
+unsafe fn word<'a>(at: *mut u8) -> Option<&'a Atomic<u64>> {
+    let at = at.cast::<u64>();
+    // SAFETY: by the requirement of this function; the alignment is checked.
+    at.is_aligned().then(|| unsafe { Atomic::from_ptr(at) })
+}
+
+/// Replaces the word by `swap` if it is `compare`; gives what it was.
+#[inline]
+fn cmpxchg(word: &Atomic<u64>, compare: u64, swap: u64) -> u64 {
+    match word.cmpxchg(compare, swap, Full) {
+        Ok(old) | Err(old) => old,
+    }
+}
+
+/// Pages of a process, pinned and accounted to its limit of locked memory.
+///
+/// # Invariants
+///
+/// `umem` is a registration that this owns, of memory that starts `first` bytes into the first of `pages` and is `len`
+/// bytes long. `pages` are where the kernel sees its pages, each valid for a page while it is pinned. `ib` is referenced.
+pub(crate) struct UserMemory {
+    umem: NonNull<ffi::ib_umem>,
+    ib: NonNull<ffi::ib_device>,
+    pages: KVVec<*mut kernel::ffi::c_void>,
+    first: usize,
+    len: u64,
+    writable: bool,
+}
+
+// SAFETY: pinned pages belong to no thread, and the registration may be released by any.
+unsafe impl Send for UserMemory {}
+// SAFETY: all access is by copies and atomic operations, which may run at the same time.
+unsafe impl Sync for UserMemory {}
+
+impl UserMemory {
+    /// Pins `len` bytes at address `start` of the calling process. Process context.
+    ///
+    /// EINVAL for a range that wraps or is empty; ENOMEM over the limit of locked memory; EFAULT or what else pinning says
+    /// if the process has no such memory, or must not write it and `access` wants that; EOPNOTSUPP for on-demand memory.
+    pub(crate) fn pin<D: Driver>(dev: &Device<D>, start: u64, len: u64, access: Access) -> Result<Self> {
+        let ib = NonNull::new(dev.as_raw()).ok_or(EINVAL)?;
+        // SAFETY: the device is valid; any address and length may be asked for.
+        let umem = from_err_ptr(unsafe {
+            ffi::oxe_umem_get(ib.as_ptr(), start, len, access.bits() as kernel::ffi::c_int)
+        })?;
+        let umem = NonNull::new(umem).ok_or(EINVAL)?;
+        // SAFETY: the device is valid. The registration needs it to the end.
+        unsafe { ffi::oxe_ib_device_hold(ib.as_ptr()) };
+        // INVARIANT: an empty list of pages would be wrong, so `len` says that there are none yet.
+        let mut memory = UserMemory {
+            umem,
+            ib,
+            pages: KVVec::new(),
+            first: start as usize % PAGE_SIZE,
+            len: 0,
+            writable: access.intersects(
+                Access::LOCAL_WRITE
+                    | Access::REMOTE_WRITE
+                    | Access::REMOTE_ATOMIC
+                    | Access::MW_BIND,
+            ),
+        };
+        // SAFETY: the registration is valid.
+        let n = unsafe { ffi::oxe_umem_page_count(umem.as_ptr()) };
+        memory.pages.extend_with(n, core::ptr::null_mut(), GFP_KERNEL)?;
+        // SAFETY: the registration is valid, and there is room for `n` addresses.
+        let found = unsafe { ffi::oxe_umem_pages(umem.as_ptr(), memory.pages.as_mut_ptr(), n) };
+        if found != n {
+            return Err(EINVAL);
+        }
+        // INVARIANT: now they are all there.
+        memory.len = len;
+        Ok(memory)
+    }
+
+    /// The length in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Calls `each` with the pieces, page by page, of `len` bytes from `offset`: where they are, and which of the `len`
+    /// bytes they are. `None` if they are not all inside, or there is a page missing.
+    #[inline]
+    fn for_pieces(
+        &self,
+        offset: u64,
+        len: usize,
+        mut each: impl FnMut(*mut u8, core::ops::Range<usize>),
+    ) -> Option<()> {
+        if offset.checked_add(len as u64)? > self.len {
+            return None;
+        }
+        let mut at = usize::try_from(offset).ok()?.checked_add(self.first)?;
+        let mut done = 0;
+        while done < len {
+            let page = self.pages.get(at / PAGE_SIZE)?.cast::<u8>();
+            let skip = at % PAGE_SIZE;
+            let n = (PAGE_SIZE - skip).min(len - done);
+            // SAFETY: `skip` is less than the page's size.
+            each(unsafe { page.add(skip) }, done..done + n);
+            at += n;
+            done += n;
+        }
+        Some(())
+    }
+
+    /// Copies bytes from `offset` on out. `None` if they are not all inside. Any context.
+    #[inline]
+    pub(crate) fn read(&self, offset: u64, out: &mut [u8]) -> Option<()> {
+        self.for_pieces(offset, out.len(), |at, range| {
+            if let Some(part) = out.get_mut(range) {
+                // SAFETY: the page is pinned, and the piece is inside it.
+                unsafe { copy_from(at, part) };
+            }
+        })
+    }
+
+    /// Copies bytes to `offset`. `None` if they would not all be inside, or the memory was registered for reading
+    /// only. Any context.
+    #[inline]
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Option<()> {
+        if !self.writable {
+            return None;
+        }
+        self.for_pieces(offset, bytes.len(), |at, range| {
+            if let Some(part) = bytes.get(range) {
+                // SAFETY: the page is pinned for writing, and the piece is inside it.
+                unsafe { copy_to(at, part) };
+            }
+        })
+    }
+
+    /// The word at `offset`, if it is inside, aligned and writable.
+    fn word(&self, offset: u64) -> Option<&Atomic<u64>> {
+        if !self.writable {
+            return None;
+        }
+        let mut found = None;
+        self.for_pieces(offset, 8, |at, range| {
+            if range.len() == 8 {
+                found = Some(at);
+            }
+        })?;
+        // SAFETY: the page is pinned for writing while `self` lives, and the 8 bytes are inside it. Processes may access
+        // them in any way, which races as their own accesses do.
+        unsafe { word(found?) }
+    }
+
+    /// Replaces the native 64-bit word at `offset` by `swap` if it is `compare`; gives what it was. Atomic with respect to
+    /// everybody. `None` if it is not inside, not aligned, or the memory was registered for reading only. Any context.
+    pub(crate) fn cmpxchg(&self, offset: u64, compare: u64, swap: u64) -> Option<u64> {
+        Some(cmpxchg(self.word(offset)?, compare, swap))
+    }
+
+    /// Adds to the native 64-bit word at `offset`, wrapping; else as [`UserMemory::cmpxchg`].
+    pub(crate) fn fetch_add(&self, offset: u64, add: u64) -> Option<u64> {
+        Some(self.word(offset)?.fetch_add(add, Full))
+    }
+}
+
+impl Drop for UserMemory {
+    /// Process context: unpins the pages.
+    fn drop(&mut self) {
+        // SAFETY: the registration is ours and the device it names still there. Nobody can be using the pages.
+        unsafe { ffi::ib_umem_release(self.umem.as_ptr()) };
+        // SAFETY: we have a reference, by the type's invariant.
+        unsafe { ffi::oxe_ib_device_release(self.ib.as_ptr()) };
+    }
+}
+
+/// The kernel's memory, by its virtual addresses.
+///
+/// ib_core's users name memory so on a device that has no DMA of its own, with the key of the region that
+/// [`Driver::get_dma_mr`] registers; the glue makes this value for that call alone. Whoever has the key has been given it
+/// by the kernel, and answers for the addresses as he does for any pointer; peers get it only by way of
+/// `IB_PD_UNSAFE_GLOBAL_RKEY`, of which the kernel warns.
+pub(crate) struct KernelMemory(());
+
+impl KernelMemory {
+    pub(super) fn new() -> Self {
+        KernelMemory(())
+    }
+
+    /// The pointer for `addr`, if `len` bytes from there are in the kernel's half of the address space.
+    #[inline]
+    fn at(addr: u64, len: usize) -> Option<*mut u8> {
+        addr.checked_add(len as u64)?;
+        // Addresses of the kernel have the highest bit set, those of processes have not.
+        ((addr as i64) < 0).then_some(addr as *mut u8)
+    }
+
+    /// Copies bytes from address `addr` on out. `None` if they are not the kernel's. Any context.
+    #[inline]
+    pub(crate) fn read(&self, addr: u64, out: &mut [u8]) -> Option<()> {
+        let from = Self::at(addr, out.len())?;
+        // SAFETY: a kernel user names memory that he owns until the request completes (see the type).
+        unsafe { copy_from(from, out) };
+        Some(())
+    }
+
+    /// Copies bytes to address `addr`. `None` if they are not the kernel's. Any context.
+    #[inline]
+    pub(crate) fn write(&self, addr: u64, bytes: &[u8]) -> Option<()> {
+        let to = Self::at(addr, bytes.len())?;
+        // SAFETY: a kernel user names memory that he owns until the request completes (see the type).
+        unsafe { copy_to(to, bytes) };
+        Some(())
+    }
+
+    /// Replaces the native 64-bit word at `addr` by `swap` if it is `compare`; gives what it was. `None` if it is not the
+    /// kernel's or not aligned. Any context.
+    pub(crate) fn cmpxchg(&self, addr: u64, compare: u64, swap: u64) -> Option<u64> {
+        // SAFETY: a kernel user names memory that he owns until the request completes (see the type).
+        Some(cmpxchg(unsafe { word(Self::at(addr, 8)?) }?, compare, swap))
+    }
+
+    /// Adds to the native 64-bit word at `addr`, wrapping; else as [`KernelMemory::cmpxchg`].
+    pub(crate) fn fetch_add(&self, addr: u64, add: u64) -> Option<u64> {
+        // SAFETY: a kernel user names memory that he owns until the request completes (see the type).
+        Some(unsafe { word(Self::at(addr, 8)?) }?.fetch_add(add, Full))
+    }
+}

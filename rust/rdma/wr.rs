@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work requests of kernel users, as the driver sees them.
+//!
+//! They are the kernel's own: ib_core's rules say what lies behind a request of which opcode, and the glue checks that
+//! the opcode goes with the service before the driver can ask for that part.
+
+use super::driver::Driver;
+use super::object::Object;
+use super::qp::QpType;
+use crate::ffi;
+use core::marker::PhantomData;
+use kernel::prelude::*;
+
+/// An element of a scatter/gather list: `struct ib_sge`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Sge {
+    addr: u64,
+    length: u32,
+    lkey: u32,
+}
+
+const _: () = assert!(core::mem::size_of::<Sge>() == core::mem::size_of::<ffi::ib_sge>());
+const _: () = assert!(core::mem::align_of::<Sge>() == core::mem::align_of::<ffi::ib_sge>());
+const _: () = assert!(core::mem::offset_of!(Sge, length) == core::mem::offset_of!(ffi::ib_sge, length));
+const _: () = assert!(core::mem::offset_of!(Sge, lkey) == core::mem::offset_of!(ffi::ib_sge, lkey));
+
+impl Sge {
+    /// The address, in terms of the key.
+    pub(crate) fn addr(&self) -> u64 {
+        self.addr
+    }
+
+    /// The length in bytes.
+    pub(crate) fn length(&self) -> u32 {
+        self.length
+    }
+
+    /// The key of the memory region.
+    pub(crate) fn lkey(&self) -> u32 {
+        self.lkey
+    }
+}
+
+/// The elements at `list`, unless there is a negative number of them.
+///
+/// # Safety
+///
+/// `list` points to `n` elements that do not change during `'a`, if `n` is more than zero.
+unsafe fn sges<'a>(list: *const ffi::ib_sge, n: kernel::ffi::c_int) -> Result<&'a [Sge]> {
+    match usize::try_from(n) {
+        Ok(0) => Ok(&[]),
+        Ok(_) if list.is_null() => Err(EINVAL),
+        // SAFETY: by the requirement of this function; the layouts are the same, as asserted above.
+        Ok(n) => Ok(unsafe { core::slice::from_raw_parts(list.cast(), n) }),
+        Err(_) => Err(EINVAL),
+    }
+}
+
+/// The part of a request about remote memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RdmaPart {
+    /// The peer's address.
+    pub(crate) remote_addr: u64,
+    /// The peer's key.
+    pub(crate) rkey: u32,
+}
+
+/// The part of a request about an atomic operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AtomicPart {
+    /// The peer's address.
+    pub(crate) remote_addr: u64,
+    /// The peer's key.
+    pub(crate) rkey: u32,
+    /// What to add, or to compare with.
+    pub(crate) compare_add: u64,
+    /// What to swap in.
+    pub(crate) swap: u64,
+}
+
+/// The part of a request about a datagram's destination.
+pub(crate) struct UdPart<'a, D: Driver> {
+    /// The way there.
+    pub(crate) ah: &'a D::Ah,
+    /// The peer's QP number.
+    pub(crate) remote_qpn: u32,
+    /// The Q_Key to send; with its highest bit set, that of the queue pair instead.
+    pub(crate) remote_qkey: u32,
+    /// The index of the P_Key, of a datagram of management.
+    pub(crate) pkey_index: u16,
+}
+
+/// Which part goes with a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    None,
+    Rdma,
+    Atomic,
+    Ud,
+}
+
+/// A send request.
+///
+/// # Invariants
+///
+/// `raw` is the `wr` member of the structure that goes with `part`; it, the list in `sges`, and the address handle
+/// of a datagram do not change and stay valid during `'a`.
+pub(crate) struct SendWr<'a, D: Driver> {
+    raw: &'a ffi::ib_send_wr,
+    sges: &'a [Sge],
+    part: Part,
+    _driver: PhantomData<fn() -> D>,
+}
+
+impl<'a, D: Driver> SendWr<'a, D> {
+    /// Wraps a request to a queue pair of type `kind`.
+    ///
+    /// EINVAL for an opcode that the service does not have, a wrong list, or a datagram that goes nowhere.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a request that a user posted to a queue pair of type `kind` of a device driven by `D`, following the
+    /// rules of ib_core.
+    pub(super) unsafe fn new(raw: &'a ffi::ib_send_wr, kind: QpType) -> Result<Self> {
+        // SAFETY: users give a list of that many elements.
+        let sges = unsafe { sges(raw.sg_list, raw.num_sge) }?;
+        let connected = matches!(kind, QpType::Rc | QpType::Uc);
+        let part = match raw.opcode {
+            ffi::ib_wr_opcode_IB_WR_SEND | ffi::ib_wr_opcode_IB_WR_SEND_WITH_IMM if !connected => {
+                Part::Ud
+            }
+            ffi::ib_wr_opcode_IB_WR_SEND
+            | ffi::ib_wr_opcode_IB_WR_SEND_WITH_IMM
+            | ffi::ib_wr_opcode_IB_WR_SEND_WITH_INV
+                if connected =>
+            {
+                Part::None
+            }
+            ffi::ib_wr_opcode_IB_WR_RDMA_WRITE
+            | ffi::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM
+            | ffi::ib_wr_opcode_IB_WR_RDMA_READ
+                if connected =>
+            {
+                Part::Rdma
+            }
+            ffi::ib_wr_opcode_IB_WR_ATOMIC_CMP_AND_SWP
+            | ffi::ib_wr_opcode_IB_WR_ATOMIC_FETCH_AND_ADD
+                if kind == QpType::Rc =>
+            {
+                Part::Atomic
+            }
+            _ => return Err(EINVAL),
+        };
+        // INVARIANT: the opcode and the service say which structure the user has filled in.
+        let wr = SendWr { raw, sges, part, _driver: PhantomData };
+        // SAFETY: `part` says that it is one.
+        if part == Part::Ud && unsafe { (*wr.raw_as::<ffi::ib_ud_wr>()).ah }.is_null() {
+            return Err(EINVAL);
+        }
+        Ok(wr)
+    }
+
+    /// The structure around `raw`.
+    fn raw_as<T>(&self) -> *const T {
+        core::ptr::from_ref(self.raw).cast()
+    }
+
+    /// The user's name of the request.
+    pub(crate) fn wr_id(&self) -> u64 {
+        self.raw.__bindgen_anon_1.bindgen_union_field
+    }
+
+    /// The operation, in `enum ib_wr_opcode`'s numbering, which processes use too; one that goes with the service.
+    pub(crate) fn opcode(&self) -> u32 {
+        self.raw.opcode
+    }
+
+    /// Flags, in `enum ib_send_flags`'s numbering, which processes use too.
+    pub(crate) fn flags(&self) -> u32 {
+        self.raw.send_flags as u32
+    }
+
+    /// Immediate data in the order of the wire, or the key to invalidate in the processor's, as the opcode says.
+    pub(crate) fn ex(&self) -> [u8; 4] {
+        self.raw.ex.bindgen_union_field.to_ne_bytes()
+    }
+
+    /// Where the data are.
+    pub(crate) fn sges(&self) -> &'a [Sge] {
+        self.sges
+    }
+
+    /// The remote memory of a WRITE or READ.
+    pub(crate) fn rdma(&self) -> Option<RdmaPart> {
+        if self.part != Part::Rdma {
+            return None;
+        }
+        // SAFETY: by the type's invariant.
+        let wr = unsafe { &*self.raw_as::<ffi::ib_rdma_wr>() };
+        Some(RdmaPart { remote_addr: wr.remote_addr, rkey: wr.rkey })
+    }
+
+    /// What an atomic operation does.
+    pub(crate) fn atomic(&self) -> Option<AtomicPart> {
+        if self.part != Part::Atomic {
+            return None;
+        }
+        // SAFETY: by the type's invariant.
+        let wr = unsafe { &*self.raw_as::<ffi::ib_atomic_wr>() };
+        Some(AtomicPart {
+            remote_addr: wr.remote_addr,
+            rkey: wr.rkey,
+            compare_add: wr.compare_add,
+            swap: wr.swap,
+        })
+    }
+
+    /// Where a datagram goes.
+    pub(crate) fn ud(&self) -> Option<UdPart<'a, D>> {
+        if self.part != Part::Ud {
+            return None;
+        }
+        // SAFETY: by the type's invariant.
+        let wr = unsafe { &*self.raw_as::<ffi::ib_ud_wr>() };
+        // SAFETY: not null (see `new`), an address handle of this device, which the user keeps meanwhile.
+        let ah = unsafe { Object::<ffi::ib_ah, D::Ah>::get(wr.ah) };
+        Some(UdPart {
+            ah,
+            remote_qpn: wr.remote_qpn,
+            remote_qkey: wr.remote_qkey,
+            pkey_index: wr.pkey_index,
+        })
+    }
+
+    /// Calls `each` with parts of the bytes that the list describes by their kernel addresses, for data that are to
+    /// be taken now (IB_SEND_INLINE). Gives `None` as soon as `each` does, or an element is not in the kernel's memory.
+    pub(crate) fn for_inline(&self, mut each: impl FnMut(&[u8]) -> Option<()>) -> Option<()> {
+        let memory = super::umem::KernelMemory::new();
+        let mut chunk = [0; 64];
+        for sge in self.sges {
+            let mut done = 0_u32;
+            while done < sge.length {
+                let n = (sge.length - done).min(chunk.len() as u32);
+                let part = chunk.get_mut(..n as usize)?;
+                memory.read(sge.addr.checked_add(done.into())?, part)?;
+                each(part)?;
+                done += n;
+            }
+        }
+        Some(())
+    }
+}
+
+/// A receive request.
+pub(crate) struct RecvWr<'a> {
+    raw: &'a ffi::ib_recv_wr,
+    sges: &'a [Sge],
+}
+
+impl<'a> RecvWr<'a> {
+    /// Wraps a request. EINVAL for a wrong list.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a request that a user posted, following the rules of ib_core.
+    pub(super) unsafe fn new(raw: &'a ffi::ib_recv_wr) -> Result<Self> {
+        // SAFETY: users give a list of that many elements.
+        Ok(RecvWr { raw, sges: unsafe { sges(raw.sg_list, raw.num_sge) }? })
+    }
+
+    /// The user's name of the request.
+    pub(crate) fn wr_id(&self) -> u64 {
+        self.raw.__bindgen_anon_1.bindgen_union_field
+    }
+
+    /// Where the data shall go.
+    pub(crate) fn sges(&self) -> &'a [Sge] {
+        self.sges
+    }
+}

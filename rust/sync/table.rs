@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A table from 32-bit identifiers to reference-counted objects, read under RCU.
+//!
+//! Reading takes no lock: it is what a packet does with its QP number or its key. The table holds one
+//! reference per object, and gives it up a grace period after removal, so a reader always finds either
+//! nothing or an object that lives.
+//!
+//! The last reference to an object may thus go in a softirq (an RCU callback, or a reader that cloned
+//! one): `T`'s destructor must not sleep. Whatever needs a process to be torn down (pinned memory, say)
+//! is torn down by its owner beforehand, behind a [`super::gate::Gate`].
+
+use crate::ffi::{self, callback_head, xarray};
+use core::marker::PhantomData;
+use core::ops::RangeInclusive;
+use kernel::error::to_result;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Atomic, Relaxed, Release};
+use kernel::sync::{rcu, Arc, ArcBorrow};
+use kernel::types::Opaque;
+
+/// See the module's documentation. To be dropped in process context.
+///
+/// # Invariants
+///
+/// Each pointer in `array` came from `KBox::into_raw` of an [`Entry<T>`], which is freed no earlier than
+/// a grace period after its removal from `array`.
+#[pin_data(PinnedDrop)]
+pub(crate) struct Table<T: Send + Sync + 'static> {
+    #[pin]
+    array: Opaque<xarray>,
+    min: u32,
+    max: u32,
+    /// Where the search for a free identifier goes on. A hint: searches at the same time may start at the
+    /// same place, and find different identifiers all the same.
+    next: Atomic<u32>,
+    _entries: PhantomData<Entry<T>>,
+}
+
+/// What the array points to.
+///
+/// # Invariants
+///
+/// `object` is zero while the identifier is only reserved; then it is, for good, an address from
+/// `Arc::into_raw`, whose reference the entry owns.
+#[repr(C)]
+struct Entry<T> {
+    rcu: Opaque<callback_head>,
+    object: Atomic<usize>,
+    _object: PhantomData<Arc<T>>,
+}
+
+impl<T> Entry<T> {
+    fn new() -> Self {
+        Self {
+            rcu: Opaque::uninit(),
+            object: Atomic::new(0),
+            _object: PhantomData,
+        }
+    }
+
+    /// The object, if it has been published.
+    #[inline]
+    fn object(&self) -> Option<ArcBorrow<'_, T>> {
+        let object = self.object.load(Acquire) as *const T;
+        // SAFETY: by the invariants a reference to it is owned here, and not given up before the entry.
+        (!object.is_null()).then(|| unsafe { ArcBorrow::from_raw(object) })
+    }
+}
+
+impl<T> Drop for Entry<T> {
+    fn drop(&mut self) {
+        let object = *self.object.get_mut() as *const T;
+        if !object.is_null() {
+            // SAFETY: by the invariants it came from `Arc::into_raw`, and the reference is ours.
+            drop(unsafe { Arc::from_raw(object) });
+        }
+    }
+}
+
+// SAFETY: the table owns references to `T`, which is `Send` and `Sync`.
+unsafe impl<T: Send + Sync> Send for Table<T> {}
+// SAFETY: writers are serialised by the array's own lock, readers are under RCU, and `T` is `Sync`.
+unsafe impl<T: Send + Sync> Sync for Table<T> {}
+
+impl<T: Send + Sync + 'static> Table<T> {
+    /// An initialiser of an empty table, which will choose identifiers in `ids`: cyclically, from a
+    /// random one on, so that one just given up is not soon used again.
+    pub(crate) fn new(ids: RangeInclusive<u32>) -> impl PinInit<Self> {
+        let (min, max) = ids.into_inner();
+        // A product of two 32-bit numbers fits in 64 bits, and its upper half is below the span.
+        let span = u64::from(max.saturating_sub(min)) + 1;
+        let skip = (u64::from(super::random_u32()) * span) >> 32;
+        pin_init!(Self {
+            // SAFETY: the place is valid for writes.
+            array <- Opaque::ffi_init(|array| unsafe { ffi::oxe_xa_init(array) }),
+            min,
+            max,
+            next: Atomic::new(min.saturating_add(skip as u32)),
+            _entries: PhantomData,
+        })
+    }
+
+    /// Calls `f` with the object at `id`, if there is one. Any context.
+    ///
+    /// `f` runs in an RCU read-side section: it must not sleep. The object outlives the call of `f`.
+    #[inline]
+    pub(crate) fn with<R>(&self, id: u32, f: impl FnOnce(ArcBorrow<'_, T>) -> R) -> Option<R> {
+        let reading = rcu::read_lock();
+        Some(f(self.entry(id, &reading)?.object()?))
+    }
+
+    /// A reference to the object at `id`, if there is one. Any context.
+    #[inline]
+    pub(crate) fn get(&self, id: u32) -> Option<Arc<T>> {
+        self.with(id, |object| Arc::from(object))
+    }
+
+    #[inline]
+    fn entry<'a>(&'a self, id: u32, _reading: &'a rcu::Guard) -> Option<&'a Entry<T>> {
+        // SAFETY: the array is initialised.
+        let entry = unsafe { ffi::xa_load(self.array.get(), id as usize) };
+        // SAFETY: by the type's invariants it is null or an entry, which is not freed while we read.
+        unsafe { entry.cast::<Entry<T>>().as_ref() }
+    }
+
+    /// Reserves a free identifier, which reads as absent until [`Table::publish`]; [`Table::cancel`]
+    /// gives it up again. Process context. `EBUSY` if all are taken, `ENOMEM`.
+    pub(crate) fn reserve(&self) -> Result<u32> {
+        self.reserve_with(false)
+    }
+
+    /// As [`Table::reserve`], in any context.
+    pub(crate) fn reserve_atomic(&self) -> Result<u32> {
+        self.reserve_with(true)
+    }
+
+    fn reserve_with(&self, atomic: bool) -> Result<u32> {
+        let flags = if atomic { GFP_ATOMIC } else { GFP_KERNEL };
+        let (mut id, mut next) = (0, self.next.load(Relaxed));
+        let (array, min, max) = (self.array.get(), self.min, self.max);
+        let entry = KBox::into_raw(KBox::new(Entry::<T>::new(), flags)?);
+        // SAFETY: the array is initialised, `id` and `next` are writable, and the entry is as the
+        // invariants ask.
+        let status =
+            unsafe { ffi::oxe_xa_alloc(array, &mut id, entry.cast(), min, max, &mut next, atomic) };
+        to_result(status).inspect_err(|_| {
+            // SAFETY: the array did not take the entry.
+            drop(unsafe { KBox::from_raw(entry) })
+        })?;
+        self.next.store(next, Relaxed);
+        Ok(id)
+    }
+
+    /// Reserves the identifier `id`, which need not be one of those the table chooses from. Otherwise as
+    /// [`Table::reserve`].
+    pub(crate) fn reserve_at(&self, id: u32) -> Result {
+        let entry = KBox::into_raw(KBox::new(Entry::<T>::new(), GFP_KERNEL)?);
+        let array = self.array.get();
+        // SAFETY: the array is initialised, and the entry is as the invariants ask.
+        to_result(unsafe { ffi::oxe_xa_insert(array, id, entry.cast()) }).inspect_err(|_| {
+            // SAFETY: the array did not take the entry.
+            drop(unsafe { KBox::from_raw(entry) })
+        })
+    }
+
+    /// Lets readers find `object` at `id`, which has been reserved. Any context; takes no memory.
+    ///
+    /// Drops `object`, and says so in the log, if `id` is not reserved or has an object already.
+    pub(crate) fn publish(&self, id: u32, object: Arc<T>) {
+        let reading = rcu::read_lock();
+        let Some(entry) = self.entry(id, &reading) else {
+            pr_err!("table: {id:#x} is published, but not reserved\n");
+            return;
+        };
+        let object = Arc::into_raw(object);
+        // Release: readers see the object as it was built.
+        if entry.object.cmpxchg(0, object as usize, Release).is_err() {
+            pr_err!("table: {id:#x} is published twice\n");
+            // SAFETY: nobody took the reference that was just turned into an address.
+            drop(unsafe { Arc::from_raw(object) });
+        }
+    }
+
+    /// Puts `object` at `id`. Context and errors as for [`Table::reserve`].
+    pub(crate) fn insert_at(&self, id: u32, object: Arc<T>) -> Result {
+        self.reserve_at(id)?;
+        self.publish(id, object);
+        Ok(())
+    }
+
+    /// Gives up a reserved identifier. Any context.
+    pub(crate) fn cancel(&self, id: u32) {
+        self.remove(id);
+    }
+
+    /// Removes what is at `id`; returns whether there was something. Any context.
+    ///
+    /// New readers find nothing from now on; present ones may still use the object.
+    pub(crate) fn remove(&self, id: u32) -> bool {
+        // SAFETY: the array is initialised.
+        let entry = unsafe { ffi::oxe_xa_erase(self.array.get(), id) }.cast::<Entry<T>>();
+        if entry.is_null() {
+            return false;
+        }
+        // SAFETY: the entry is no longer in the array, so we alone may free it; the callback does,
+        // when all who could have read it are gone.
+        unsafe { ffi::call_rcu(Opaque::cast_into(&raw const (*entry).rcu), Some(free::<T>)) };
+        true
+    }
+
+    /// Whether nothing is in the table, nor reserved. Any context; may be outdated at once.
+    pub(crate) fn is_empty(&self) -> bool {
+        // SAFETY: the array is initialised.
+        unsafe { ffi::oxe_xa_empty(self.array.get()) }
+    }
+
+    /// Calls `f` for each object there is, in the order of the identifiers, without any lock held.
+    /// What is inserted or removed meanwhile may be met or not. Any context that `f` allows.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(u32, Arc<T>)) {
+        let (mut id, mut after) = (0usize, false);
+        loop {
+            let object: Option<Arc<T>> = {
+                let _reading = rcu::read_lock();
+                // SAFETY: the array is initialised and `id` is writable.
+                let entry = unsafe { ffi::oxe_xa_next(self.array.get(), &mut id, after) };
+                // SAFETY: null or an entry, which is not freed while we read.
+                match unsafe { entry.cast::<Entry<T>>().as_ref() } {
+                    Some(entry) => entry.object().map(Arc::from),
+                    None => return,
+                }
+            };
+            if let Some(object) = object {
+                // Identifiers have 32 bits.
+                f(id as u32, object);
+            }
+            after = true;
+        }
+    }
+}
+
+#[pinned_drop]
+impl<T: Send + Sync + 'static> PinnedDrop for Table<T> {
+    fn drop(self: Pin<&mut Self>) {
+        let array = self.array.get();
+        let (mut id, mut after) = (0usize, false);
+        loop {
+            // SAFETY: the array is initialised and `id` is writable.
+            let entry = unsafe { ffi::oxe_xa_next(array, &mut id, after) };
+            if entry.is_null() {
+                break;
+            }
+            // SAFETY: it came from `KBox::into_raw`, and nobody else has access to the table any more.
+            drop(unsafe { KBox::from_raw(entry.cast::<Entry<T>>()) });
+            after = true;
+        }
+        // SAFETY: the array is initialised, and not used again.
+        unsafe { ffi::xa_destroy(array) };
+    }
+}
+
+/// Held by the module while it is loaded: its drop waits for removed objects to be freed, by code that is
+/// about to go. Tables themselves may be dropped in any context.
+pub(crate) struct Reclaim;
+
+impl Drop for Reclaim {
+    /// Process context.
+    fn drop(&mut self) {
+        // SAFETY: may be called wherever sleeping is allowed.
+        unsafe { ffi::rcu_barrier() };
+    }
+}
+
+/// Drops an entry, and with it the table's reference to its object. Softirq.
+///
+/// # Safety
+///
+/// `head` is the field `rcu` of an [`Entry<T>`] from `KBox::into_raw` that nobody else will free.
+unsafe extern "C" fn free<T>(head: *mut callback_head) {
+    // `rcu` is the first field of the `repr(C)` entry.
+    // SAFETY: the caller's promise.
+    drop(unsafe { KBox::from_raw(head.cast::<Entry<T>>()) });
+}

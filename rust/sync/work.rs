@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The module's own work queues: one that runs in softirqs, one that runs in processes.
+//!
+//! Work items are the kernel crate's: embed a [`Work`](kernel::workqueue::Work), implement `HasWork` by
+//! `impl_has_work!` and `WorkItem` with `type Pointer = Arc<Self>`. Queued work holds a reference to its
+//! object. Queueing work that is pending already does nothing, so queueing is idempotent; work that is
+//! running can be queued again, and then runs again.
+
+use crate::ffi::{self, workqueue_struct};
+use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Atomic, Release};
+use kernel::sync::{rcu, Arc};
+use kernel::workqueue::{HasWork, Queue, Work, WorkItem};
+
+/// The queues, as addresses (zero: there is none).
+static BH: Atomic<usize> = Atomic::new(0);
+static PROCESS: Atomic<usize> = Atomic::new(0);
+
+/// Owns the module's work queues: made first at module load, dropped last at unload. Dropping waits for
+/// all queued work; what is queued later is refused.
+pub(crate) struct Queues(());
+
+impl Queues {
+    /// Allocates the queues. Process context. `EBUSY` if there are some, `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
+        if BH.load(Acquire) != 0 {
+            return Err(EBUSY);
+        }
+        // Dropping it on an error frees what is there by then.
+        let queues = Queues(());
+        // SAFETY: no requirements.
+        fill(&BH, unsafe { ffi::oxe_wq_alloc_bh() })?;
+        // SAFETY: no requirements.
+        fill(&PROCESS, unsafe { ffi::oxe_wq_alloc_process() })?;
+        Ok(queues)
+    }
+}
+
+fn fill(place: &Atomic<usize>, queue: *mut workqueue_struct) -> Result {
+    if queue.is_null() {
+        return Err(ENOMEM);
+    }
+    place.store(queue as usize, Release);
+    Ok(())
+}
+
+impl Drop for Queues {
+    fn drop(&mut self) {
+        let queues = [BH.load(Acquire), PROCESS.load(Acquire)];
+        BH.store(0, Release);
+        PROCESS.store(0, Release);
+        // Whoever is about to queue has read the address under RCU.
+        // SAFETY: may be called wherever sleeping is allowed.
+        unsafe { ffi::synchronize_rcu() };
+        for queue in queues.map(|queue| queue as *mut workqueue_struct) {
+            if !queue.is_null() {
+                // SAFETY: it is ours, and nobody can find it any more. This waits for its work.
+                unsafe { ffi::destroy_workqueue(queue) };
+            }
+        }
+    }
+}
+
+/// Queues the object's work to run in a softirq soon, on this CPU. Any context.
+///
+/// Returns whether it was queued by this call: `false` if it was pending already.
+pub(crate) fn queue_bh<T, const ID: u64>(object: &Arc<T>) -> bool
+where
+    T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
+{
+    queue(&BH, object)
+}
+
+/// Queues the object's work to run in a process soon. Any context. Returns as [`queue_bh`] does.
+pub(crate) fn queue_process<T, const ID: u64>(object: &Arc<T>) -> bool
+where
+    T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
+{
+    queue(&PROCESS, object)
+}
+
+fn queue<T, const ID: u64>(place: &Atomic<usize>, object: &Arc<T>) -> bool
+where
+    T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
+{
+    let _reading = rcu::read_lock();
+    let queue = place.load(Acquire) as *const workqueue_struct;
+    if queue.is_null() {
+        return false;
+    }
+    // SAFETY: a queue is destroyed no earlier than a grace period after its address is gone.
+    let queue = unsafe { Queue::from_raw(queue) };
+    queue.enqueue::<Arc<T>, ID>(object.clone()).is_ok()
+}
+
+/// Takes the object's work back if it is pending, and waits for it if it is running. Process context;
+/// never from the work itself, nor with a lock held that the work takes. Others may queue it again
+/// meanwhile: stopping for good is for those who queue it.
+pub(crate) fn cancel<T, const ID: u64>(object: &Arc<T>)
+where
+    T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
+{
+    let object = Arc::as_ptr(object);
+    // SAFETY: the object lives, so its `Work` can be pointed to; it was initialised with the object.
+    let pending = unsafe {
+        let work = Work::raw_get(T::raw_get_work(object.cast_mut()));
+        ffi::cancel_work_sync(work)
+    };
+    if pending {
+        // SAFETY: pending work owns a reference (`enqueue` leaked it), and the function that would have
+        // taken it back will not be called.
+        drop(unsafe { Arc::from_raw(object) });
+    }
+}

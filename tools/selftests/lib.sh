@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What every test script here shares: TAP output, two hosts on one wire, running a server and its
+# client, and the check at the end that the kernel is as clean as before. Sourced, never run.
+#
+# A script sources this, calls hosts_up (unless it makes its own network), runs its cases with t,
+# and ends with finish. Exit status: 0 all passed, 1 something failed, 4 everything was skipped.
+
+set -u
+export LC_ALL=C PYTHONDONTWRITEBYTECODE=1
+export PATH=$PATH:/usr/sbin:/sbin
+
+LINK_TYPE=${LINK_TYPE:-${OXE_TYPE:-oxe}}
+OXE_MODULE=${OXE_MODULE:-/oxe/oxe.ko}
+SELF=$(basename "$0" .sh)
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+PY="$HERE/py"
+TMP=$(mktemp -d "/tmp/oxe-$SELF.XXXXXX")
+
+# The two hosts: namespace, netdev, device, addresses.
+NS_A=oxt-a NS_B=oxt-b
+VETH_A=oxva VETH_B=oxvb
+DEV_A=${LINK_TYPE}a DEV_B=${LINK_TYPE}b
+IP4_A=10.77.0.1 IP4_B=10.77.0.2
+IP6_A=fd77::1 IP6_B=fd77::2
+export DEV_A DEV_B IP4_A IP4_B IP6_A IP6_B LINK_TYPE
+
+# A kernel with its debugging on is several times slower; every time limit is stretched by this.
+SLOW=1
+[ ! -e /sys/kernel/debug/kmemleak ] || SLOW=5
+export SLOW
+
+# ---------------------------------------------------------------- TAP
+
+COUNT=0 FAILED=0 SKIPPED=0 START=$SECONDS
+exec 9>&1 # TAP lines go here, whatever a case does with its output
+
+echo "TAP version 13" >&9
+
+ok() { COUNT=$((COUNT + 1)); echo "ok $COUNT - $*" >&9; }
+skip() { # NAME REASON
+	COUNT=$((COUNT + 1)) SKIPPED=$((SKIPPED + 1))
+	echo "ok $COUNT - $1 # SKIP $2" >&9
+}
+diag() { sed 's/^/# /' >&9; }
+# not_ok NAME [FILE]: the last lines of FILE go with it as diagnostics.
+not_ok() {
+	COUNT=$((COUNT + 1)) FAILED=$((FAILED + 1))
+	echo "not ok $COUNT - $1" >&9
+	[ -z "${2:-}" ] || tail -n 40 "$2" | diag
+}
+
+# t NAME COMMAND...: one case. The command's status decides: 0 passed, 4 skipped (its last line says why).
+t() {
+	local name=$1 log=$TMP/log status=0
+	shift
+	"$@" >"$log" 2>&1 </dev/null || status=$?
+	case $status in
+	0) ok "$name" ;;
+	4) skip "$name" "$(tail -n 1 "$log")" ;;
+	*)
+		not_ok "$name" "$log"
+		echo "# status $status of: $*" >&9
+		;;
+	esac
+}
+
+# fails PATTERN COMMAND...: succeeds if the command fails (but not by a signal or a time limit) and says PATTERN.
+fails() {
+	local pattern=$1 status=0 out
+	shift
+	out=$("$@" 2>&1) || status=$?
+	echo "$out"
+	if [ $status = 0 ]; then
+		echo "this was to fail and did not: $*"
+		return 1
+	fi
+	if [ $status -ge 124 ]; then
+		echo "ended with status $status: $*"
+		return 1
+	fi
+	grep -qiE -- "$pattern" <<<"$out" || { echo "the message lacks '$pattern'"; return 1; }
+}
+
+# A case program's subtests, as TAP of their own on stdin ("ok NAME", "not ok NAME", "skip NAME # why", "# text"), become ours.
+relay() {
+	local line
+	while IFS= read -r line; do
+		case $line in
+		"ok "*) ok "${line#ok }" ;;
+		"not ok "*) not_ok "${line#not ok }" ;;
+		"skip "*) line=${line#skip }; skip "${line%% # *}" "${line#* # }" ;;
+		*) echo "# ${line#\# }" >&9 ;;
+		esac
+	done
+}
+
+# relay_py NAME ARGUMENT...: run py/NAME.py whose output is for relay; that it ends well is a case too.
+relay_py() {
+	local name=$1 status
+	shift
+	timeout -k 5 $(((LIMIT_PY) * SLOW)) python3 -u "$PY/$name.py" "$@" >"$TMP/relay" 2>"$TMP/relay.err"
+	status=$?
+	relay <"$TMP/relay"
+	if [ $status = 0 ]; then
+		ok "$name.py ran to its end"
+	else
+		not_ok "$name.py ran to its end (status $status)" "$TMP/relay.err"
+	fi
+}
+LIMIT_PY=120
+
+# ---------------------------------------------------------------- waiting
+
+# poll SECONDS COMMAND...: until the command succeeds; fails when the time is over.
+poll() {
+	local end=$((SECONDS + $1 * SLOW))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt $end ] || { echo "waited in vain for: $*"; return 1; }
+		sleep 0.1
+	done
+}
+
+# ---------------------------------------------------------------- hosts
+
+in_a() { nsenter --net=/run/netns/$NS_A "$@"; }
+in_b() { nsenter --net=/run/netns/$NS_B "$@"; }
+
+# net_up [MTU]: two namespaces, a veth pair between, addresses on both ends.
+net_up() {
+	local mtu=${1:-1500} ns veth v4 v6
+	net_down
+	ip netns add $NS_A && ip netns add $NS_B || return 1
+	ip link add $VETH_A mtu "$mtu" netns $NS_A type veth peer name $VETH_B mtu "$mtu" netns $NS_B || return 1
+	for ns in "$NS_A $VETH_A $IP4_A $IP6_A" "$NS_B $VETH_B $IP4_B $IP6_B"; do
+		# shellcheck disable=SC2086 # split on purpose
+		set -- $ns
+		ns=$1 veth=$2 v4=$3 v6=$4
+		ip -n "$ns" -b - <<-T || return 1
+			link set lo up
+			link set $veth up
+			addr add $v4/24 dev $veth
+			addr add $v6/64 dev $veth nodad
+		T
+	done
+	# A process in each namespace, through which its /proc/net files are read cheaply.
+	nsenter --net=/run/netns/$NS_A sleep 100000 9>&- & HOLD_A=$!
+	nsenter --net=/run/netns/$NS_B sleep 100000 9>&- & HOLD_B=$!
+}
+
+net_down() {
+	local ns pids
+	for ns in $NS_A $NS_B; do
+		[ -e /run/netns/$ns ] || continue
+		pids=$(ip netns pids $ns) && [ -z "$pids" ] || kill -9 $pids 2>/dev/null
+		ip netns del $ns
+	done
+	[ -z "${HOLD_A:-}" ] || wait "$HOLD_A" "$HOLD_B" 2>/dev/null
+	HOLD_A='' HOLD_B=''
+	return 0
+}
+
+# The link type's module is there; the VM loads it before the tests, another machine may not have.
+need_module() {
+	local name=oxe
+	[ "$LINK_TYPE" != rxe ] || [ -n "${OXE_COMPAT:-}" ] || name=rdma_rxe
+	[ ! -d /sys/module/$name ] || return 0
+	module_load
+}
+module_load() { # PARAMETER...
+	if [ "$LINK_TYPE" = rxe ]; then modprobe rdma_rxe; else insmod "$OXE_MODULE" "$@"; fi
+}
+module_unload() {
+	if [ "$LINK_TYPE" = rxe ]; then rmmod rdma_rxe; else rmmod oxe; fi
+}
+
+link_add() { # DEVICE NETDEV [NAMESPACE]
+	nsenter ${3:+--net=/run/netns/$3} rdma link add "$1" type "$LINK_TYPE" netdev "$2"
+}
+link_del() { rdma link del "$1"; }
+
+# links_up: a device on each host; waits until every address has its GID and the counts of what is in use are known.
+links_up() {
+	need_module || return 1
+	link_add $DEV_A $VETH_A $NS_A && link_add $DEV_B $VETH_B $NS_B || return 1
+	GID4_A=$(wait_gid $DEV_A $IP4_A) && GID4_B=$(wait_gid $DEV_B $IP4_B) &&
+		GID6_A=$(wait_gid $DEV_A $IP6_A) && GID6_B=$(wait_gid $DEV_B $IP6_B) || return 1
+	export GID4_A GID4_B GID6_A GID6_B
+	BASELINE=$(resources)
+}
+links_down() {
+	local dev
+	for dev in $DEV_A $DEV_B; do
+		[ ! -d /sys/class/infiniband/$dev ] || link_del $dev
+	done
+}
+
+# hosts_up [MTU]: the common beginning of a script. Without it nothing can be tested, so a failure ends the script.
+hosts_up() {
+	if ! { net_up "${1:-1500}" && links_up; } >"$TMP/log" 2>&1; then
+		not_ok "two hosts with a $LINK_TYPE device each" "$TMP/log"
+		finish
+	fi
+}
+hosts_down() { links_down; net_down; }
+
+# gid_of ADDRESS: as sysfs writes the GID of an IPv4 or IPv6 address (which may hold one ::).
+gid_of() {
+	local -a part left right
+	local i
+	if [[ $1 == *.* ]]; then
+		IFS=. read -ra part <<<"$1"
+		printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x\n' "${part[@]}"
+		return
+	fi
+	IFS=: read -ra left <<<"${1%%::*}"
+	right=()
+	[[ $1 != *::* ]] || IFS=: read -ra right <<<"${1##*::}"
+	part=("${left[@]}")
+	for ((i = ${#left[@]} + ${#right[@]}; i < 8; i++)); do part+=(0); done
+	part+=("${right[@]}")
+	printf '%04x:%04x:%04x:%04x:%04x:%04x:%04x:%04x\n' "${part[@]/#/0x}"
+}
+# gid_index DEVICE ADDRESS: index of its RoCE v2 GID, or failure. The first hundred places are looked at.
+gid_index() {
+	local want file port=/sys/class/infiniband/$1/ports/1
+	want=$(gid_of "$2")
+	for file in $(grep -lsx "$want" $port/gids/? $port/gids/??); do
+		[ "$(cat $port/gid_attrs/types/"${file##*/}" 2>/dev/null)" = "RoCE v2" ] || continue
+		echo "${file##*/}"
+		return
+	done
+	return 1
+}
+wait_gid() {
+	poll 10 gid_index "$1" "$2" >&2 || return 1
+	gid_index "$1" "$2"
+}
+
+port_attr() { cat "/sys/class/infiniband/$1/ports/1/$2"; }
+
+# ---------------------------------------------------------------- a server and its client
+
+# listening HOLDER PORT: does anything in that namespace listen on the TCP port?
+listening() {
+	local hex
+	printf -v hex ':%04X 0*:0000 0A' "$2"
+	grep -qE "$hex" "/proc/$1/net/tcp" "/proc/$1/net/tcp6"
+}
+# cm_listening PORT: does a listener of the RDMA connection manager have this port?
+cm_listening() { rdma resource show cm_id 2>/dev/null | grep -qE "state LISTEN.*:$1( |$)"; }
+
+LIMIT=40 # seconds a client may take, times SLOW
+PORT=20000
+
+# pair READY SERVER-COMMAND CLIENT-COMMAND: the server on host A, and once it is READY ("tcp PORT",
+# "cm PORT" or "none") the client on host B; both as shell lines. Passes if both end with 0.
+# The outputs stay in $TMP/server and $TMP/client.
+pair() {
+	local ready=$1 server=$2 client=$3 pid status=0 server_status=0 limit=$((LIMIT * SLOW))
+	# Not through in_a: a function in the background is one process more, and $! is to be timeout's.
+	nsenter --net=/run/netns/$NS_A timeout -k 2 $((limit + 5)) bash -c "$server" >"$TMP/server" 2>&1 9>&- &
+	pid=$!
+	case $ready in
+	tcp*) poll 10 listening "$HOLD_A" "${ready#tcp }" ;;
+	cm*) poll 10 cm_listening "${ready#cm }" ;;
+	*) sleep 0.5 ;;
+	esac || { kill $pid 2>/dev/null; wait $pid; cat "$TMP/server"; echo "the server never listened"; return 1; }
+	in_b timeout -k 2 $limit bash -c "$client" >"$TMP/client" 2>&1 9>&- || status=$?
+	# A server whose client failed may wait for ever; one whose client ended well ends by itself.
+	if [ $status != 0 ]; then
+		sleep 0.5
+		kill $pid 2>/dev/null
+	fi
+	wait $pid || server_status=$?
+	echo "--- server: $server (status $server_status)"
+	cat "$TMP/server"
+	echo "--- client: $client (status $status)"
+	cat "$TMP/client"
+	[ $status = 0 ] && [ $server_status = 0 ]
+}
+
+# kill_wait PID...: end these and reap them.
+kill_wait() { kill -9 "$@" 2>/dev/null; wait "$@" 2>/dev/null; return 0; }
+
+# ---------------------------------------------------------------- what is left behind
+
+# resources: how many objects each device holds, as text; the MAD layer's own belong to the baseline.
+resources() { rdma resource show 2>/dev/null | sed 's/^[0-9]*: //' | sort; }
+# Context counts are of no use here (a dead process' context goes with a delay of its own), objects are.
+resources_back() { [ "$(resources)" = "$BASELINE" ]; }
+
+BAD_KERNEL='WARNING:|BUG:|Oops|Call Trace|UBSAN|KASAN|KCSAN|kmemleak: [1-9]|refcount_t|suspicious RCU|possible (circular|recursive)|inconsistent lock|waiting for .* to become free|blocked for more than|soft lockup|hard LOCKUP|sleeping function called|scheduling while atomic|ODEBUG|general protection|Unable to handle|panicked at'
+
+# The kernel's log since this script began.
+kernel_log() { dmesg | sed "1,/oxe-selftest $MARK/d"; }
+MARK="$SELF $$ begins"
+echo "oxe-selftest $MARK" >/dev/kmsg
+
+no_reports() {
+	local log=$TMP/dmesg
+	kernel_log >"$log"
+	if grep -qE "$BAD_KERNEL" "$log"; then
+		grep -nE -m 5 "$BAD_KERNEL" "$log"
+		grep -E -m 1 -B 3 -A 45 "$BAD_KERNEL" "$log"
+		return 1
+	fi
+}
+nothing_left() {
+	rm -f "$TMP/res"
+	[ -n "${BASELINE:-}" ] && [ -d /sys/class/infiniband/$DEV_A ] && [ -d /sys/class/infiniband/$DEV_B ] || return 0
+	poll 10 resources_back && return
+	echo "expected:"; echo "$BASELINE"; echo "found:"; resources
+	rdma resource show qp; rdma resource show cm_id; rdma resource show mr
+	return 1
+}
+no_devices() { [ -z "$(rdma resource show 2>/dev/null)" ]; }
+kmemleak_clean() {
+	local file=/sys/kernel/debug/kmemleak
+	[ -e $file ] || { echo "kernel without kmemleak"; return 4; }
+	# An object counts as leaked once it is unreferenced in a scan some seconds after its allocation.
+	sleep 6
+	echo scan >$file
+	echo scan >$file
+	[ -z "$(cat $file)" ] || { cat $file; echo clear >$file; return 1; }
+}
+
+# finish: everything is taken down, the state of the kernel judged, the plan printed.
+finish() {
+	t "no object is left on the devices" nothing_left
+	t "devices and hosts go away" hosts_down
+	t "no device is left" poll 10 no_devices
+	t "the kernel log holds no report" no_reports
+	if [ -e /sys/kernel/debug/kmemleak ]; then
+		t "kmemleak finds nothing" kmemleak_clean
+	fi
+	FINISHED=1
+	echo "1..$COUNT" >&9
+	echo "# $SELF: $((COUNT - FAILED - SKIPPED)) passed, $FAILED failed, $SKIPPED skipped, $((SECONDS - START)) s" >&9
+	[ $FAILED = 0 ] || exit 1
+	exit 0
+}
+
+# skip_all REASON: the whole subject does not apply here.
+skip_all() {
+	FINISHED=1
+	echo "1..0 # SKIP $*" >&9
+	exit 4
+}
+
+# Whatever ends a script, nothing of it stays behind: no process, namespace, device or file.
+at_exit() {
+	local status=$? pids
+	if [ -z "${FINISHED:-}" ]; then
+		echo "Bail out! $SELF ended early (status $status)" >&9
+		[ $status != 0 ] || status=1
+	fi
+	pids=$(jobs -p)
+	[ -z "$pids" ] || kill -9 $pids 2>/dev/null
+	hosts_down >/dev/null 2>&1
+	rm -rf "$TMP"
+	exit $status
+}
+FINISHED=''
+trap at_exit EXIT
+trap 'exit 130' INT TERM HUP

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Builds the world: hosts, regions and connections as the seed wants them.
+
+use crate::api::*;
+use crate::device::{Keys, RecvRing, SendRing};
+use crate::judge::Fate;
+use crate::memory::{Memory, Regions, Right};
+use crate::model::Flow;
+use crate::profile::{Profile, MS, US};
+use crate::rng::Rng;
+use crate::watch::Watch;
+use crate::world::{Event, Host, Pause, Qp, Setup, World};
+use oxe_proto::transport::Access;
+
+const ALL_RIGHTS: &[Right] = &[Right::Read, Right::Write, Right::Atomic];
+const MTUS: [u32; 5] = [256, 512, 1024, 2048, 4096];
+
+/// A connection in the making.
+struct Pair {
+    hosts: [usize; 2],
+    qpns: [u32; 2],
+    /// The same QP is at both ends.
+    to_itself: bool,
+}
+
+fn draw_setup(plan: &crate::profile::Plan, pmtu: u32, pkey: u16, rng: &mut Rng) -> Setup {
+    let timeout = rng.range(plan.timeout.0, plan.timeout.1) as u8;
+    let mut access = Access::ALL;
+    if plan.fault != 0 && rng.one_in(3) {
+        match rng.below(3) {
+            0 => access.read = false,
+            1 => access.write = false,
+            _ => access.atomic = false,
+        }
+    }
+    Setup {
+        pmtu,
+        timeout: if plan.no_timeout { 0 } else { timeout },
+        retry_cnt: rng.range(plan.retry_cnt.0, plan.retry_cnt.1) as u8,
+        rnr_retry: rng.range(plan.rnr_retry.0, plan.rnr_retry.1) as u8,
+        min_rnr_timer: rng.range(1, 14) as u8,
+        max_rd_atomic: rng.pick(&[1, 1, 2, 4, 16]),
+        max_dest_rd_atomic: rng.pick(&[0, 0, 1, 7]),
+        pkey,
+        access,
+    }
+}
+
+/// A PSN to begin with: often so that it soon wraps.
+fn draw_psn(rng: &mut Rng) -> u32 {
+    match rng.below(4) {
+        0 => rng.next_u32() & 0xff_ffff,
+        1 => 0,
+        _ => 0xff_ffff - rng.below(60) as u32,
+    }
+}
+
+impl World {
+    /// Makes hosts and connections.
+    pub fn build(&mut self) {
+        let mut rng = self.rng.fork(3);
+        let large = rng.one_in(8);
+        for _ in 0..self.plan.hosts {
+            self.hosts.push(build_host(large, &mut rng));
+        }
+        for _ in 0..self.plan.connections {
+            let pair = self.draw_pair(&mut rng);
+            self.build_pair(&pair, large, &mut rng);
+        }
+        self.build_datagrams(&mut rng);
+        if self.plan.forge != 0 {
+            self.network.tapped = true;
+            self.after(rng.below(100 * US), Event::Attack);
+        }
+    }
+
+    fn draw_pair(&mut self, rng: &mut Rng) -> Pair {
+        let first = rng.index(self.plan.hosts);
+        let second = match rng.below(10) {
+            0 => first,
+            _ => (first + 1 + rng.index(self.plan.hosts - 1)) % self.plan.hosts,
+        };
+        let mut qpn = || loop {
+            let qpn = (rng.next_u32() & 0xff_ffff).max(2);
+            if self.qps.iter().all(|q| q.qpn != qpn) {
+                break qpn;
+            }
+        };
+        let qpns = [qpn(), qpn()];
+        Pair {
+            hosts: [first, second],
+            qpns,
+            to_itself: first == second && rng.one_in(2),
+        }
+    }
+
+    fn build_pair(&mut self, pair: &Pair, large: bool, rng: &mut Rng) {
+        let pmtu = rng.pick(&MTUS);
+        let pkey = rng.pick(&[0xffff, 0x8001]);
+        let ends = if pair.to_itself { 1 } else { 2 };
+        let base = self.qps.len();
+        let mut setups: Vec<Setup> =
+            (0..ends).map(|_| draw_setup(&self.plan, pmtu, pkey, rng)).collect();
+        let psns: Vec<u32> = (0..ends).map(|_| draw_psn(rng)).collect();
+        for end in 0..ends {
+            let other = ends - 1 - end;
+            // The responder has at least the records that its peer was told of.
+            let extra = setups[end].max_dest_rd_atomic;
+            let wanted = setups[other].max_rd_atomic.saturating_add(extra);
+            setups[end].max_dest_rd_atomic = wanted;
+        }
+        for end in 0..ends {
+            let other = ends - 1 - end;
+            let far = &mut self.hosts[pair.hosts[other]];
+            let len = if large { 96 << 10 } else { 12 << 10 };
+            let at = far.memory.alloc(len, rng);
+            let region = far.regions.add(at, len, ALL_RIGHTS, rng);
+            let inbox = far.memory.read(at, len).to_vec();
+            let setup = setups[end].clone();
+            let records = vec![Resource::EMPTY; setup.max_dest_rd_atomic.into()];
+            let todo = rng.range(self.plan.requests.0, self.plan.requests.1);
+            let todo = if rng.one_in(6) { 0 } else { todo };
+            let fault = rng.chance(self.plan.fault) && todo > 0;
+            let initial_max_rd_atomic = setup.max_rd_atomic;
+            self.qps.push(Qp {
+                host: pair.hosts[end],
+                qpn: pair.qpns[end],
+                peer: base + other,
+                conn: Connection::new(records),
+                setup,
+                send: SendRing::default(),
+                recv: RecvRing::default(),
+                keys: Keys::default(),
+                flow: Flow::new(psns[end], pmtu, at, &inbox),
+                watch: Watch::default(),
+                inbox_region: region,
+                initial_max_rd_atomic,
+                pause: Pause::No,
+                fate: Fate::default(),
+                todo,
+                fault_at: fault.then(|| rng.below(todo)),
+                timer_at: None,
+                pump_at: None,
+            });
+            self.schedule(base + end, rng);
+        }
+    }
+
+    /// When the program behind a QP does what.
+    fn schedule(&mut self, qp: usize, rng: &mut Rng) {
+        let connect = if self.plan.staggered { rng.below(3 * MS) } else { 0 };
+        self.at(connect, Event::Connect { qp });
+        self.at(connect + rng.below(MS), Event::Tick { qp });
+        if rng.chance(self.plan.kill) {
+            let at = rng.below(self.plan.heal_at * 3 / 2);
+            self.deadline = self.deadline.max(at + 20 * MS);
+            self.at(at, Event::Kill { qp });
+        }
+        if self.plan.profile == Profile::Hostile {
+            // Lies may leave a connection hanging; somebody ends it.
+            let at = self.plan.heal_at * 2 + rng.below(100 * MS);
+            self.deadline = self.deadline.max(at + 20 * MS);
+            self.at(at, Event::Kill { qp });
+        }
+    }
+
+    /// The program brings a QP from RESET to RTS.
+    pub fn connect(&mut self, qp: usize) -> Result<(), String> {
+        let peer = self.qps[qp].peer;
+        let (dest_qpn, rq_psn) = (self.qps[peer].qpn, self.qps[peer].flow.start_psn);
+        let q = &mut self.qps[qp];
+        let setup = &q.setup;
+        let steps = [
+            Modify {
+                state: Some(State::Init),
+                pkey: Some(setup.pkey),
+                access: Some(setup.access),
+                ..Modify::default()
+            },
+            Modify {
+                state: Some(State::Rtr),
+                dest_qpn: Some(dest_qpn),
+                pmtu: Some(setup.pmtu),
+                rq_psn: Some(rq_psn),
+                min_rnr_timer: Some(setup.min_rnr_timer),
+                ..Modify::default()
+            },
+            Modify {
+                state: Some(State::Rts),
+                sq_psn: Some(q.flow.start_psn),
+                timeout: Some(setup.timeout),
+                retry_cnt: Some(setup.retry_cnt),
+                rnr_retry: Some(setup.rnr_retry),
+                max_rd_atomic: Some(setup.max_rd_atomic),
+                ..Modify::default()
+            },
+        ];
+        if q.fate.dead {
+            return Ok(()); // killed before it was connected
+        }
+        for step in steps {
+            let done = q.conn.modify(&step);
+            done.map_err(|e| format!("qp{qp}: {step:?}: {e:?}"))?;
+        }
+        self.pump(qp)
+    }
+}
+
+fn build_host(large: bool, rng: &mut Rng) -> Host {
+    let mut memory = Memory::new(rng);
+    let mut regions = Regions::default();
+    let len = if large { 192 << 10 } else { 24 << 10 };
+    let at = memory.alloc(len, rng);
+    let source = regions.add(at, len, &[Right::Read], rng);
+    let at = memory.alloc(8192, rng);
+    let defective = regions.add(at, 8192, ALL_RIGHTS, rng);
+    regions.0[defective].defective = true;
+    let at = memory.alloc(8192, rng);
+    let unreadable = regions.add(at, 8192, &[Right::Read], rng);
+    regions.0[unreadable].unreadable = true;
+    Host {
+        memory,
+        regions,
+        source,
+        defective,
+        unreadable,
+    }
+}

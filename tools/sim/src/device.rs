@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The device's half of a QP: its queues, and the memory that the protocol asks for while a packet is
+//! in hand. It believes the protocol nothing: what is out of bounds is written down as a violation.
+
+use crate::api::*;
+use crate::memory::{Memory, Refusal, Regions, Right};
+use crate::sabotage::{Sabotage, Saboteur};
+
+/// A send request with what the protocol does not see of it.
+pub struct SendSlot {
+    pub request: Request,
+    /// Where its data is, or goes.
+    pub local: usize,
+    /// Bytes there.
+    pub len: u32,
+    /// The memory cannot be read or written.
+    pub unusable: bool,
+}
+
+/// The send queue. All requests ever posted; those before `retired` are gone for the protocol.
+#[derive(Default)]
+pub struct SendRing {
+    pub slots: Vec<SendSlot>,
+    pub retired: usize,
+}
+
+impl SendQueue for SendRing {
+    fn tail(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    fn get(&self, n: u32) -> Option<&Request> {
+        let live = self.slots.get(self.retired..)?;
+        let index = (n as usize).checked_sub(self.retired)?;
+        live.get(index).map(|slot| &slot.request)
+    }
+
+    fn get_mut(&mut self, n: u32) -> Option<&mut Request> {
+        let live = self.slots.get_mut(self.retired..)?;
+        let index = (n as usize).checked_sub(self.retired)?;
+        live.get_mut(index).map(|slot| &mut slot.request)
+    }
+}
+
+/// A receive request.
+pub struct RecvSlot {
+    pub at: usize,
+    pub cap: u32,
+    pub broken: bool,
+    /// How it completed.
+    pub done: Option<Status>,
+}
+
+/// The receive queue.
+#[derive(Default)]
+pub struct RecvRing {
+    pub slots: Vec<RecvSlot>,
+    /// The next to be taken.
+    pub next: usize,
+    /// The one in use.
+    pub current: Option<usize>,
+}
+
+/// Remote keys that were resolved.
+#[derive(Default)]
+pub struct Keys {
+    /// Place and length of the WRITE in progress.
+    write: Option<(usize, u32)>,
+    /// For each resource: address, key, place, length.
+    reads: Vec<Option<(u64, u32, usize, u32)>>,
+    /// The records have moved: keys are to be resolved again.
+    pub resolve_again: bool,
+}
+
+impl Keys {
+    /// Where the bytes are that the protocol wants to answer a READ with.
+    pub fn read(&self, payload: &Payload, regions: &Regions) -> Result<usize, String> {
+        let Payload::Read { res, va, rkey, offset, len } = *payload else {
+            return Err("no payload of a READ".into());
+        };
+        let known = self.reads.get(usize::from(res)).copied().flatten();
+        if self.resolve_again && known.is_none_or(|k| (k.0, k.1) != (va, rkey)) {
+            let last = va.wrapping_add(offset.into());
+            let at = regions.resolve(last, rkey, len, Right::Read);
+            return at.map_err(|e| format!("{payload:x?}: {e:?}"));
+        }
+        let (key_va, key, at, size) = known.ok_or(format!("no key for resource {res}"))?;
+        let end = u64::from(offset) + u64::from(len);
+        if (va, rkey) != (key_va, key) || end > size.into() {
+            return Err(format!("{payload:x?} outside of {size} bytes at {key_va:#x}"));
+        }
+        Ok(at + offset as usize)
+    }
+}
+
+/// What happened while a packet was in hand.
+#[derive(Default)]
+pub struct Notes {
+    /// The receive that was completed.
+    pub received: Vec<(usize, RecvCompletion)>,
+    /// The receive queue was found empty.
+    pub empty: bool,
+    /// The protocol did what it must never do.
+    pub violation: Option<String>,
+}
+
+/// The device as the protocol sees it while a packet is in hand.
+pub struct Hand<'a> {
+    pub send: &'a mut SendRing,
+    pub recv: &'a mut RecvRing,
+    pub keys: &'a mut Keys,
+    pub memory: &'a mut Memory,
+    pub regions: &'a mut Regions,
+    pub payload: &'a [u8],
+    pub notes: &'a mut Notes,
+    pub saboteur: &'a mut Saboteur,
+}
+
+impl Hand<'_> {
+    fn violation(&mut self, text: String) {
+        self.notes.violation.get_or_insert(text);
+    }
+
+    /// Stores the payload in hand.
+    fn store(&mut self, at: usize) {
+        let mut data = self.payload.to_vec();
+        if !data.is_empty() && self.saboteur.strikes(Sabotage::CorruptByte) {
+            data[0] ^= 1;
+        }
+        self.memory.write(at, &data);
+        if self.saboteur.strikes(Sabotage::StrayWrite) {
+            let before = !self.memory.read(at - 1, 1)[0];
+            self.memory.write(at - 1, &[before]);
+        }
+    }
+
+    /// The local memory of send request `n`, if `len` bytes at `offset` are inside.
+    fn local(&mut self, n: u32, offset: u32, len: u32) -> Result<usize, Status> {
+        if self.send.get(n).is_none() {
+            self.violation(format!("answer placed into request {n}, which is done"));
+            return Err(Status::General);
+        }
+        let slot = &self.send.slots[n as usize];
+        let end = u64::from(offset) + u64::from(len);
+        if end > slot.len.into() {
+            let text = format!("answer placed at {offset}..{end} of {} bytes", slot.len);
+            self.violation(text);
+            return Err(Status::General);
+        }
+        if slot.unusable {
+            return Err(Status::LocProt);
+        }
+        Ok(slot.local + offset as usize)
+    }
+
+    fn resolve(&self, va: u64, rkey: u32, len: u32, right: Right) -> Result<usize, Denied> {
+        let place = self.regions.resolve(va, rkey, len, right);
+        place.map_err(|refusal| match refusal {
+            Refusal::Access => Denied::Access,
+            Refusal::Defect => Denied::Op,
+        })
+    }
+}
+
+impl SendQueue for Hand<'_> {
+    fn tail(&self) -> u32 {
+        self.send.tail()
+    }
+
+    fn get(&self, n: u32) -> Option<&Request> {
+        self.send.get(n)
+    }
+
+    fn get_mut(&mut self, n: u32) -> Option<&mut Request> {
+        self.send.get_mut(n)
+    }
+}
+
+impl ResponseSink for Hand<'_> {
+    fn place(&mut self, n: u32, offset: u32) -> Result<(), Status> {
+        let at = self.local(n, offset, self.payload.len() as u32)?;
+        self.store(at);
+        Ok(())
+    }
+
+    fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), Status> {
+        let at = self.local(n, 0, 8)?;
+        self.memory.write(at, &original.to_ne_bytes());
+        Ok(())
+    }
+}
+
+impl Target for Hand<'_> {
+    fn recv_start(&mut self) -> RecvStart {
+        if self.recv.current.is_some() {
+            self.violation("a receive taken while another is in use".into());
+        }
+        let Some(slot) = self.recv.slots.get(self.recv.next) else {
+            self.notes.empty = true;
+            return RecvStart::Empty;
+        };
+        self.recv.current = Some(self.recv.next);
+        self.recv.next += 1;
+        if slot.broken {
+            return RecvStart::Broken(Status::LocProt);
+        }
+        RecvStart::Taken
+    }
+
+    fn recv_place(&mut self, offset: u32) -> Result<(), Status> {
+        let Some(slot) = self.recv.current.and_then(|n| self.recv.slots.get(n)) else {
+            self.violation("payload for a receive, and none is in use".into());
+            return Err(Status::General);
+        };
+        let end = u64::from(offset) + self.payload.len() as u64;
+        if end > slot.cap.into() {
+            return Err(Status::LocLen);
+        }
+        let at = slot.at + offset as usize;
+        self.store(at);
+        Ok(())
+    }
+
+    fn recv_done(&mut self, completion: RecvCompletion) {
+        let Some(index) = self.recv.current.take() else {
+            self.violation(format!("{completion:?}, and no receive is in use"));
+            return;
+        };
+        if !self.saboteur.strikes(Sabotage::LoseReceive) {
+            self.notes.received.push((index, completion));
+        }
+    }
+
+    fn write_start(&mut self, va: u64, rkey: u32, len: u32) -> Result<(), Denied> {
+        if len == 0 {
+            self.violation("a key asked for to write nothing".into());
+        }
+        self.keys.write = None;
+        let at = self.resolve(va, rkey, len, Right::Write)?;
+        self.keys.write = Some((at, len));
+        Ok(())
+    }
+
+    fn write_place(&mut self, offset: u32) -> Result<(), Denied> {
+        let end = u64::from(offset) + self.payload.len() as u64;
+        match self.keys.write {
+            Some((at, len)) if end <= len.into() => self.store(at + offset as usize),
+            other => {
+                self.violation(format!("write of {offset}..{end}, resolved {other:?}"));
+                return Err(Denied::Op);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_start(&mut self, res: u8, va: u64, rkey: u32, len: u32) -> Result<(), Denied> {
+        if len == 0 {
+            self.violation("a key asked for to read nothing".into());
+        }
+        let at = self.resolve(va, rkey, len, Right::Read)?;
+        let index = usize::from(res);
+        if self.keys.reads.len() <= index {
+            self.keys.reads.resize(index + 1, None);
+        }
+        self.keys.reads[index] = Some((va, rkey, at, len));
+        Ok(())
+    }
+
+    fn atomic(&mut self, va: u64, rkey: u32, op: AtomicOp) -> Result<u64, Denied> {
+        if va % 8 != 0 {
+            return Err(Denied::Misaligned);
+        }
+        let at = self.resolve(va, rkey, 8, Right::Atomic)?;
+        let found = self.memory.read(at, 8).try_into().map(u64::from_ne_bytes);
+        let found = found.map_err(|_| Denied::Op)?;
+        let mut new = match op {
+            AtomicOp::CompareSwap { compare, swap } if found == compare => swap,
+            AtomicOp::CompareSwap { .. } => found,
+            AtomicOp::FetchAdd { add } => found.wrapping_add(add),
+        };
+        if let AtomicOp::FetchAdd { add } = op {
+            if self.saboteur.strikes(Sabotage::RepeatAtomic) {
+                new = new.wrapping_add(add);
+            }
+        }
+        self.memory.write(at, &new.to_ne_bytes());
+        Ok(found)
+    }
+
+    fn invalidate(&mut self, rkey: u32) -> Result<(), Denied> {
+        self.regions.invalidate(rkey).map_err(|_| Denied::Access)
+    }
+}

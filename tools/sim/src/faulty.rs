@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests that must fail, each for one reason.
+
+use crate::api::Status;
+use crate::model::{Fault, Op, Verb};
+use crate::world::World;
+
+const FAULTS: [Fault; 12] = [
+    Fault::Denied,
+    Fault::Denied,
+    Fault::Disallowed,
+    Fault::Misaligned,
+    Fault::TooLong,
+    Fault::BrokenReceive,
+    Fault::RemoteDefect,
+    Fault::Unfit(Status::LocProt),
+    Fault::Unfit(Status::LocLen),
+    Fault::Unreadable,
+    Fault::Unplaceable,
+    Fault::ReadFails,
+];
+
+impl World {
+    /// A request that must fail, and the place in the inbox which it may change all the same.
+    pub fn draw_faulty(&mut self, qp: usize) -> (Op, Option<usize>) {
+        let fault = self.rng.pick(&FAULTS);
+        let (verb, fault) = self.verb_for(qp, fault);
+        // Most faults need a message that is not empty.
+        let (mut op, inbox) = loop {
+            let drawn = self.draw_of(qp, verb);
+            if drawn.0.len != 0 {
+                break drawn;
+            }
+        };
+        self.spoil(qp, &mut op, fault);
+        op.fault = Some(fault);
+        // What the responder refuses changes nothing.
+        let traces = matches!(
+            fault,
+            Fault::BrokenReceive | Fault::Unreadable | Fault::Unplaceable
+        );
+        (op, inbox.filter(|_| traces))
+    }
+
+    /// A verb that can have this fault; another fault if there is none.
+    fn verb_for(&mut self, qp: usize, fault: Fault) -> (Verb, Fault) {
+        let access = self.qps[self.qps[qp].peer].setup.access;
+        let allowed = |verb: &Verb| match verb {
+            Verb::Write | Verb::WriteImm => access.write,
+            Verb::Read => access.read,
+            Verb::CompareSwap { .. } | Verb::FetchAdd { .. } => access.atomic,
+            _ => true,
+        };
+        let swap = Verb::CompareSwap {
+            compare: self.rng.next(),
+            swap: self.rng.next(),
+        };
+        let add = Verb::FetchAdd {
+            add: self.rng.next(),
+        };
+        let all = [
+            Verb::Send,
+            Verb::SendImm,
+            Verb::SendInv,
+            Verb::Write,
+            Verb::WriteImm,
+            Verb::Read,
+            swap,
+            add,
+        ];
+        let fits = |verb: &&Verb| match fault {
+            Fault::Denied => !matches!(verb, Verb::Send | Verb::SendImm) && allowed(verb),
+            Fault::Disallowed => !allowed(verb),
+            Fault::Misaligned => verb.is_atomic() && allowed(verb),
+            Fault::TooLong => verb.consumes() && **verb != Verb::WriteImm,
+            Fault::BrokenReceive => verb.consumes() && allowed(verb),
+            Fault::RemoteDefect => {
+                !matches!(verb, Verb::Send | Verb::SendImm | Verb::SendInv) && allowed(verb)
+            }
+            Fault::Unfit(_) => allowed(verb),
+            Fault::Unreadable => verb.carries_data() && allowed(verb),
+            Fault::Unplaceable => verb.is_read_like() && allowed(verb),
+            Fault::ReadFails => **verb == Verb::Read && allowed(verb),
+        };
+        let fitting: Vec<Verb> = all.iter().filter(fits).copied().collect();
+        if fitting.is_empty() {
+            return (Verb::Send, Fault::TooLong);
+        }
+        (self.rng.pick(&fitting), fault)
+    }
+
+    fn spoil(&mut self, qp: usize, op: &mut Op, fault: Fault) {
+        let host = &self.hosts[self.qps[self.qps[qp].peer].host];
+        match fault {
+            Fault::Denied if op.verb == Verb::SendInv => op.inv ^= 1 << self.rng.below(32),
+            Fault::Denied => {
+                let region = &host.regions.0[self.qps[qp].inbox_region];
+                match self.rng.below(4) {
+                    0 => op.rkey ^= 1 << self.rng.below(32),
+                    // The last byte is one too far, or the first one before the region.
+                    1 => {
+                        let end = region.va.wrapping_add(region.len as u64);
+                        let over = if op.verb.is_atomic() { 0 } else { op.len - 1 };
+                        op.rkey = region.rkey;
+                        op.va = end.wrapping_sub(over.into());
+                    }
+                    2 if op.verb != Verb::Read => {
+                        op.rkey = host.regions.0[host.source].rkey;
+                        op.va = host.regions.0[host.source].va;
+                    }
+                    _ => {
+                        op.rkey = region.rkey;
+                        op.va = region.va.wrapping_sub(8);
+                    }
+                }
+            }
+            Fault::Misaligned => op.va += self.rng.range(1, 7),
+            Fault::RemoteDefect => {
+                let region = &host.regions.0[host.defective];
+                (op.va, op.rkey) = (region.va, region.rkey);
+                op.len = op.len.min(region.len as u32);
+                op.data.truncate(op.len as usize);
+            }
+            Fault::ReadFails => {
+                let region = &host.regions.0[host.unreadable];
+                (op.va, op.rkey) = (region.va, region.rkey);
+                op.len = op.len.min(region.len as u32);
+                op.data = host.memory.read(region.at, op.len as usize).to_vec();
+            }
+            _ => {}
+        }
+    }
+}

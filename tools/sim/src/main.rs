@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The simulator's command: runs seeds, or repeats one.
+
+use oxe_sim::profile::Profile;
+use oxe_sim::runner::{run, run_many, Outcome};
+use oxe_sim::sabotage::Saboteur;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+const USAGE: &str = "usage: oxe-sim [--seeds N] [--first SEED] [--profile NAME]... [--stats]
+       oxe-sim --seed SEED --profile NAME [-v]
+
+Runs N seeds (10000), dealt out to all profiles in turn, or one seed. Numbers may be hexadecimal.";
+
+/// How often a long run says how far it is.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+struct Options {
+    seeds: u64,
+    first: u64,
+    seed: Option<u64>,
+    profiles: Vec<Profile>,
+    verbose: bool,
+    stats: bool,
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| format!("{text} is no number"))
+}
+
+fn profile(name: &str) -> Result<Profile, String> {
+    Profile::from_name(name).ok_or_else(|| {
+        let names: Vec<_> = Profile::ALL.iter().map(|p| p.name()).collect();
+        format!("no profile {name}; there are {}", names.join(", "))
+    })
+}
+
+fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options {
+        seeds: 10_000,
+        first: 0,
+        seed: None,
+        profiles: Vec::new(),
+        verbose: false,
+        stats: false,
+    };
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or(format!("{arg} needs a value"));
+        match arg.as_str() {
+            "--seeds" => options.seeds = number(&value()?)?,
+            "--first" => options.first = number(&value()?)?,
+            "--seed" => options.seed = Some(number(&value()?)?),
+            "--profile" => options.profiles.push(profile(&value()?)?),
+            "--stats" => options.stats = true,
+            "-v" => options.verbose = true,
+            _ => return Err(USAGE.into()),
+        }
+    }
+    Ok(options)
+}
+
+fn report(outcome: &Outcome) {
+    if let Some(failure) = &outcome.failure {
+        println!("FAILED seed {:#x} ({}): {failure}", outcome.seed, outcome.profile.name());
+        println!("{}", outcome.replay());
+    }
+}
+
+fn repeat(seed: u64, options: &Options) -> ExitCode {
+    let Some(profile) = options.profiles.first() else {
+        eprintln!("--seed needs --profile");
+        return ExitCode::from(2);
+    };
+    let outcome = run(seed, *profile, Saboteur::default(), options.verbose);
+    println!("{:?}", outcome.stats);
+    report(&outcome);
+    match outcome.failure {
+        None => {
+            println!("1 passed, 0 failed");
+            ExitCode::SUCCESS
+        }
+        Some(_) => {
+            println!("0 passed, 1 failed");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn many(options: &Options) -> ExitCode {
+    let profiles = match options.profiles.is_empty() {
+        true => Profile::ALL.to_vec(),
+        false => options.profiles.clone(),
+    };
+    // Failures are reported below, with the line that repeats them.
+    std::panic::set_hook(Box::new(|_| {}));
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let last = std::sync::Mutex::new(Instant::now());
+    let progress = |done: u64| {
+        let mut last = last.lock().unwrap_or_else(|e| e.into_inner());
+        if last.elapsed() >= PROGRESS {
+            *last = Instant::now();
+            eprintln!("{done} of {} seeds done", options.seeds);
+        }
+    };
+    let summary = run_many(options.first, options.seeds, &profiles, threads, &progress);
+    for outcome in summary.failed.iter().take(20) {
+        report(outcome);
+    }
+    if options.stats {
+        for profile in profiles {
+            println!("{}: {:?}", profile.name(), summary.stats[profile as usize]);
+        }
+    }
+    println!("{} passed, {} failed", summary.passed, summary.failed.len());
+    match summary.failed.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+fn main() -> ExitCode {
+    let options = match parse(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(text) => {
+            eprintln!("{text}");
+            return ExitCode::from(2);
+        }
+    };
+    match options.seed {
+        Some(seed) => repeat(seed, &options),
+        None => many(&options),
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The model itself: it must say what is right, and must not take wrong for right.
+
+use super::*;
+
+fn op(verb: Verb, data: &[u8]) -> Op {
+    Op {
+        verb,
+        len: if verb.is_atomic() { 8 } else { data.len() as u32 },
+        local: 0,
+        va: 0,
+        rkey: 0,
+        imm: [0; 4],
+        inv: 0,
+        signaled: true,
+        solicited: false,
+        fence: false,
+        data: data.to_vec(),
+        inbox: None,
+        fault: None,
+        first: 0,
+        span: 0,
+        packets_before: 0,
+        receive: None,
+        done: None,
+    }
+}
+
+fn flow() -> Flow {
+    Flow::new(0xff_fffe, 256, 1000, &[0; 32])
+}
+
+#[test]
+fn psns_are_counted_over_the_wrap() {
+    let mut flow = flow();
+    flow.post(op(Verb::Send, &[0; 600]), None);
+    flow.post(op(Verb::Send, &[]), None);
+    flow.post(op(Verb::Read, &[0; 512]), None);
+    flow.post(op(Verb::FetchAdd { add: 1 }, &[]), Some(0));
+    let spans: Vec<_> = flow.ops.iter().map(|op| (op.first, op.span)).collect();
+    assert_eq!(spans, [(0, 3), (3, 1), (4, 2), (6, 1)]);
+    assert_eq!((flow.psn(0), flow.psn(2)), (0xff_fffe, 0));
+    assert_eq!((flow.packet(0xff_fffe), flow.packet(4)), (0, 6));
+    let owners: Vec<_> = (0..8).map(|packet| flow.op_at(packet)).collect();
+    let expected = [0, 0, 0, 1, 2, 2, 3].map(Some);
+    assert_eq!(owners[..7], expected);
+    assert_eq!(owners[7], None);
+    // A READ is one request however many PSNs it takes.
+    let before: Vec<_> = (0..8).map(|packet| flow.requests_before(packet)).collect();
+    assert_eq!(before, [0, 1, 2, 3, 4, 4, 5, 6]);
+}
+
+#[test]
+fn writes_show_in_order() {
+    let mut flow = flow();
+    flow.post(op(Verb::Write, &[1, 1, 1, 1]), Some(4));
+    flow.post(op(Verb::Write, &[2, 2]), Some(5));
+    let image = |bytes: [u8; 4]| bytes;
+    let window = |flow: &Flow, got: [u8; 4], low, high| flow.check_inbox(&got, 4, low, high);
+    // Both executed.
+    assert_eq!(window(&flow, image([1, 2, 2, 1]), 2, 2), Ok(()));
+    assert_eq!(window(&flow, image([1, 1, 2, 1]), 2, 2), Err(1));
+    // The first executed, the second perhaps, or partly.
+    for got in [[1, 1, 1, 1], [1, 2, 1, 1], [1, 2, 2, 1]] {
+        assert_eq!(window(&flow, got, 1, 2), Ok(()));
+    }
+    assert_eq!(window(&flow, [0, 1, 1, 1], 1, 2), Err(0));
+    assert_eq!(window(&flow, [1, 1, 1, 2], 1, 2), Err(3));
+    // Nothing may have happened yet.
+    assert_eq!(window(&flow, [0, 0, 0, 0], 0, 0), Ok(()));
+    assert_eq!(window(&flow, [0, 1, 0, 0], 0, 0), Err(1));
+    assert_eq!(flow.final_image_is(flow.image()), Ok(()));
+    assert_eq!(flow.final_image_is(&[0; 32]), Err(4));
+}
+
+#[test]
+fn atomics_find_what_was_left() {
+    let mut flow = flow();
+    let word = |n: u64| n.to_ne_bytes();
+    flow.post(op(Verb::FetchAdd { add: 5 }, &[]), Some(8));
+    flow.post(op(Verb::FetchAdd { add: 6 }, &[]), Some(8));
+    let swap = |compare| Verb::CompareSwap { compare, swap: 99 };
+    flow.post(op(swap(10), &[]), Some(8));
+    flow.post(op(swap(11), &[]), Some(8));
+    flow.post(op(Verb::FetchAdd { add: u64::MAX }, &[]), Some(8));
+    let found: Vec<_> = flow.ops.iter().map(|op| op.data.clone()).collect();
+    let expected = [0, 5, 11, 11, 99].map(|n| word(n).to_vec());
+    assert_eq!(found, expected);
+    assert_eq!(flow.image()[8..16], word(98));
+    // Executed twice it is neither before nor after.
+    assert_eq!(flow.check_inbox(&word(10), 8, 1, 1), Err(0));
+}
+
+#[test]
+fn a_read_sees_what_was_before_and_may_see_what_comes_after() {
+    let mut flow = flow();
+    flow.post(op(Verb::Write, &[1; 4]), Some(0));
+    flow.post(op(Verb::Read, &[0; 4]), Some(0));
+    flow.post(op(Verb::Write, &[2; 4]), Some(0));
+    let mut fenced = op(Verb::Write, &[3; 4]);
+    fenced.fence = true;
+    flow.post(fenced, Some(0));
+    let check = |got: [u8; 4]| {
+        let later = flow.unfenced(1);
+        flow.check_against(&got, &flow.ops[1].data, 0, 2, later)
+    };
+    assert_eq!(check([1; 4]), Ok(()));
+    assert_eq!(check([1, 2, 2, 2]), Ok(()));
+    assert_eq!(check([0, 1, 1, 1]), Err(0), "older than the READ");
+    assert_eq!(check([1, 3, 1, 1]), Err(1), "behind the fence");
+}
+
+#[test]
+fn what_comes_after_a_refusal_is_not_executed() {
+    let mut flow = flow();
+    let mut bad = op(Verb::Write, &[1; 4]);
+    bad.fault = Some(Fault::Denied);
+    flow.post(op(Verb::Write, &[7; 4]), Some(0));
+    flow.post(bad, None);
+    flow.post(op(Verb::Write, &[9; 4]), Some(0));
+    assert_eq!((flow.doomed, flow.executable()), (Some(1), 2));
+    assert_eq!(flow.check_inbox(&[7; 4], 0, 1, flow.executable()), Ok(()));
+    assert_eq!(flow.check_inbox(&[9; 4], 0, 1, flow.executable()), Err(0));
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Profiles: what kind of weather a seed meets. The profile gives the bounds, the seed draws from
+//! them.
+
+use crate::rng::{Ppm, Rng};
+
+/// One microsecond in the unit of virtual time.
+pub const US: u64 = 1_000;
+/// One millisecond in the unit of virtual time.
+pub const MS: u64 = 1_000_000;
+
+/// The kinds of runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// A network without faults, often without retransmission timers: everything must work at the
+    /// first attempt, and nothing may be dropped.
+    Clean,
+    /// Packets are lost.
+    Lossy,
+    /// Packets are duplicated, overtaken and late.
+    Shuffle,
+    /// Bits flip; the ICRC has to notice.
+    Corrupt,
+    /// All network faults at once.
+    Storm,
+    /// Receives are posted late or retries are few: RNR.
+    NotReady,
+    /// Requests that must fail, at either end.
+    Errors,
+    /// Links die for long, retries are few: retry counts run out.
+    Exhaust,
+    /// QPs are moved to error at random moments.
+    Abort,
+    /// Send queues are drained and resumed (SQD), attributes change under traffic.
+    Drain,
+    /// The device fails to send what the protocol gave it.
+    TxFail,
+    /// Unreliable datagrams beside connections.
+    Datagram,
+    /// A third party sends well-formed lies into connections.
+    Hostile,
+}
+
+use Profile::*;
+
+impl Profile {
+    /// All of them, in the order in which seeds are dealt out.
+    pub const ALL: [Profile; 13] = [
+        Clean, Lossy, Shuffle, Corrupt, Storm, NotReady, Errors, Exhaust, Abort, Drain, TxFail,
+        Datagram, Hostile,
+    ];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Clean => "clean",
+            Lossy => "lossy",
+            Shuffle => "shuffle",
+            Corrupt => "corrupt",
+            Storm => "storm",
+            NotReady => "not-ready",
+            Errors => "errors",
+            Exhaust => "exhaust",
+            Abort => "abort",
+            Drain => "drain",
+            TxFail => "tx-fail",
+            Datagram => "datagram",
+            Hostile => "hostile",
+        }
+    }
+
+    /// The profile of that name.
+    pub fn from_name(name: &str) -> Option<Profile> {
+        Self::ALL.into_iter().find(|p| p.name() == name)
+    }
+}
+
+/// What the network does while it is ill.
+#[derive(Clone, Debug, Default)]
+pub struct Weather {
+    /// Packets lost.
+    pub loss: Ppm,
+    /// Packets sent twice.
+    pub duplicate: Ppm,
+    /// Packets held back so that others overtake them.
+    pub reorder: Ppm,
+    /// Packets with flipped bits.
+    pub corrupt: Ppm,
+    /// Time on the way, ns.
+    pub delay: u64,
+    /// At most this much more, ns, without reordering.
+    pub jitter: u64,
+    /// A held back packet is at most this late, ns.
+    pub hold: u64,
+    /// Mean time between blackouts of a link, ns; 0 for none.
+    pub blackout_every: u64,
+    /// Longest blackout, ns.
+    pub blackout: u64,
+}
+
+impl Weather {
+    /// Whether packets may fail to arrive, or arrive late.
+    pub fn is_ill(&self) -> bool {
+        self.loss + self.duplicate + self.reorder + self.corrupt != 0 || self.blackout_every != 0
+    }
+}
+
+/// All that a seed fixes before the run begins. Probabilities are per occasion.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The profile it was drawn for.
+    pub profile: Profile,
+    /// How the network is until `heal_at`.
+    pub weather: Weather,
+    /// When the network becomes well, ns.
+    pub heal_at: u64,
+    /// Hosts.
+    pub hosts: usize,
+    /// Connections.
+    pub connections: usize,
+    /// IPv6 instead of IPv4.
+    pub ipv6: bool,
+    /// Requests per send queue.
+    pub requests: (u64, u64),
+    /// Requests of a tick are at most so many.
+    pub batch: u64,
+    /// Range of the ACK timeout exponent.
+    pub timeout: (u64, u64),
+    /// Whether QPs may go without retransmission timers.
+    pub no_timeout: bool,
+    /// Range of the retry count.
+    pub retry_cnt: (u64, u64),
+    /// Range of the RNR retry count.
+    pub rnr_retry: (u64, u64),
+    /// Receives are posted when they are needed, or late.
+    pub late_receives: bool,
+    /// A flow has one request that must fail.
+    pub fault: Ppm,
+    /// A QP is moved to error at a random moment.
+    pub kill: Ppm,
+    /// A tick pauses the send queue.
+    pub pause: Ppm,
+    /// A tick changes an attribute.
+    pub change: Ppm,
+    /// A packet cannot be sent.
+    pub tx_fail: Ppm,
+    /// Messages longer than a window.
+    pub huge: Ppm,
+    /// Timers go off late by at most this, ns.
+    pub timer_slack: u64,
+    /// The device looks for work so long after a packet, at most, ns.
+    pub lazy: u64,
+    /// A connection comes up at one end later than at the other.
+    pub staggered: bool,
+    /// Packets are forged.
+    pub forge: Ppm,
+}
+
+impl Plan {
+    /// Draws a plan.
+    pub fn draw(profile: Profile, rng: &mut Rng) -> Plan {
+        let mut plan = Plan {
+            profile,
+            weather: Weather {
+                delay: rng.pick(&[US, 5 * US, 20 * US]),
+                ..Weather::default()
+            },
+            heal_at: rng.range(2, 40) * MS,
+            hosts: if rng.one_in(5) { 3 } else { 2 },
+            connections: rng.range(1, 3) as usize,
+            ipv6: rng.one_in(3),
+            requests: (5, 50),
+            batch: rng.pick(&[1, 4, 16, 64]),
+            timeout: (7, 12),
+            no_timeout: false,
+            retry_cnt: (7, 7),
+            rnr_retry: (7, 7),
+            late_receives: rng.one_in(4),
+            fault: 0,
+            kill: 0,
+            pause: 0,
+            change: 0,
+            tx_fail: 0,
+            huge: 10_000,
+            timer_slack: rng.pick(&[0, 0, US, 100 * US]),
+            lazy: rng.pick(&[0, 0, US, 30 * US]),
+            staggered: false,
+            forge: 0,
+        };
+        plan.adapt(rng);
+        plan
+    }
+
+    /// What makes the profile.
+    fn adapt(&mut self, rng: &mut Rng) {
+        match self.profile {
+            Clean => {
+                self.no_timeout = rng.one_in(2);
+                self.timeout = (14, 18);
+                self.late_receives = rng.one_in(8);
+                self.huge = 30_000;
+            }
+            Lossy => {
+                self.weather.loss = rng.pick(&[1_000, 10_000, 50_000, 150_000]);
+                self.staggered = rng.one_in(3);
+            }
+            Shuffle => self.shuffle(rng),
+            Corrupt => {
+                self.weather.corrupt = rng.pick(&[1_000, 20_000, 100_000]);
+                self.weather.jitter = rng.pick(&[0, 5 * US]);
+            }
+            Storm => self.storm(rng),
+            NotReady => {
+                self.late_receives = true;
+                self.rnr_retry = rng.pick(&[(7, 7), (7, 7), (0, 6)]);
+                if rng.one_in(2) {
+                    self.storm(rng);
+                }
+            }
+            Errors => {
+                self.fault = 600_000;
+                if rng.one_in(2) {
+                    self.storm(rng);
+                }
+            }
+            Exhaust => {
+                self.weather.blackout_every = rng.range(1, 10) * MS;
+                self.weather.blackout = rng.range(5, 200) * MS;
+                self.weather.loss = rng.pick(&[0, 10_000, 300_000]);
+                self.retry_cnt = (0, 7);
+                self.timeout = (4, 12);
+                self.staggered = rng.one_in(2);
+            }
+            Abort => {
+                self.kill = 500_000;
+                if rng.one_in(2) {
+                    self.storm(rng);
+                }
+            }
+            Drain => {
+                self.pause = 200_000;
+                self.change = 200_000;
+                if rng.one_in(2) {
+                    self.storm(rng);
+                }
+            }
+            TxFail => {
+                self.tx_fail = rng.pick(&[10_000, 100_000, 400_000]);
+                if rng.one_in(2) {
+                    self.storm(rng);
+                }
+            }
+            Datagram => {
+                if rng.one_in(2) {
+                    self.storm(rng);
+                }
+            }
+            Hostile => {
+                self.forge = rng.pick(&[10_000, 100_000, 500_000]);
+                self.fault = 100_000;
+                self.kill = 100_000;
+                self.pause = 20_000;
+                self.tx_fail = rng.pick(&[0, 20_000]);
+                if rng.one_in(2) {
+                    self.storm(rng);
+                }
+            }
+        }
+    }
+
+    fn shuffle(&mut self, rng: &mut Rng) {
+        let w = &mut self.weather;
+        w.duplicate = rng.pick(&[0, 10_000, 100_000, 300_000]);
+        w.reorder = rng.pick(&[1_000, 20_000, 200_000]);
+        w.jitter = rng.pick(&[0, 2 * US, 40 * US]);
+        w.hold = rng.pick(&[10 * US, 200 * US, 5 * MS]);
+    }
+
+    fn storm(&mut self, rng: &mut Rng) {
+        self.shuffle(rng);
+        let w = &mut self.weather;
+        w.loss = rng.pick(&[0, 5_000, 30_000, 100_000]);
+        w.corrupt = rng.pick(&[0, 5_000, 30_000]);
+        self.staggered = rng.one_in(4);
+        if rng.one_in(6) {
+            w.blackout_every = rng.range(5, 20) * MS;
+            w.blackout = rng.range(1, 3) * MS;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back() {
+        for profile in Profile::ALL {
+            assert_eq!(Profile::from_name(profile.name()), Some(profile));
+        }
+        assert_eq!(Profile::from_name("fair"), None);
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Deliberate bugs, which the tests of the simulator put into the device or between device and
+//! protocol to see the oracles find them.
+
+/// A kind of bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sabotage {
+    /// The first byte of a payload is stored wrong.
+    CorruptByte,
+    /// The byte before a payload is changed.
+    StrayWrite,
+    /// A fetch and add adds twice.
+    RepeatAtomic,
+    /// A receive completion vanishes.
+    LoseReceive,
+    /// A send completion vanishes.
+    LoseCompletion,
+    /// A send completion comes twice.
+    RepeatCompletion,
+    /// Success becomes a flush.
+    WrongStatus,
+    /// An unsignalled request is reported.
+    WrongSignal,
+    /// A request packet is handed to the responder twice, the second time under the next PSN.
+    RepeatRequest,
+    /// AckReq is cleared on its way out.
+    DropAckReq,
+    /// The retransmission timer never goes off.
+    DeafTimer,
+    /// A packet that the receiver should refuse for its ICRC is let through.
+    IgnoreIcrc,
+    /// An ACK claims one packet more than the responder has.
+    AckTooMuch,
+    /// A READ request asks for other bytes than posted.
+    WrongRange,
+}
+
+impl Sabotage {
+    /// All kinds.
+    pub const ALL: [Sabotage; 14] = [
+        Sabotage::CorruptByte,
+        Sabotage::StrayWrite,
+        Sabotage::RepeatAtomic,
+        Sabotage::LoseReceive,
+        Sabotage::LoseCompletion,
+        Sabotage::RepeatCompletion,
+        Sabotage::WrongStatus,
+        Sabotage::WrongSignal,
+        Sabotage::RepeatRequest,
+        Sabotage::DropAckReq,
+        Sabotage::DeafTimer,
+        Sabotage::IgnoreIcrc,
+        Sabotage::AckTooMuch,
+        Sabotage::WrongRange,
+    ];
+
+    /// Whether it is there for good, or happens once.
+    fn is_lasting(self) -> bool {
+        use Sabotage::*;
+        matches!(self, DropAckReq | DeafTimer | IgnoreIcrc)
+    }
+}
+
+/// Commits one kind of sabotage, or none.
+#[derive(Clone, Debug, Default)]
+pub struct Saboteur {
+    kind: Option<Sabotage>,
+    /// How many occasions to let pass.
+    patience: u32,
+    /// How often it struck.
+    pub struck: u32,
+}
+
+impl Saboteur {
+    /// Strikes after `patience` occasions.
+    pub fn new(kind: Sabotage, patience: u32) -> Self {
+        Saboteur {
+            kind: Some(kind),
+            patience,
+            struck: 0,
+        }
+    }
+
+    /// Asks on an occasion for `kind` whether to do it.
+    pub fn strikes(&mut self, kind: Sabotage) -> bool {
+        if self.kind != Some(kind) || (self.struck > 0 && !kind.is_lasting()) {
+            return false;
+        }
+        if self.patience > 0 {
+            self.patience -= 1;
+            return false;
+        }
+        self.struck += 1;
+        true
+    }
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The world of one run: hosts, connections, the network and virtual time. It only knows what is
+//! there and what happens next; how QPs are driven is in [`crate::drive`].
+
+use crate::api::*;
+use crate::device::{Keys, RecvRing, SendRing};
+use crate::judge::Fate;
+use crate::memory::{Memory, Regions};
+use crate::model::Flow;
+use crate::network::Network;
+use crate::profile::{Plan, Profile, MS};
+use crate::rng::Rng;
+use crate::sabotage::Saboteur;
+use crate::watch::Watch;
+use std::collections::BTreeMap;
+
+/// Most events of a run; more means that something turns in circles.
+const MAX_EVENTS: u64 = 3_000_000;
+
+/// What a run is of.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    pub seed: u64,
+    pub profile: Profile,
+}
+
+/// A host.
+pub struct Host {
+    pub memory: Memory,
+    pub regions: Regions,
+    /// The region that peers may read and nobody ever writes: index.
+    pub source: usize,
+    /// A region of which every access fails: index.
+    pub defective: usize,
+    /// A region of which READs are granted, but the bytes cannot be read: index.
+    pub unreadable: usize,
+}
+
+/// How a QP is set up.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub pmtu: u32,
+    pub timeout: u8,
+    pub retry_cnt: u8,
+    pub rnr_retry: u8,
+    pub min_rnr_timer: u8,
+    pub max_rd_atomic: u8,
+    pub max_dest_rd_atomic: u8,
+    pub pkey: u16,
+    pub access: oxe_proto::transport::Access,
+}
+
+/// Where a QP is with a pause of its send queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    No,
+    /// In SQD; so many requests had begun before.
+    Draining(usize),
+    /// Drained.
+    Drained(usize),
+}
+
+/// A QP with all that belongs to it.
+pub struct Qp {
+    pub host: usize,
+    pub qpn: u32,
+    pub peer: usize,
+    pub conn: Connection<Vec<Resource>>,
+    pub setup: Setup,
+    pub send: SendRing,
+    pub recv: RecvRing,
+    pub keys: Keys,
+    /// What it asks of its peer.
+    pub flow: Flow,
+    /// What the wire has seen of that.
+    pub watch: Watch,
+    /// Its inbox, as a region of the peer's host: index.
+    pub inbox_region: usize,
+    /// The most READs and atomics it ever has under way.
+    pub initial_max_rd_atomic: u8,
+    pub pause: Pause,
+    pub fate: Fate,
+    /// Requests that it has still to post.
+    pub todo: u64,
+    /// Which request is to have a fault.
+    pub fault_at: Option<u64>,
+    /// Timer events that are scheduled for the connection.
+    pub timer_at: Option<u64>,
+    pub pump_at: Option<u64>,
+}
+
+/// Something that happens at a moment.
+#[derive(Debug)]
+pub enum Event {
+    /// A frame reaches a host.
+    Arrive { host: usize, frame: Vec<u8> },
+    /// The timer of a QP goes off.
+    Timer { qp: usize },
+    /// The device looks after a QP.
+    Pump { qp: usize },
+    /// The program behind a QP does something.
+    Tick { qp: usize },
+    /// The program posts the receives that its peer's requests need by then.
+    Receives { qp: usize, count: usize },
+    /// The program brings a QP into the states RTR and RTS.
+    Connect { qp: usize },
+    /// The program moves a QP to error.
+    Kill { qp: usize },
+    /// The program ends a pause.
+    Resume { qp: usize },
+    /// A datagram is to be sent.
+    Datagram { host: usize },
+    /// The attacker does something.
+    Attack,
+}
+
+/// The run.
+pub struct World {
+    pub run: Run,
+    pub plan: Plan,
+    pub now: u64,
+    pub rng: Rng,
+    pub hosts: Vec<Host>,
+    pub qps: Vec<Qp>,
+    pub network: Network,
+    pub datagrams: crate::datagram::Datagrams,
+    pub saboteur: Saboteur,
+    pub stats: Stats,
+    /// When everything must have come to rest.
+    pub deadline: u64,
+    /// All work is done, QPs are being closed.
+    pub closing: bool,
+    pub verbose: bool,
+    pub ip_id: u16,
+    events: BTreeMap<(u64, u64), Event>,
+    serial: u64,
+}
+
+/// What a run consisted of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub events: u64,
+    pub packets: u64,
+    pub requests: u64,
+    pub succeeded: u64,
+    pub failed: u64,
+    pub flushed: u64,
+    pub retry_exceeded: u64,
+    pub rnr_exceeded: u64,
+    pub timeouts: u64,
+    pub dropped: u64,
+    pub refused: u64,
+    pub undone: u64,
+    pub drained: u64,
+    pub forged: u64,
+    pub datagrams: u64,
+}
+
+impl Stats {
+    /// Adds another run's.
+    pub fn add(&mut self, other: &Stats) {
+        self.events += other.events;
+        self.packets += other.packets;
+        self.requests += other.requests;
+        self.succeeded += other.succeeded;
+        self.failed += other.failed;
+        self.flushed += other.flushed;
+        self.retry_exceeded += other.retry_exceeded;
+        self.rnr_exceeded += other.rnr_exceeded;
+        self.timeouts += other.timeouts;
+        self.dropped += other.dropped;
+        self.refused += other.refused;
+        self.undone += other.undone;
+        self.drained += other.drained;
+        self.forged += other.forged;
+        self.datagrams += other.datagrams;
+    }
+}
+
+/// Prints a line of the story when it is wanted.
+macro_rules! tell {
+    ($world:expr, $($arg:tt)+) => {
+        if $world.verbose { eprintln!("{:>12} {}", $world.now, format_args!($($arg)+)); }
+    };
+}
+pub(crate) use tell;
+
+impl World {
+    /// The world that a seed makes, before anything happens.
+    pub fn new(run: Run, saboteur: Saboteur, verbose: bool) -> World {
+        let mut rng = Rng::new(run.seed ^ (run.profile as u64) << 56);
+        let plan = Plan::draw(run.profile, &mut rng);
+        let network = Network::new(plan.weather.clone(), plan.heal_at, plan.hosts, rng.fork(1));
+        let mut world = World {
+            run,
+            now: 0,
+            rng: rng.fork(2),
+            hosts: Vec::new(),
+            qps: Vec::new(),
+            network,
+            datagrams: crate::datagram::Datagrams::default(),
+            saboteur,
+            stats: Stats::default(),
+            deadline: 0,
+            closing: false,
+            verbose,
+            ip_id: rng.next() as u16,
+            events: BTreeMap::new(),
+            serial: 0,
+            plan,
+        };
+        tell!(world, "{:?}", world.plan);
+        world.build();
+        world
+    }
+
+    /// Schedules an event `after` nanoseconds from now.
+    pub fn after(&mut self, after: u64, event: Event) {
+        self.at(self.now + after, event);
+    }
+
+    /// Schedules an event. Those of one moment happen in the order in which they were scheduled.
+    pub fn at(&mut self, time: u64, event: Event) {
+        self.serial += 1;
+        self.events.insert((time.max(self.now), self.serial), event);
+    }
+
+    /// The program did something that takes the network `ns` to come to an end with, at most, once
+    /// it is well.
+    pub fn allow(&mut self, ns: u64) {
+        let from = self.now.max(self.plan.heal_at);
+        self.deadline = self.deadline.max(from + ns);
+    }
+
+    /// Runs to the end; the error says which oracle found what.
+    pub fn run(&mut self) -> Result<(), String> {
+        self.run_events()?;
+        self.at_rest()?;
+        self.close()?;
+        self.run_events()?;
+        self.at_end()
+    }
+
+    /// A timer or a wake-up that was replaced by another.
+    fn is_stale(&self, time: u64, event: &Event) -> bool {
+        match event {
+            Event::Timer { qp } => self.qps[*qp].timer_at != Some(time),
+            Event::Pump { qp } => self.qps[*qp].pump_at != Some(time),
+            _ => false,
+        }
+    }
+
+    fn run_events(&mut self) -> Result<(), String> {
+        while let Some(((time, _), event)) = self.events.pop_first() {
+            if self.is_stale(time, &event) {
+                continue;
+            }
+            self.now = time;
+            self.stats.events += 1;
+            if self.stats.events > MAX_EVENTS {
+                return Err("far too many events: something turns in circles".into());
+            }
+            if time > self.deadline + 10 * MS {
+                return Err(format!("not at rest {} ns after the deadline, {event:?}", time - self.deadline));
+            }
+            self.step(event)?;
+        }
+        Ok(())
+    }
+}
