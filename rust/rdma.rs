@@ -2,30 +2,33 @@
 
 //! Safe abstractions over the kernel's RDMA core (ib_core).
 //!
-//! A provider implements [`driver::Driver`] on the Rust data of its device; everything between that trait and
-//! the core's C structures is in here, and nothing in here knows a protocol:
+//! A provider implements [`driver::Driver`] on the Rust data of its device; everything between that
+//! trait and the core's C structures is in here, and nothing in here knows a protocol:
 //!
 //! * [`device`]: registration, references, port events; [`link`]: `rdma link add` and `del`;
 //! * `ops*`: the operations table, generic over the driver, one file a kind of object;
 //! * [`events`]: completion and error upcalls that are safe however late they come;
-//! * [`udata`], [`mmap`], [`shared`]: what a process and the driver tell each other, and the memory they share;
-//! * [`umem`]: registered memory; [`gid`]: address vectors; [`wr`], [`wc`]: work requests and completions of
-//!   kernel users; [`qp`]: attributes of queue pairs; [`attr`]: those of device and port;
+//! * [`udata`], [`mmap`], [`shared`]: what a process and the driver tell each other, and the memory
+//!   they share;
+//! * [`umem`]: registered memory; [`gid`]: address vectors; [`wr`], [`wc`]: work requests and
+//!   completions of kernel users; [`qp`]: attributes of queue pairs; [`attr`]: those of device and
+//!   port;
 //! * [`exclude`]: keeps rdma_rxe, which would take our devices for its own, out of the kernel.
 //!
-//! Objects are allocated by ib_core with the C structure first and the driver's Rust value behind it (see
-//! `object`). ib_core guarantees that an operation on an object neither starts before its create has succeeded nor
-//! runs while its destroy does, and that the objects it depends on live longer; the `SAFETY` comments rely on that.
+//! Objects are allocated by ib_core with the C structure first and the driver's Rust value behind
+//! it (see `object`). ib_core guarantees that an operation on an object neither starts before its
+//! create has succeeded nor runs while its destroy does, and that the objects it depends on live
+//! longer; the `SAFETY` comments rely on that.
 
 pub(crate) mod access;
 pub(crate) mod dev_attr;
-pub(crate) mod driver;
 pub(crate) mod events;
 pub(crate) mod exclude;
 pub(crate) mod gid_attr;
 pub(crate) mod ibdev;
-pub(crate) mod link;
+pub(crate) mod link_types;
 pub(crate) mod mmap;
+pub(crate) mod provider;
 pub(crate) mod qp_attr;
 pub(crate) mod shared;
 pub(crate) mod udata;
@@ -48,6 +51,8 @@ mod ops_ucontext;
 pub(crate) use self::dev_attr as attr;
 pub(crate) use self::gid_attr as gid;
 pub(crate) use self::ibdev as device;
+pub(crate) use self::link_types as link;
+pub(crate) use self::provider as driver;
 pub(crate) use self::qp_attr as qp;
 
 /// The only port of a device.

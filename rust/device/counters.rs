@@ -66,28 +66,34 @@ impl Counters {
     }
 
     #[inline]
-    fn add(&self, index: usize) {
-        if let Some(counter) = self.0.get(index) {
-            counter.add(1, Relaxed);
+    fn bump(&self, index: usize, by: u32) {
+        if let Some(counter) = self.0.get(index).filter(|_| by != 0) {
+            counter.add(u64::from(by), Relaxed);
         }
+    }
+
+    /// Counts `by`.
+    #[inline]
+    pub(crate) fn add(&self, what: Count, by: u32) {
+        self.bump(what as usize, by);
     }
 
     /// Counts one.
     #[inline]
     pub(crate) fn count(&self, what: Count) {
-        self.add(what as usize);
+        self.bump(what as usize, 1);
     }
 
     /// Counts a datagram that is no packet.
     #[inline]
     pub(crate) fn parse_error(&self, error: ParseError) {
-        self.add(OWN + error as usize);
+        self.bump(OWN + error as usize, 1);
     }
 
     /// Counts a packet that was not carried out.
     #[inline]
     pub(crate) fn dropped(&self, cause: Cause) {
-        self.add(OWN + ParseError::COUNT + cause as usize);
+        self.bump(OWN + ParseError::COUNT + cause as usize, 1);
     }
 
     /// Copies the values to `out`, in the order of [`NAMES`].

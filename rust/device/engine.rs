@@ -62,9 +62,9 @@ pub(crate) enum Progress {
 ///
 /// Softirq or process context, with no lock held that the network stack or a consumer may take.
 pub(crate) fn run(qp: &Arc<Qp>, input: Input<'_>) {
-    let _bh = BhGuard::new();
+    let bh = BhGuard::new();
     let now = Instant(timer::now_ns());
-    let mut batch = Batch::new();
+    let mut batch = Batch::new(&bh);
     let mut batches = 0;
     let mut inner = qp.inner.lock();
     let mut after = After::default();
@@ -152,7 +152,7 @@ fn step(
     qp: &Arc<Qp>,
     inner: &mut Inner,
     now: Instant,
-    batch: &mut Batch,
+    batch: &mut Batch<'_>,
     after: &mut After,
 ) -> Progress {
     for _ in 0..MAX_ROUNDS {

@@ -98,7 +98,7 @@ impl Rc {
         qp: &Qp,
         sq: &mut SendSlots,
         now: Instant,
-        batch: &mut Batch,
+        batch: &mut Batch<'_>,
     ) -> Progress {
         let Some(path) = self.path.as_mut() else {
             // Only the poll notices broken requests, whose turn has come; no path, no packets.

@@ -6,14 +6,16 @@ use super::counters::Count;
 use super::path::Path;
 use super::Core;
 use crate::net::crc::crc32_le;
-use crate::net::route::{Header, Route, XmitStatus};
+use crate::net::queue::TxQueue;
+use crate::net::route::Header;
 use crate::net::skb::TxSkb;
 use crate::proto::wire::bth::BTH_LEN;
 use crate::proto::wire::{IcrcHead, PacketRepr, ICRC_LEN};
+use crate::sync::bh::BhGuard;
 use kernel::prelude::*;
 
 /// How many packets are built before they are sent, under one hold of the QP's lock.
-pub(crate) const BATCH: usize = 16;
+const BATCH: usize = 32;
 
 /// Why no packet was built.
 pub(crate) enum NoPacket {
@@ -25,41 +27,34 @@ pub(crate) enum NoPacket {
     Payload,
 }
 
-/// A packet that is ready to go.
-struct Ready {
-    skb: TxSkb,
-    route: Route,
-    header: Header,
-}
-
 /// Packets that wait until the QP's lock is free: sending may run other parts of the network stack
 /// that may come back to us.
-pub(crate) struct Batch {
-    packets: [Option<Ready>; BATCH],
-    len: usize,
+pub(crate) struct Batch<'bh> {
+    bh: &'bh BhGuard,
+    queue: TxQueue<'bh>,
 }
 
-impl Batch {
+impl<'bh> Batch<'bh> {
     /// An empty one.
-    pub(crate) fn new() -> Self {
-        Batch { packets: [const { None }; BATCH], len: 0 }
+    #[inline]
+    pub(crate) fn new(bh: &'bh BhGuard) -> Self {
+        Batch { bh, queue: TxQueue::new(bh) }
     }
 
-    /// Whether there is no room for more.
+    /// Whether it is time to send.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.len >= BATCH
+        self.queue.len() >= BATCH
     }
 
     /// Whether there is nothing to send.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.queue.len() == 0
     }
 
     /// Builds a packet with headers `repr` and `payload_len` bytes that `fill` writes, and adds it.
     ///
-    /// Bottom halves off.
     #[inline]
     pub(crate) fn add(
         &mut self,
@@ -69,41 +64,28 @@ impl Batch {
         payload_len: u32,
         fill: impl FnOnce(&mut [u8]) -> Option<()>,
     ) -> Result<(), NoPacket> {
-        let Some(place) = self.packets.get_mut(self.len) else {
-            return Err(NoPacket::NoMemory);
-        };
+        let len = repr.wire_len(payload_len as usize);
+        let header = path.flow().header(len).ok_or(NoPacket::Payload)?;
         let route = path.route(&core.port).map_err(|_| {
             core.counters.count(Count::SendErrors);
             NoPacket::NoRoute
         })?;
-        let route = route.clone();
-        let len = repr.wire_len(payload_len as usize);
-        let header = path.flow().header(len).ok_or(NoPacket::Payload)?;
-        let mut skb = TxSkb::alloc(&route, len).map_err(|_| {
+        let mut skb = TxSkb::alloc(route, len, self.bh).map_err(|_| {
             core.counters.count(Count::NoMemory);
             NoPacket::NoMemory
         })?;
         write(skb.data(), &header, repr, payload_len as usize, fill)?;
-        *place = Some(Ready { skb, route, header });
-        self.len = self.len.wrapping_add(1);
-        Ok(())
+        self.queue.push(skb, route, &header).map_err(|_| NoPacket::NoRoute)
     }
 
-    /// Sends all, in order. No lock held, bottom halves off.
+    /// Sends all, in order. No lock held.
     ///
     /// A packet that the network drops is as one lost on the way: the retransmit timer sees to it.
     #[inline]
     pub(crate) fn send(&mut self, core: &Core) {
-        for place in self.packets.iter_mut().take(self.len) {
-            let Some(Ready { skb, route, header }) = place.take() else {
-                continue;
-            };
-            match route.send(skb, &header) {
-                XmitStatus::Sent => core.counters.count(Count::SentPackets),
-                XmitStatus::Congested | XmitStatus::Failed(_) => core.counters.count(Count::SendErrors),
-            }
-        }
-        self.len = 0;
+        let (sent, failed) = self.queue.send();
+        core.counters.add(Count::SentPackets, sent);
+        core.counters.add(Count::SendErrors, failed);
     }
 }
 

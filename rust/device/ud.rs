@@ -53,7 +53,7 @@ impl Ud {
 
     /// Sends what is posted until the batch is full. A datagram is complete when it is sent.
     #[inline]
-    pub(crate) fn transmit(&mut self, qp: &Qp, sq: &mut SendSlots, batch: &mut Batch) -> Progress {
+    pub(crate) fn transmit(&mut self, qp: &Qp, sq: &mut SendSlots, batch: &mut Batch<'_>) -> Progress {
         while self.state == State::Rts && self.failed.is_none() {
             if batch.is_full() {
                 return Progress::More;
@@ -74,7 +74,7 @@ impl Ud {
         &mut self,
         qp: &Qp,
         sq: &SendSlots,
-        batch: &mut Batch,
+        batch: &mut Batch<'_>,
     ) -> Option<Result<(), Option<Status>>> {
         let n = self.next;
         let request = sq.get(n)?;

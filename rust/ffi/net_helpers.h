@@ -87,7 +87,17 @@ bool oxe_route_is_valid(struct dst_entry *dst, u32 cookie);
 bool oxe_route_is_loopback(const struct dst_entry *dst);
 u32 oxe_route_mtu(const struct dst_entry *dst);
 struct sk_buff *oxe_tx_alloc(const struct dst_entry *dst, u32 len, u8 **data);
-int oxe_tx_send(struct sk_buff *skb, struct dst_entry *dst, const u8 *header, u32 header_len, bool v6);
+void oxe_tx_prepare(struct sk_buff *skb, struct dst_entry *dst, const u8 *header, u32 header_len, bool v6);
+void oxe_tx_link(struct sk_buff *tail, struct sk_buff *skb);
+void oxe_tx_drop(struct sk_buff *list);
+
+/* How many packets went, and how many did not. */
+struct oxe_sent {
+	u32 sent;
+	u32 failed;
+};
+
+void oxe_tx_send(struct sk_buff *list, struct oxe_sent *count);
 
 u32 oxe_crc32_le(u32 crc, const u8 *data, size_t len);
 

@@ -109,7 +109,7 @@ impl Flow {
 pub(crate) struct Header {
     /// The headers; with IPv4, 20 bytes more than there are.
     bytes: [u8; IPV6_LEN + UDP_LEN],
-    v6: bool,
+    pub(super) v6: bool,
 }
 
 impl Header {
@@ -119,17 +119,6 @@ impl Header {
         let len = if self.v6 { IPV6_LEN } else { IPV4_LEN } + UDP_LEN;
         self.bytes.get(..len).unwrap_or(&[])
     }
-}
-
-/// What became of a packet. Nothing in here is for ever: it is as if the wire had lost it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum XmitStatus {
-    /// It is on its way.
-    Sent,
-    /// A queue was full.
-    Congested,
-    /// Something refused it: a firewall (`EPERM`), an MTU (`EMSGSIZE`), no neighbour ...
-    Failed(Error),
 }
 
 /// The way to a destination, found once for many packets.
@@ -191,38 +180,15 @@ impl Route {
         unsafe { ffi::oxe_route_mtu(self.as_raw()) }
     }
 
-    /// Sends `skb` with `header` in front. Process or softirq context, interrupts enabled.
-    ///
-    /// With bottom halves disabled, and so with any [`crate::sync::lock::SpinLockBh`] held, no packet gets
-    /// to a receiver of this CPU before they are enabled again: not even one to this machine itself.
-    #[inline]
-    pub(crate) fn send(&self, skb: TxSkb, header: &Header) -> XmitStatus {
-        if header.v6 != self.v6 {
-            return XmitStatus::Failed(EINVAL);
-        }
-        let bytes = header.as_bytes();
-        let (skb, len) = (skb.into_raw(), bytes.len() as u32);
-        // SAFETY: the packet is given away, and has room for the longest header; the destination is held
-        // and of the header's family.
-        let status = unsafe { ffi::oxe_tx_send(skb, self.as_raw(), bytes.as_ptr(), len, self.v6) };
-        match status {
-            0 => XmitStatus::Sent,
-            1.. => XmitStatus::Congested,
-            error => XmitStatus::Failed(Error::from_errno(error)),
-        }
-    }
-
     /// The destination's address, for the helpers.
     pub(super) fn as_raw(&self) -> *mut ffi::dst_entry {
         self.dst.as_ptr()
     }
-}
 
-impl Clone for Route {
-    fn clone(&self) -> Self {
-        // SAFETY: the destination is held; it takes one more reference.
-        unsafe { ffi::oxe_route_clone(self.as_raw()) };
-        Self { ..*self }
+    /// Whether it is one of IPv6.
+    #[inline]
+    pub(super) fn is_v6(&self) -> bool {
+        self.v6
     }
 }
 

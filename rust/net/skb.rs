@@ -5,6 +5,7 @@
 use super::netdev::NetDevice;
 use super::route::Route;
 use crate::ffi;
+use crate::sync::bh::BhGuard;
 use core::mem::ManuallyDrop;
 use core::ptr::{null, null_mut, NonNull};
 use kernel::error::to_result;
@@ -261,14 +262,14 @@ pub(crate) struct TxSkb {
 unsafe impl Send for TxSkb {}
 
 impl TxSkb {
-    /// A packet with `len` bytes of payload, for `route`. Any context; `ENOMEM`.
+    /// A packet with `len` bytes of payload, for `route`. `ENOMEM`.
     ///
     /// The bytes are whatever was in memory there: **write them all** before the packet is sent.
     #[inline]
-    pub(crate) fn alloc(route: &Route, len: usize) -> Result<Self> {
+    pub(crate) fn alloc(route: &Route, len: usize, _bh: &BhGuard) -> Result<Self> {
         let mut data = null_mut();
         let size = u32::try_from(len)?;
-        // SAFETY: the route is held.
+        // SAFETY: the route is held, and bottom halves are off.
         let skb = unsafe { ffi::oxe_tx_alloc(route.as_raw(), size, &mut data) };
         match (NonNull::new(skb), NonNull::new(data)) {
             (Some(skb), Some(data)) => Ok(Self { skb, data, len }),

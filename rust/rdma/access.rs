@@ -6,8 +6,8 @@ use crate::ffi;
 
 /// A set of access rights and registration flags: `enum ib_access_flags`, which processes share.
 ///
-/// ib_core has checked what a process asks for (`ib_check_mr_access`): remote write and remote atomic imply local
-/// write, unknown mandatory flags are refused.
+/// ib_core has checked what a process asks for (`ib_check_mr_access`): remote write and remote
+/// atomic imply local write, unknown mandatory flags are refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Access(u32);
 
@@ -24,14 +24,11 @@ impl Access {
     pub(crate) const REMOTE_ATOMIC: Self = Access(ffi::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC);
     /// Memory windows may be bound to the region.
     pub(crate) const MW_BIND: Self = Access(ffi::ib_access_flags_IB_ACCESS_MW_BIND);
-    /// The first byte has the address zero.
-    pub(crate) const ZERO_BASED: Self = Access(ffi::ib_access_flags_IB_ZERO_BASED);
-    /// Pages are not pinned but faulted in. Refused by ib_core unless the device offers it.
-    pub(crate) const ON_DEMAND: Self = Access(ffi::ib_access_flags_IB_ACCESS_ON_DEMAND);
     /// A hint that the memory is of huge pages.
     pub(crate) const HUGETLB: Self = Access(ffi::ib_access_flags_IB_ACCESS_HUGETLB);
     /// A hint that writes may become visible out of order.
-    pub(crate) const RELAXED_ORDERING: Self = Access(ffi::ib_access_flags_IB_ACCESS_RELAXED_ORDERING);
+    pub(crate) const RELAXED_ORDERING: Self =
+        Access(ffi::ib_access_flags_IB_ACCESS_RELAXED_ORDERING);
 
     /// The flags in `enum ib_access_flags`'s numbering.
     pub(crate) const fn from_bits(bits: u32) -> Self {

@@ -5,7 +5,8 @@
 use crate::ffi;
 use kernel::prelude::*;
 
-/// A port capability: communication management (IBTA Vol 1, 14.2.5.6, PortInfo:CapabilityMask bit 16).
+/// A port capability: communication management (IBTA Vol 1, 14.2.5.6, PortInfo:CapabilityMask bit
+/// 16).
 pub(crate) const PORT_CAP_CM: u32 = 1 << 16;
 
 /// Capabilities that are flags: `enum ib_device_cap_flags`.
@@ -14,33 +15,23 @@ pub(crate) struct DeviceCaps(u64);
 
 impl DeviceCaps {
     /// Counts packets with a wrong P_Key.
-    pub(crate) const BAD_PKEY_CNTR: Self = Self(ffi::ib_device_cap_flags_IB_DEVICE_BAD_PKEY_CNTR as u64);
+    pub(crate) const BAD_PKEY_CNTR: Self =
+        Self(ffi::ib_device_cap_flags_IB_DEVICE_BAD_PKEY_CNTR as u64);
     /// Counts packets with a wrong Q_Key.
-    pub(crate) const BAD_QKEY_CNTR: Self = Self(ffi::ib_device_cap_flags_IB_DEVICE_BAD_QKEY_CNTR as u64);
+    pub(crate) const BAD_QKEY_CNTR: Self =
+        Self(ffi::ib_device_cap_flags_IB_DEVICE_BAD_QKEY_CNTR as u64);
     /// Checks that an address vector's port is the queue pair's.
     pub(crate) const UD_AV_PORT_ENFORCE: Self =
         Self(ffi::ib_device_cap_flags_IB_DEVICE_UD_AV_PORT_ENFORCE as u64);
-    /// The state may be modified with the current one assumed.
-    pub(crate) const CURR_QP_STATE_MOD: Self =
-        Self(ffi::ib_device_cap_flags_IB_DEVICE_CURR_QP_STATE_MOD as u64);
     /// Reports when the port becomes active.
     pub(crate) const PORT_ACTIVE_EVENT: Self =
         Self(ffi::ib_device_cap_flags_IB_DEVICE_PORT_ACTIVE_EVENT as u64);
     /// Has a system image GUID.
-    pub(crate) const SYS_IMAGE_GUID: Self = Self(ffi::ib_device_cap_flags_IB_DEVICE_SYS_IMAGE_GUID as u64);
+    pub(crate) const SYS_IMAGE_GUID: Self =
+        Self(ffi::ib_device_cap_flags_IB_DEVICE_SYS_IMAGE_GUID as u64);
     /// Makes RNR NAKs for RC.
-    pub(crate) const RC_RNR_NAK_GEN: Self = Self(ffi::ib_device_cap_flags_IB_DEVICE_RC_RNR_NAK_GEN as u64);
-    /// Shared receive queues can be resized.
-    pub(crate) const SRQ_RESIZE: Self = Self(ffi::ib_device_cap_flags_IB_DEVICE_SRQ_RESIZE as u64);
-    /// Memory windows of type 1.
-    pub(crate) const MEM_WINDOW: Self = Self(ffi::ib_device_cap_flags_IB_DEVICE_MEM_WINDOW as u64);
-    /// Memory windows of type 2B.
-    pub(crate) const MEM_WINDOW_TYPE_2B: Self =
-        Self(ffi::ib_device_cap_flags_IB_DEVICE_MEM_WINDOW_TYPE_2B as u64);
-    /// Fast registration, local invalidate, send with invalidate.
-    pub(crate) const MEM_MGT_EXTENSIONS: Self =
-        Self(ffi::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS as u64);
-
+    pub(crate) const RC_RNR_NAK_GEN: Self =
+        Self(ffi::ib_device_cap_flags_IB_DEVICE_RC_RNR_NAK_GEN as u64);
     /// The flags in `enum ib_device_cap_flags`'s numbering.
     pub(crate) const fn bits(self) -> u64 {
         self.0
@@ -61,17 +52,17 @@ pub(crate) enum AtomicCap {
     /// There are none.
     #[default]
     None,
-    /// Among each other, through this device.
-    Hca,
     /// With respect to the processors too.
     Glob,
 }
 
-/// What `ibv_query_device` tells: limits are counts, unless they say otherwise. Zero means not supported.
+/// What `ibv_query_device` tells: limits are counts, unless they say otherwise. Zero means not
+/// supported.
 ///
 /// Values beyond the C field's range are clamped to it.
 #[derive(Clone, Debug, Default)]
-#[allow(missing_docs)] // The fields have the names of `struct ib_device_attr`, which documents them.
+// The fields have the names of those of `struct ib_device_attr`.
+#[allow(missing_docs)]
 pub(crate) struct DeviceAttr {
     pub(crate) fw_ver: u64,
     /// As a number: the first byte on the wire is the most significant.
@@ -140,7 +131,6 @@ impl DeviceAttr {
         c.max_qp_init_rd_atom = count(self.max_qp_init_rd_atom);
         c.atomic_cap = match self.atomic_cap {
             AtomicCap::None => ffi::ib_atomic_cap_IB_ATOMIC_NONE,
-            AtomicCap::Hca => ffi::ib_atomic_cap_IB_ATOMIC_HCA,
             AtomicCap::Glob => ffi::ib_atomic_cap_IB_ATOMIC_GLOB,
         };
         c.max_mw = count(self.max_mw);
@@ -158,7 +148,7 @@ impl DeviceAttr {
     }
 }
 
-/// A path or port MTU: bytes of payload a packet carries (IBTA Vol 1, 5.2.2 and 9.6.1.2.?).
+/// A path or port MTU: bytes of payload a packet carries (IBTA Vol 1, 11.2.5.2, path MTU).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 #[repr(u32)]
@@ -232,10 +222,11 @@ pub(crate) enum PhysState {
     LinkUp = ffi::ib_port_phys_state_IB_PORT_PHYS_STATE_LINK_UP as u8,
 }
 
-/// What `ibv_query_port` tells. The glue presets what follows from the network interface: `state`, `phys_state`,
-/// `netdev_mtu` and the speed; the driver fills in the rest.
+/// What `ibv_query_port` tells. The glue presets what follows from the network interface: `state`,
+/// `phys_state`, `netdev_mtu` and the speed; the driver fills in the rest.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // The fields have the names of `struct ib_port_attr`.
+// The fields have the names of those of `struct ib_port_attr`.
+#[allow(missing_docs)]
 pub(crate) struct PortAttr {
     pub(crate) state: PortState,
     pub(crate) phys_state: PhysState,
@@ -259,7 +250,11 @@ impl PortAttr {
     pub(super) fn new(facts: &ffi::oxe_link_facts) -> Self {
         let (active_width, active_speed) = width_and_speed(facts.speed);
         PortAttr {
-            state: if facts.running { PortState::Active } else { PortState::Down },
+            state: if facts.running {
+                PortState::Active
+            } else {
+                PortState::Down
+            },
             phys_state: match (facts.running, facts.up) {
                 (true, _) => PhysState::LinkUp,
                 (false, true) => PhysState::Polling,
@@ -298,21 +293,55 @@ impl PortAttr {
     }
 }
 
-/// Expresses a network interface's speed in Mb/s (0 if unknown) as lanes times speed of a lane. The nominal rates
-/// of a lane are 2.5, 5, 10, 14, 25, 50, 100 Gb/s; where nothing fits exactly it is the next one below.
+/// Expresses a network interface's speed in Mb/s (0 if unknown) as lanes times speed of a lane. The
+/// nominal rates of a lane are 2.5, 5, 10, 14, 25, 50, 100 Gb/s; where nothing fits exactly it is
+/// the next one below.
 fn width_and_speed(mbps: u32) -> (u8, u16) {
     let (width, speed) = match mbps {
-        800_000.. => (ffi::ib_port_width_IB_WIDTH_8X, ffi::ib_port_speed_IB_SPEED_NDR),
-        400_000.. => (ffi::ib_port_width_IB_WIDTH_4X, ffi::ib_port_speed_IB_SPEED_NDR),
-        200_000.. => (ffi::ib_port_width_IB_WIDTH_4X, ffi::ib_port_speed_IB_SPEED_HDR),
-        100_000.. => (ffi::ib_port_width_IB_WIDTH_4X, ffi::ib_port_speed_IB_SPEED_EDR),
-        56_000.. => (ffi::ib_port_width_IB_WIDTH_4X, ffi::ib_port_speed_IB_SPEED_FDR),
-        50_000.. => (ffi::ib_port_width_IB_WIDTH_1X, ffi::ib_port_speed_IB_SPEED_HDR),
-        40_000.. => (ffi::ib_port_width_IB_WIDTH_4X, ffi::ib_port_speed_IB_SPEED_QDR),
-        25_000.. => (ffi::ib_port_width_IB_WIDTH_1X, ffi::ib_port_speed_IB_SPEED_EDR),
-        10_000.. => (ffi::ib_port_width_IB_WIDTH_1X, ffi::ib_port_speed_IB_SPEED_QDR),
-        5_000.. => (ffi::ib_port_width_IB_WIDTH_1X, ffi::ib_port_speed_IB_SPEED_DDR),
-        _ => (ffi::ib_port_width_IB_WIDTH_1X, ffi::ib_port_speed_IB_SPEED_SDR),
+        800_000.. => (
+            ffi::ib_port_width_IB_WIDTH_8X,
+            ffi::ib_port_speed_IB_SPEED_NDR,
+        ),
+        400_000.. => (
+            ffi::ib_port_width_IB_WIDTH_4X,
+            ffi::ib_port_speed_IB_SPEED_NDR,
+        ),
+        200_000.. => (
+            ffi::ib_port_width_IB_WIDTH_4X,
+            ffi::ib_port_speed_IB_SPEED_HDR,
+        ),
+        100_000.. => (
+            ffi::ib_port_width_IB_WIDTH_4X,
+            ffi::ib_port_speed_IB_SPEED_EDR,
+        ),
+        56_000.. => (
+            ffi::ib_port_width_IB_WIDTH_4X,
+            ffi::ib_port_speed_IB_SPEED_FDR,
+        ),
+        50_000.. => (
+            ffi::ib_port_width_IB_WIDTH_1X,
+            ffi::ib_port_speed_IB_SPEED_HDR,
+        ),
+        40_000.. => (
+            ffi::ib_port_width_IB_WIDTH_4X,
+            ffi::ib_port_speed_IB_SPEED_QDR,
+        ),
+        25_000.. => (
+            ffi::ib_port_width_IB_WIDTH_1X,
+            ffi::ib_port_speed_IB_SPEED_EDR,
+        ),
+        10_000.. => (
+            ffi::ib_port_width_IB_WIDTH_1X,
+            ffi::ib_port_speed_IB_SPEED_QDR,
+        ),
+        5_000.. => (
+            ffi::ib_port_width_IB_WIDTH_1X,
+            ffi::ib_port_speed_IB_SPEED_DDR,
+        ),
+        _ => (
+            ffi::ib_port_width_IB_WIDTH_1X,
+            ffi::ib_port_speed_IB_SPEED_SDR,
+        ),
     };
     (width as u8, speed as u16)
 }

@@ -2,15 +2,18 @@
 
 //! Upcalls to the users of completion queues and queue pairs.
 //!
-//! The driver keeps a handle wherever completions and errors arise. A handle may outlive its object: the glue closes a
-//! gate after the driver's destroy and before ib_core frees the C structure, waiting for upcalls under way; later ones
-//! find the gate closed and do nothing.
+//! The driver keeps a handle wherever completions and errors arise. A handle may outlive its
+//! object: the glue closes a gate after the driver's destroy and before ib_core frees the C
+//! structure, waiting for upcalls under way; later ones find the gate closed and do nothing.
 
 use super::qp::QpToken;
 use crate::ffi;
 use crate::sync::gate::Gate;
+use crate::sync::work;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::sync::Arc;
+use kernel::workqueue::{impl_has_work, new_work, Work, WorkItem};
 
 /// A pointer to a C object, in a gate: valid for those inside.
 struct Raw<C>(*mut C);
@@ -37,14 +40,15 @@ impl CqEvents {
         self.0.close();
     }
 
-    /// Tells the user that the completions he waits for are there. Any context, no locks of the driver's held: the
-    /// user may poll at once.
+    /// Tells the user that the completions he waits for are there. Any context, no locks of the
+    /// driver's held: the user may poll at once.
     pub(crate) fn complete(&self) {
         let Some(inside) = self.0.enter() else {
             return;
         };
         let cq = inside.0;
-        // SAFETY: the gate is open, so `cq` is valid. Users set the handler before completions can arise.
+        // SAFETY: the gate is open, so `cq` is valid. Users set the handler before completions can
+        // arise.
         let (handler, context) = unsafe { ((*cq).comp_handler, (*cq).cq_context) };
         if let Some(handler) = handler {
             // SAFETY: `comp_handler` wants the queue and its context, in any context.
@@ -52,17 +56,23 @@ impl CqEvents {
         }
     }
 
-    /// Tells the user that the queue is broken: it has overflowed (IB_EVENT_CQ_ERR). Any context, no locks held.
+    /// Tells the user that the queue is broken: it has overflowed (IB_EVENT_CQ_ERR). Any context,
+    /// no locks held.
     pub(crate) fn error(&self) {
         let Some(inside) = self.0.enter() else {
             return;
         };
         let cq = inside.0;
-        // SAFETY: the gate is open, so `cq` is valid. The handler is set before create and does not change.
+        // SAFETY: the gate is open, so `cq` is valid. The handler is set before create and does not
+        // change.
         let (handler, context, device) =
             unsafe { ((*cq).event_handler, (*cq).cq_context, (*cq).device) };
         if let Some(handler) = handler {
-            let mut event = ffi::ib_event { device, event: ffi::ib_event_type_IB_EVENT_CQ_ERR, ..Default::default() };
+            let mut event = ffi::ib_event {
+                device,
+                event: ffi::ib_event_type_IB_EVENT_CQ_ERR,
+                ..Default::default()
+            };
             // SAFETY: `cq` is the member of the union that goes with this event.
             unsafe { *event.element.cq.as_mut() = cq };
             // SAFETY: `event_handler` wants an event on its object, and the context.
@@ -93,10 +103,89 @@ pub(crate) enum QpEvent {
     PathMigErr = ffi::ib_event_type_IB_EVENT_PATH_MIG_ERR,
 }
 
+/// The events, by their bit in [`Upcalls::pending`].
+const EVENTS: [QpEvent; 8] = [
+    QpEvent::CommEst,
+    QpEvent::SqDrained,
+    QpEvent::ReqErr,
+    QpEvent::AccessErr,
+    QpEvent::Fatal,
+    QpEvent::LastWqe,
+    QpEvent::PathMig,
+    QpEvent::PathMigErr,
+];
+
+/// What clones of [`QpEvents`] share.
+#[pin_data]
+struct Upcalls {
+    gate: Gate<Raw<ffi::ib_qp>>,
+    /// Whether a process owns the queue pair.
+    user: bool,
+    /// The events that `work` shall tell of: bit n is set for `EVENTS[n]`.
+    pending: Atomic<u32>,
+    #[pin]
+    work: Work<Upcalls>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Upcalls { self.work }
+}
+
+impl WorkItem for Upcalls {
+    type Pointer = Arc<Upcalls>;
+
+    fn run(this: Arc<Upcalls>) {
+        let pending = this.pending.xchg(0, Full);
+        for (bit, event) in EVENTS.into_iter().enumerate() {
+            if pending & (1 << bit) != 0 {
+                this.call(event);
+            }
+        }
+    }
+}
+
+impl Upcalls {
+    /// Calls the handler, unless the gate is closed.
+    fn call(&self, event: QpEvent) {
+        let Some(inside) = self.gate.enter() else {
+            return;
+        };
+        let qp = inside.0;
+        // SAFETY: the gate is open, so `qp` is valid. The handler is set before create and does not
+        // change.
+        let (handler, context, device) =
+            unsafe { ((*qp).event_handler, (*qp).qp_context, (*qp).device) };
+        if let Some(handler) = handler {
+            let mut event = ffi::ib_event {
+                device,
+                event: event as u32,
+                ..Default::default()
+            };
+            // SAFETY: `qp` is the member of the union that goes with these events.
+            unsafe { *event.element.qp.as_mut() = qp };
+            // SAFETY: `event_handler` wants an event on its object, and the context.
+            unsafe { handler(&mut event, context) };
+        }
+    }
+
+    /// Has `event` told by a worker.
+    fn defer(this: &Arc<Self>, event: QpEvent) {
+        let Some(bit) = EVENTS.into_iter().position(|e| e == event) else {
+            return;
+        };
+        let mut seen = this.pending.load(Relaxed);
+        while let Err(now) = this.pending.cmpxchg(seen, seen | (1 << bit), Full) {
+            seen = now;
+        }
+        // If it is queued already and has not begun, it will see the bit.
+        let _ = work::queue_process(this);
+    }
+}
+
 /// The upcalls of a queue pair. Clones are the same handle.
 #[derive(Clone)]
 pub(crate) struct QpEvents {
-    gate: Arc<Gate<Raw<ffi::ib_qp>>>,
+    upcalls: Arc<Upcalls>,
     token: QpToken,
 }
 
@@ -104,14 +193,26 @@ impl QpEvents {
     /// # Safety
     ///
     /// `qp` is being created, and stays valid until `close` was called.
-    pub(super) unsafe fn new(qp: *mut ffi::ib_qp) -> Result<Self> {
-        let gate = Arc::new(Gate::new(Raw(qp)), GFP_KERNEL)?;
-        Ok(QpEvents { gate, token: QpToken::new(qp) })
+    pub(super) unsafe fn new(qp: *mut ffi::ib_qp, user: bool) -> Result<Self> {
+        let upcalls = Arc::pin_init(
+            pin_init!(Upcalls {
+                gate: Gate::new(Raw(qp)),
+                user,
+                pending: Atomic::new(0),
+                work <- new_work!("oxe_qp_event"),
+            }),
+            GFP_KERNEL,
+        )?;
+        Ok(QpEvents {
+            upcalls,
+            token: QpToken::new(qp),
+        })
     }
 
-    /// Ends all upcalls; waits for those under way. Process context.
+    /// Ends all upcalls; waits for those under way. Events that were not told yet never are.
+    /// Process context.
     pub(super) fn close(&self) {
-        self.gate.close();
+        self.upcalls.gate.close();
     }
 
     /// The queue pair's identity in completions of kernel users.
@@ -120,20 +221,15 @@ impl QpEvents {
     }
 
     /// Tells the user of the queue pair. Any context, no locks held.
+    ///
+    /// A process is told at once. Kernel users may sleep in their handlers (see `struct
+    /// ib_qp_init_attr`), so a worker tells them, of each event once however often it was raised
+    /// meanwhile.
     pub(crate) fn raise(&self, event: QpEvent) {
-        let Some(inside) = self.gate.enter() else {
-            return;
-        };
-        let qp = inside.0;
-        // SAFETY: the gate is open, so `qp` is valid. The handler is set before create and does not change.
-        let (handler, context, device) =
-            unsafe { ((*qp).event_handler, (*qp).qp_context, (*qp).device) };
-        if let Some(handler) = handler {
-            let mut event = ffi::ib_event { device, event: event as u32, ..Default::default() };
-            // SAFETY: `qp` is the member of the union that goes with these events.
-            unsafe { *event.element.qp.as_mut() = qp };
-            // SAFETY: `event_handler` wants an event on its object, and the context.
-            unsafe { handler(&mut event, context) };
+        if self.upcalls.user {
+            self.upcalls.call(event);
+        } else {
+            Upcalls::defer(&self.upcalls, event);
         }
     }
 }

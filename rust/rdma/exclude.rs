@@ -23,7 +23,8 @@ pub(crate) struct Exclusion {
     other: &'static CStr,
 }
 
-// SAFETY: the kernel calls `notify` on any thread, which reads `other` alone; registration belongs to no thread.
+// SAFETY: the kernel calls `notify` on any thread, which reads `other` alone; registration belongs
+// to no thread.
 unsafe impl Send for Exclusion {}
 // SAFETY: as above.
 unsafe impl Sync for Exclusion {}
@@ -49,13 +50,17 @@ impl Exclusion {
             }),
             GFP_KERNEL,
         )?;
-        // INVARIANT: registered here; on an error it is dropped, which takes out what is not there without harm.
-        // SAFETY: the block is initialised and pinned, and taken out of the list when `this` is dropped.
+        // INVARIANT: registered here; on an error it is dropped, which takes out what is not there
+        // without harm. SAFETY: the block is initialised and pinned, and taken out of the list when
+        // `this` is dropped.
         to_result(unsafe { ffi::register_module_notifier(this.block.get()) })?;
         // First watch, then look, so that nothing slips by between.
         // SAFETY: the path is terminated.
         if unsafe { ffi::oxe_path_exists(path.as_char_ptr()) } {
-            pr_err!("not loaded: {} is, and both drive devices of the same id; unload it first\n", *other);
+            pr_err!(
+                "not loaded: {} is, and both drive devices of the same id; unload it first\n",
+                *other
+            );
             return Err(EBUSY);
         }
         Ok(this)
@@ -71,6 +76,10 @@ impl PinnedDrop for Exclusion {
 }
 
 /// Something happens to a module. Refuses the other one's loading.
+///
+/// # Safety
+///
+/// For the kernel's list of those who watch modules.
 unsafe extern "C" fn notify(
     block: *mut ffi::notifier_block,
     action: c_ulong,
@@ -86,7 +95,10 @@ unsafe extern "C" fn notify(
     if name != other {
         return ffi::NOTIFY_DONE as c_int;
     }
-    pr_err!("{} not loaded: we are, and both drive devices of the same id; unload us first\n", *name);
+    pr_err!(
+        "{} not loaded: we are, and both drive devices of the same id; unload us first\n",
+        *name
+    );
     // As `notifier_from_errno` has it: stop, and the error counted down from OK.
     (ffi::NOTIFY_STOP_MASK | (ffi::NOTIFY_OK + ffi::EBUSY)) as c_int
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address vectors: where a RoCEv2 packet of a queue pair or an address handle comes from and goes to.
+//! Address vectors: where a RoCEv2 packet of a queue pair or an address handle comes from and goes
+//! to.
 
 use crate::ffi;
 use core::ptr::NonNull;
@@ -26,8 +27,8 @@ impl Network {
     }
 }
 
-/// An address vector, resolved: the source GID has been looked up in the port's GID table (IBTA Vol 1, 11.2.2.1 and
-/// annex A17 for its meaning in RoCEv2).
+/// An address vector, resolved: the source GID has been looked up in the port's GID table (IBTA Vol
+/// 1, 11.2.2.1 and annex A17 for its meaning in RoCEv2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AhAttr {
     sgid: [u8; 16],
@@ -37,17 +38,11 @@ pub(crate) struct AhAttr {
     hop_limit: u8,
     traffic_class: u8,
     sl: u8,
-    network: Network,
     flow_label: u32,
     oif: u32,
 }
 
 impl AhAttr {
-    /// The index of the source GID.
-    pub(crate) fn sgid_index(&self) -> u8 {
-        self.sgid_index
-    }
-
     /// The source GID: an IPv4-mapped address or an IPv6 address, most significant byte first.
     pub(crate) fn sgid(&self) -> &[u8; 16] {
         &self.sgid
@@ -56,11 +51,6 @@ impl AhAttr {
     /// The destination GID, likewise.
     pub(crate) fn dgid(&self) -> &[u8; 16] {
         &self.dgid
-    }
-
-    /// The MAC address of the next hop, as it was resolved when the vector was made.
-    pub(crate) fn dmac(&self) -> &[u8; 6] {
-        &self.dmac
     }
 
     /// 20 bits; 0 lets the device choose the UDP source port by itself.
@@ -78,30 +68,16 @@ impl AhAttr {
         self.traffic_class
     }
 
-    /// The service level.
-    pub(crate) fn sl(&self) -> u8 {
-        self.sl
-    }
-
-    /// The IP version.
-    pub(crate) fn network(&self) -> Network {
-        self.network
-    }
-
-    /// Whether the addresses are IPv4-mapped ones.
-    pub(crate) fn is_ipv4(&self) -> bool {
-        self.network == Network::V4
-    }
-
-    /// The index of the network interface that has the source GID: the device's, or an upper one such as a VLAN.
+    /// The index of the network interface that has the source GID: the device's, or an upper one
+    /// such as a VLAN.
     pub(crate) fn oif(&self) -> u32 {
         self.oif
     }
 
     /// Reads ib_core's address vector. Any context.
     ///
-    /// EINVAL if it is not a RoCE one with a GRH, or the IP versions of the GIDs differ; EOPNOTSUPP if the source GID is
-    /// one of RoCE version 1; ENODEV if the source GID's interface is gone.
+    /// EINVAL if it is not a RoCE one with a GRH, or the IP versions of the GIDs differ; EOPNOTSUPP
+    /// if the source GID is one of RoCE version 1; ENODEV if the source GID's interface is gone.
     ///
     /// # Safety
     ///
@@ -134,13 +110,13 @@ impl AhAttr {
             hop_limit: raw.grh.hop_limit,
             traffic_class: raw.grh.traffic_class,
             sl: raw.sl,
-            network: if facts.ipv4 { Network::V4 } else { Network::V6 },
             flow_label: raw.grh.flow_label & ffi::IB_GRH_FLOWLABEL_MASK,
             oif: facts.ifindex,
         })
     }
 
-    /// Writes ib_core's address vector, for queries. The reference on the source GID's entry stays as it is.
+    /// Writes ib_core's address vector, for queries. The reference on the source GID's entry stays
+    /// as it is.
     pub(super) fn fill(&self, raw: &mut ffi::rdma_ah_attr) {
         raw.type_ = ffi::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE;
         raw.ah_flags = ffi::ib_ah_flags_IB_AH_GRH as u8;

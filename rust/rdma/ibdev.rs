@@ -12,33 +12,12 @@ use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
-/// What happens to a device or its port.
-///
-/// ib_core itself tells of the port's state and its GIDs as the network interface changes, except for bonds (see
-/// [`Device::port_changed`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub(crate) enum PortEvent {
-    /// The port can be used.
-    Active = ffi::ib_event_type_IB_EVENT_PORT_ACTIVE,
-    /// The port cannot be used.
-    Error = ffi::ib_event_type_IB_EVENT_PORT_ERR,
-    /// The address has changed.
-    LidChange = ffi::ib_event_type_IB_EVENT_LID_CHANGE,
-    /// The GID table has changed.
-    GidChange = ffi::ib_event_type_IB_EVENT_GID_CHANGE,
-    /// The link's speed has changed.
-    SpeedChange = ffi::ib_event_type_IB_EVENT_DEVICE_SPEED_CHANGE,
-    /// The device does not work any more.
-    DeviceFatal = ffi::ib_event_type_IB_EVENT_DEVICE_FATAL,
-}
-
 /// A device: ib_core's structure, and the driver's data behind it, to which this dereferences.
 ///
 /// # Invariants
 ///
-/// `ib` was allocated by ib_core with this type's size; `data` is initialised. It stays in its place until ib_core calls
-/// `dealloc_driver`, before which all who may use it are gone.
+/// `ib` was allocated by ib_core with this type's size; `data` is initialised. It stays in its
+/// place until ib_core calls `dealloc_driver`, before which all who may use it are gone.
 #[repr(C)]
 pub(crate) struct Device<D: Driver> {
     ib: Opaque<ffi::ib_device>,
@@ -64,8 +43,8 @@ struct Unregistered(NonNull<ffi::ib_device>);
 
 impl Drop for Unregistered {
     fn drop(&mut self) {
-        // SAFETY: it was allocated and is not registered. If the operations are set, its data are initialised, and
-        // `dealloc_driver` drops them.
+        // SAFETY: it was allocated and is not registered. If the operations are set, its data are
+        // initialised, and `dealloc_driver` drops them.
         unsafe { ffi::ib_dealloc_device(self.0.as_ptr()) };
     }
 }
@@ -81,7 +60,8 @@ impl<D: Driver> Device<D> {
     ///
     /// # Safety
     ///
-    /// `ib` is a device that [`Device::register`] of the same `D` made, and whose data are not dropped during `'a`.
+    /// `ib` is a device that [`Device::register`] of the same `D` made, and whose data are not
+    /// dropped during `'a`.
     #[inline]
     pub(super) unsafe fn from_raw<'a>(ib: *mut ffi::ib_device) -> &'a Self {
         // SAFETY: `ib` is the first member; the rest is the requirement of this function.
@@ -93,13 +73,15 @@ impl<D: Driver> Device<D> {
         self.ib.get()
     }
 
-    /// Makes a device called `name` on `ndev`, whose MAC address the GUID is derived from, and registers it. `init` makes
-    /// the driver's data, before anything else can see the device.
+    /// Makes a device called `name` on `ndev`, whose MAC address the GUID is derived from, and
+    /// registers it. `init` makes the driver's data, before anything else can see the device.
     ///
-    /// Process context, without RTNL. When this returns the device may be gone again, so there is no reference to it.
+    /// Process context, without RTNL. When this returns the device may be gone again, so there is
+    /// no reference to it.
     ///
-    /// What `init` says; ENFILE if there is such a name; ENOMEM; what `query_device` and `query_port` say; ENODEV when
-    /// no link types are registered (see [`link::Links`]).
+    /// What `init` says; ENODEV when the interface is going away; ENFILE if there is such a name;
+    /// ENOMEM; what `query_device` and `query_port` say; ENODEV when no link types are registered
+    /// (see [`link::Links`]).
     pub(crate) fn register(name: &CStr, ndev: &NetDevice, init: impl PinInit<D, Error>) -> Result {
         let (owner, link_ops) = (compat::owner(), link::ops());
         if owner.is_null() || link_ops.is_null() {
@@ -110,8 +92,8 @@ impl<D: Driver> Device<D> {
         let device = Unregistered(NonNull::new(ib).ok_or(ENOMEM)?);
         // SAFETY: `ib` is the first member of zeroed memory for a `Self`, which does not move.
         unsafe { compat::pinned_init(init, &raw mut (*ib.cast::<Self>()).data) }?;
-        // SAFETY: nobody else knows the device yet. The table is static, and ib_core copies it. From here on
-        // `dealloc_driver` drops the data.
+        // SAFETY: nobody else knows the device yet. The table is static, and ib_core copies it.
+        // From here on `dealloc_driver` drops the data.
         unsafe {
             ffi::ib_set_device_ops(ib, ops::table::<D>());
             (*ib).ops.owner = owner;
@@ -126,26 +108,37 @@ impl<D: Driver> Device<D> {
         set_node_desc(ib, name.to_bytes());
         // SAFETY: device and interface are valid.
         to_result(unsafe { ffi::ib_device_set_netdev(ib, ndev.as_raw(), super::PORT) })?;
-        // SAFETY: the device is set up as ib_core wants it. Without a DMA device it uses virtual addresses.
-        to_result(unsafe { ffi::ib_register_device(ib, name.as_char_ptr(), core::ptr::null_mut()) })?;
+        // SAFETY: the device is set up as ib_core wants it. Without a DMA device it uses virtual
+        // addresses.
+        to_result(unsafe {
+            ffi::ib_register_device(ib, name.as_char_ptr(), core::ptr::null_mut())
+        })?;
         // It is ib_core's now, until `dealloc_driver`.
         core::mem::forget(device);
-        Ok(())
+        Self::check_netdev(ndev)
     }
 
-    /// Tells the users of the device. Any context.
-    pub(crate) fn dispatch(&self, event: PortEvent) {
-        let mut raw = ffi::ib_event { device: self.as_raw(), event: event as u32, ..Default::default() };
-        // SAFETY: the port is the member of the union that goes with these events.
-        unsafe { *raw.element.port_num.as_mut() = super::PORT };
-        // SAFETY: the device is valid, and ib_core copies the event.
-        unsafe { ffi::ib_dispatch_event(&raw) };
+    /// If `ndev` began to go away while its device was being registered, nobody has found the
+    /// device to tell it so: unregisters it and gives ENODEV.
+    fn check_netdev(ndev: &NetDevice) -> Result {
+        // SAFETY: the interface is valid.
+        if unsafe { ffi::oxe_netdev_is_registered(ndev.as_raw()) } {
+            return Ok(());
+        }
+        if let Some(device) = DeviceRef::<D>::by_netdev(ndev) {
+            let ib = device.as_raw();
+            core::mem::forget(device);
+            // SAFETY: the device is registered, and this gives up the reference that keeps it so.
+            // Process context without RTNL, as `register` wants it.
+            unsafe { ffi::ib_unregister_device_and_put(ib) };
+        }
+        Err(ENODEV)
     }
 
     /// Tells the users of the port's state if it has changed since they were told last.
     ///
-    /// ib_core does this by itself on events of the network interface, except that it leaves bonds to their drivers.
-    /// Doing it twice does no harm. Process context, also under RTNL.
+    /// ib_core does this by itself on events of the network interface, except that it leaves bonds
+    /// to their drivers. Doing it twice does no harm. Process context, also under RTNL.
     pub(crate) fn port_changed(&self) {
         // SAFETY: the device is valid.
         unsafe { ffi::oxe_ib_port_changed(self.as_raw()) };
@@ -155,7 +148,9 @@ impl<D: Driver> Device<D> {
     pub(crate) fn name(&self) -> DeviceName {
         let mut name = DeviceName([0; DeviceName::LEN]);
         // SAFETY: the device is valid, and there is room for the longest name.
-        unsafe { ffi::oxe_ib_device_name(self.as_raw(), name.0.as_mut_ptr().cast(), DeviceName::LEN) };
+        unsafe {
+            ffi::oxe_ib_device_name(self.as_raw(), name.0.as_mut_ptr().cast(), DeviceName::LEN)
+        };
         name
     }
 
@@ -186,7 +181,8 @@ fn guid(mac: [u8; 6]) -> u64 {
     u64::from_ne_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f])
 }
 
-/// Sets what the node says it is: `text`, cut to the field's size and filled up with zeroes. Process context.
+/// Sets what the node says it is: `text`, cut to the field's size and filled up with zeroes.
+/// Process context.
 pub(super) fn set_node_desc(ib: *mut ffi::ib_device, text: &[u8]) {
     let mut desc = [0_u8; ffi::IB_DEVICE_NODE_DESC_MAX as usize];
     for (to, from) in desc.iter_mut().zip(text) {
@@ -215,8 +211,9 @@ impl<D: Driver> DeviceRef<D> {
         let ib = NonNull::new(unsafe {
             ffi::ib_device_get_by_netdev(ndev.as_raw(), ffi::rdma_driver_id_RDMA_DRIVER_RXE)
         })?;
-        // rdma_rxe's devices have the same driver id. It is kept out, but memory safety shall not hang on that.
-        // SAFETY: the device is valid while we have the reference; the owner does not change.
+        // rdma_rxe's devices have the same driver id. It is kept out, but memory safety shall not
+        // hang on that. SAFETY: the device is valid while we have the reference; the owner does not
+        // change.
         if unsafe { (*ib.as_ptr()).ops.owner } != compat::owner() {
             // SAFETY: this is the reference that we got above.
             unsafe { ffi::ib_device_put(ib.as_ptr()) };
@@ -250,8 +247,12 @@ impl<D: Driver> Drop for DeviceRef<D> {
 }
 
 /// The operation `dealloc_driver`: nobody uses the device any more.
+///
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn dealloc_driver<D: Driver>(ib: *mut ffi::ib_device) {
-    // SAFETY: ib_core gives a device of ours, once; the data were initialised before this operation was set. They are
-    // not used again.
+    // SAFETY: ib_core gives a device of ours, once; the data were initialised before this operation
+    // was set. They are not used again.
     unsafe { core::ptr::drop_in_place(&raw mut (*ib.cast::<Device<D>>()).data) };
 }

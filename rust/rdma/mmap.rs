@@ -2,11 +2,12 @@
 
 //! Mappings of shared buffers: a process is told an offset, and maps the buffer there.
 //!
-//! ib_core keeps the offsets of a process's context in a table. An entry of ours holds its buffer; a mapping, once
-//! made, holds the pages by itself, so it outlives entry, object and context.
+//! ib_core keeps the offsets of a process's context in a table. An entry of ours holds its buffer;
+//! a mapping, once made, holds the pages by itself, so it outlives entry, object and context.
 //!
-//! Entries must leave the table before the context is freed, whoever may still hold a [`Cookie`]: the context has a
-//! [`Registry`] of them, from which an entry is removed exactly once, by its cookie or with the context.
+//! Entries must leave the table before the context is freed, whoever may still hold a [`Cookie`]:
+//! the context has a [`Registry`] of them, from which an entry is removed exactly once, by its
+//! cookie or with the context.
 
 use super::shared::SharedBuf;
 use crate::ffi;
@@ -35,8 +36,8 @@ unsafe impl Send for EntryPtr {}
 ///
 /// # Invariants
 ///
-/// The entries listed are those in the context's table, each with the reference that insertion gave. The context is
-/// valid while there are any.
+/// The entries listed are those in the context's table, each with the reference that insertion
+/// gave. The context is valid while there are any.
 #[pin_data]
 pub(super) struct Registry {
     #[pin]
@@ -51,12 +52,13 @@ impl Registry {
         )
     }
 
-    /// Makes `buf` mappable in `context`; gives the cookie, and the offset in bytes for the process to map at.
+    /// Makes `buf` mappable in `context`; gives the cookie, and the offset in bytes for the process
+    /// to map at.
     ///
     /// # Safety
     ///
-    /// `context` is valid and the one this registry belongs to; [`Registry::close`] is called before it is freed, and
-    /// this is not called after that.
+    /// `context` is valid and the one this registry belongs to; [`Registry::close`] is called
+    /// before it is freed, and this is not called after that.
     pub(super) unsafe fn insert(
         self: &Arc<Self>,
         context: *mut ffi::ib_ucontext,
@@ -67,14 +69,19 @@ impl Registry {
         }
         let mut entries = self.entries.lock();
         entries.reserve(1, GFP_KERNEL)?;
-        let entry = KBox::new(Entry { c: Opaque::zeroed(), buf: buf.clone() }, GFP_KERNEL)?;
+        let entry = KBox::new(
+            Entry {
+                c: Opaque::zeroed(),
+                buf: buf.clone(),
+            },
+            GFP_KERNEL,
+        )?;
         let raw = KBox::into_raw(entry);
-        // SAFETY: the context is valid by the requirement of this function. The entry is on the heap to stay until
-        // `mmap_free`; its `c` is the first member, so pointers to both are the same.
-        let inserted = to_result(unsafe {
-            ffi::rdma_user_mmap_entry_insert(context, raw.cast(), buf.len())
-        });
-        if let Err(error) = inserted {
+        // SAFETY: the context is valid by the requirement of this function. The entry is on the
+        // heap to stay until `mmap_free`; its `c` is the first member, so pointers to both are the
+        // same.
+        let inserted = unsafe { ffi::rdma_user_mmap_entry_insert(context, raw.cast(), buf.len()) };
+        if let Err(error) = to_result(inserted) {
             // SAFETY: the table did not take it, so it is still ours.
             drop(unsafe { KBox::from_raw(raw) });
             return Err(error);
@@ -85,7 +92,10 @@ impl Registry {
         // INVARIANT: it is in the table now. There is room, so this does not fail.
         let _ = entries.push_within_capacity(entry);
         drop(entries);
-        let cookie = Cookie { registry: self.clone(), entry };
+        let cookie = Cookie {
+            registry: self.clone(),
+            entry,
+        };
         Ok((cookie, (offset as u64).wrapping_mul(PAGE_SIZE as u64)))
     }
 
@@ -96,8 +106,8 @@ impl Registry {
             return;
         };
         let _ = entries.remove(index);
-        // SAFETY: by the type's invariant it was in the table, whose reference this gives up. The lock keeps the context
-        // there, as `close` needs it too.
+        // SAFETY: by the type's invariant it was in the table, whose reference this gives up. The
+        // lock keeps the context there, as `close` needs it too.
         unsafe { ffi::rdma_user_mmap_entry_remove(entry.0.as_ptr()) };
     }
 
@@ -128,20 +138,27 @@ impl Drop for Cookie {
 
 /// The operation `mmap`.
 ///
-/// EINVAL for an offset that was not told or the wrong length; EPERM for a mapping that could be executed.
+/// EINVAL for an offset that was not told or the wrong length; EPERM for a mapping that could be
+/// executed.
+///
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn mmap(
     context: *mut ffi::ib_ucontext,
     vma: *mut ffi::vm_area_struct,
 ) -> kernel::ffi::c_int {
-    // SAFETY: ib_core gives a context and a mapping under construction. This checks offset, length and that it is shared.
+    // SAFETY: ib_core gives a context and a mapping under construction. This checks offset, length
+    // and that it is shared.
     let entry = unsafe { ffi::rdma_user_mmap_entry_get(context, vma) };
     if entry.is_null() {
         return EINVAL.to_errno();
     }
-    // SAFETY: all entries in the table are ours (see `Registry::insert`), and we have a reference to this one.
+    // SAFETY: all entries in the table are ours (see `Registry::insert`), and we have a reference
+    // to this one.
     let buf = unsafe { (*entry.cast::<Entry>()).buf.clone() };
-    // SAFETY: the buffer is vmalloc memory that is meant to be mapped, and as long as the mapping, which is under
-    // construction. The pages get references for it.
+    // SAFETY: the buffer is vmalloc memory that is meant to be mapped, and as long as the mapping,
+    // which is under construction. The pages get references for it.
     let result = unsafe { ffi::oxe_shared_map(vma, buf.as_ptr().cast()) };
     // SAFETY: this is the reference that we got above.
     unsafe { ffi::rdma_user_mmap_entry_put(entry) };
@@ -149,7 +166,12 @@ pub(super) unsafe extern "C" fn mmap(
 }
 
 /// The operation `mmap_free`: the last reference to an entry is gone.
+///
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn mmap_free(entry: *mut ffi::rdma_user_mmap_entry) {
-    // SAFETY: all entries in the table came from a box (see `Registry::insert`), and nobody has this one any more.
+    // SAFETY: all entries in the table came from a box (see `Registry::insert`), and nobody has
+    // this one any more.
     drop(unsafe { KBox::from_raw(entry.cast::<Entry>()) });
 }

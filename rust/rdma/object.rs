@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The objects ib_core allocates for us: its own structure first, the driver's Rust value behind it.
+//! The objects ib_core allocates for us: its own structure first, the driver's Rust value behind
+//! it.
 //!
-//! ib_core zero-allocates `size_ib_xx` bytes, calls create, and frees the memory after destroy (or after a create that
-//! failed). The Rust value exists between a create that succeeded and the destroy.
+//! ib_core zero-allocates `size_ib_xx` bytes, calls create, and frees the memory after destroy (or
+//! after a create that failed). The Rust value exists between a create that succeeded and the
+//! destroy.
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -33,10 +35,12 @@ impl<C, R: Send + Sync> Object<C, R> {
     ///
     /// # Safety
     ///
-    /// `c` is the first member of an `Object<C, R>` that this thread alone knows, and which holds no value.
+    /// `c` is the first member of an `Object<C, R>` that this thread alone knows, and which holds
+    /// no value.
     pub(super) unsafe fn init(c: *mut C, value: R) {
         let this = c.cast::<Self>();
-        // SAFETY: `c` points to an `Object<C, R>` by the requirement of this function; nobody else accesses it.
+        // SAFETY: `c` points to an `Object<C, R>` by the requirement of this function; nobody else
+        // accesses it.
         unsafe { Opaque::cast_into(&raw const (*this).rust).write(MaybeUninit::new(value)) };
     }
 
@@ -44,12 +48,13 @@ impl<C, R: Send + Sync> Object<C, R> {
     ///
     /// # Safety
     ///
-    /// `c` is the first member of an `Object<C, R>` between `init` and `take`, and stays so for `'a`.
+    /// `c` is the first member of an `Object<C, R>` between `init` and `take`, and stays so for
+    /// `'a`.
     #[inline]
     pub(super) unsafe fn get<'a>(c: *const C) -> &'a R {
         let this = c.cast::<Self>();
-        // SAFETY: the value is initialised, by the requirement of this function and the type's invariant, and there
-        // are only shared references to it.
+        // SAFETY: the value is initialised, by the requirement of this function and the type's
+        // invariant, and there are only shared references to it.
         unsafe { (*Opaque::cast_into(&raw const (*this).rust)).assume_init_ref() }
     }
 

@@ -2,8 +2,9 @@
 
 //! The operations table of a driver.
 //!
-//! Every function in it is called by ib_core alone, by the rules that `ib_verbs.h` and ib_core's callers show: pointers
-//! are valid for the call, objects are of a device with this table and have been through their create.
+//! Every function in it is called by ib_core alone, by the rules that `ib_verbs.h` and ib_core's
+//! callers show: pointers are valid for the call, objects are of a device with this table and have
+//! been through their create.
 
 use super::driver::Driver;
 use super::{ibdev, mmap, ops_ah, ops_cq, ops_device, ops_mr, ops_post, ops_qp, ops_ucontext};
@@ -12,7 +13,8 @@ use crate::ffi;
 /// The version of the ABI that rdma_user_rxe.h describes.
 const UVERBS_ABI: u32 = 2;
 
-/// Commands of processes that ib_core does not enable by itself: the doorbell, and arming a completion queue.
+/// Commands of processes that ib_core does not enable by itself: the doorbell, and arming a
+/// completion queue.
 pub(super) const COMMANDS: u64 = 1 << ffi::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_POST_SEND
     | 1 << ffi::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_REQ_NOTIFY_CQ;
 

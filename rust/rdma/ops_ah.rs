@@ -16,7 +16,12 @@ use kernel::prelude::*;
 /// The object that ib_core allocates for an address handle.
 pub(super) type AhObject<D> = Object<ffi::ib_ah, <D as Driver>::Ah>;
 
-/// For processes: the answer tells the handle's number. EINVAL for a process that has no room for it.
+/// For processes: the answer tells the handle's number. EINVAL for a process that has no room for
+/// it.
+///
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn create_user_ah<D: Driver>(
     ah: *mut ffi::ib_ah,
     init: *mut ffi::rdma_ah_init_attr,
@@ -35,6 +40,10 @@ pub(super) unsafe extern "C" fn create_user_ah<D: Driver>(
 }
 
 /// For kernel users: possibly in atomic context.
+///
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn create_ah<D: Driver>(
     ah: *mut ffi::ib_ah,
     init: *mut ffi::rdma_ah_init_attr,
@@ -51,7 +60,8 @@ pub(super) unsafe extern "C" fn create_ah<D: Driver>(
 
 /// # Safety
 ///
-/// `ah` is under construction for a device driven by `D`, with its domain and the attributes `init`.
+/// `ah` is under construction for a device driven by `D`, with its domain and the attributes
+/// `init`.
 unsafe fn create<D: Driver>(
     ah: *mut ffi::ib_ah,
     init: *mut ffi::rdma_ah_init_attr,
@@ -66,6 +76,9 @@ unsafe fn create<D: Driver>(
     D::create_ah(dev, pd, &attr, user)
 }
 
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn modify_ah<D: Driver>(
     ah: *mut ffi::ib_ah,
     attr: *mut ffi::rdma_ah_attr,
@@ -79,6 +92,9 @@ pub(super) unsafe extern "C" fn modify_ah<D: Driver>(
     })
 }
 
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn query_ah<D: Driver>(
     ah: *mut ffi::ib_ah,
     attr: *mut ffi::rdma_ah_attr,
@@ -90,6 +106,9 @@ pub(super) unsafe extern "C" fn query_ah<D: Driver>(
     0
 }
 
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn destroy_ah<D: Driver>(ah: *mut ffi::ib_ah, _flags: u32) -> c_int {
     // SAFETY: it was initialised by create, and nobody uses it any more.
     drop(unsafe { AhObject::<D>::take(ah) });

@@ -11,7 +11,6 @@ use super::wc::WcSlots;
 use crate::ffi;
 use kernel::error::from_result;
 use kernel::ffi::c_int;
-use kernel::prelude::*;
 
 /// What is behind a completion queue.
 pub(super) struct CqPart<D: Driver> {
@@ -24,6 +23,10 @@ pub(super) struct CqPart<D: Driver> {
 pub(super) type CqObject<D> = Object<ffi::ib_cq, CqPart<D>>;
 
 /// For kernel users (`bundle` is null) and processes.
+///
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn create_cq<D: Driver>(
     cq: *mut ffi::ib_cq,
     attr: *const ffi::ib_cq_init_attr,
@@ -47,7 +50,7 @@ pub(super) unsafe extern "C" fn create_cq<D: Driver>(
         let dev = unsafe { Device::<D>::from_raw((*cq).device) };
         // SAFETY: the queue stays while the handle is open: until `destroy_cq`, or the guard below.
         let events = unsafe { CqEvents::new(cq) }?;
-        let init = CqInit { cqe: attr.cqe, vector: attr.comp_vector };
+        let init = CqInit { cqe: attr.cqe };
         let (driver, cqe) = D::create_cq(dev, init, events.clone(), user)
             // The driver may have kept a handle, and ib_core frees the queue now.
             .inspect_err(|_| events.close())?;
@@ -59,6 +62,9 @@ pub(super) unsafe extern "C" fn create_cq<D: Driver>(
     })
 }
 
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn destroy_cq<D: Driver>(
     cq: *mut ffi::ib_cq,
     _udata: *mut ffi::ib_udata,
@@ -72,6 +78,9 @@ pub(super) unsafe extern "C" fn destroy_cq<D: Driver>(
     0
 }
 
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn poll_cq<D: Driver>(
     cq: *mut ffi::ib_cq,
     room: c_int,
@@ -87,6 +96,10 @@ pub(super) unsafe extern "C" fn poll_cq<D: Driver>(
 }
 
 /// Gives 1 if completions may have been missed and the caller wants to know, else 0.
+///
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn req_notify_cq<D: Driver>(
     cq: *mut ffi::ib_cq,
     flags: ffi::ib_cq_notify_flags,

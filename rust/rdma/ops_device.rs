@@ -11,6 +11,9 @@ use kernel::error::{from_result, to_result};
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn query_device<D: Driver>(
     ib: *mut ffi::ib_device,
     attr: *mut ffi::ib_device_attr,
@@ -31,6 +34,10 @@ pub(super) unsafe extern "C" fn query_device<D: Driver>(
 }
 
 /// Takes a new description of the node, which is all that can be changed.
+///
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn modify_device(
     ib: *mut ffi::ib_device,
     mask: c_int,
@@ -51,6 +58,10 @@ pub(super) unsafe extern "C" fn modify_device(
 }
 
 /// EINVAL for any port but the one, ENODEV when the network interface is gone.
+///
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn query_port<D: Driver>(
     ib: *mut ffi::ib_device,
     port: u32,
@@ -78,6 +89,9 @@ fn check_port(port: u32) -> Result {
     }
 }
 
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn query_pkey(
     _ib: *mut ffi::ib_device,
     port: u32,
@@ -95,6 +109,9 @@ pub(super) unsafe extern "C" fn query_pkey(
     })
 }
 
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn get_port_immutable(
     _ib: *mut ffi::ib_device,
     port: u32,
@@ -112,6 +129,9 @@ pub(super) unsafe extern "C" fn get_port_immutable(
     })
 }
 
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn get_link_layer(
     _ib: *mut ffi::ib_device,
     _port: u32,
@@ -146,18 +166,24 @@ impl<D: Driver> Counters<D> {
 }
 
 /// Null if there is no memory. ib_core frees it.
+///
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn alloc_hw_port_stats<D: Driver>(
     _ib: *mut ffi::ib_device,
     _port: u32,
 ) -> *mut ffi::rdma_hw_stats {
     let descs = const { &Counters::<D>::DESCS };
     // SAFETY: the names are static, and there are at least as many.
-    unsafe {
-        ffi::rdma_alloc_hw_stats_struct(descs.as_ptr(), D::COUNTERS.len() as c_int, LIFESPAN)
-    }
+    unsafe { ffi::rdma_alloc_hw_stats_struct(descs.as_ptr(), D::COUNTERS.len() as c_int, LIFESPAN) }
 }
 
 /// Updates all counters. EINVAL for those of the device, of which there are none.
+///
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn get_hw_stats<D: Driver>(
     ib: *mut ffi::ib_device,
     stats: *mut ffi::rdma_hw_stats,
@@ -167,7 +193,8 @@ pub(super) unsafe extern "C" fn get_hw_stats<D: Driver>(
     from_result(|| {
         check_port(port)?;
         let n = D::COUNTERS.len();
-        // SAFETY: `alloc_hw_port_stats` allocated it for so many values, which ib_core's lock keeps for us now.
+        // SAFETY: `alloc_hw_port_stats` allocated it for so many values, which ib_core's lock keeps
+        // for us now.
         let values = unsafe { core::slice::from_raw_parts_mut((*stats).value.as_mut_ptr(), n) };
         // SAFETY: ib_core gives a device of ours.
         D::counters(unsafe { Device::<D>::from_raw(ib) }, values);

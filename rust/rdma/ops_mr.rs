@@ -25,7 +25,8 @@ fn create<D: Driver>(make: impl FnOnce() -> Result<(D::Mr, u32, u32)>) -> *mut f
         let object = KBox::<MrObject<D>>::new_uninit(GFP_KERNEL | __GFP_ZERO)?;
         let (value, lkey, rkey) = make()?;
         let raw = KBox::into_raw(object).cast::<ffi::ib_mr>();
-        // SAFETY: it is a zeroed object whose C part, where zeroes are valid, comes first; nobody else knows it yet.
+        // SAFETY: it is a zeroed object whose C part, where zeroes are valid, comes first; nobody
+        // else knows it yet.
         unsafe {
             (*raw).lkey = lkey;
             (*raw).rkey = rkey;
@@ -38,6 +39,10 @@ fn create<D: Driver>(make: impl FnOnce() -> Result<(D::Mr, u32, u32)>) -> *mut f
 }
 
 /// EOPNOTSUPP for DMA handles, and for words of the process that we do not know.
+///
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn reg_user_mr<D: Driver>(
     pd: *mut ffi::ib_pd,
     start: u64,
@@ -55,10 +60,20 @@ pub(super) unsafe extern "C" fn reg_user_mr<D: Driver>(
         to_result(unsafe { ffi::oxe_udata_in_empty(udata) })?;
         // SAFETY: ib_core gives a domain, made by `alloc_pd`, of a device that is ours.
         let (dev, pd) = unsafe { (Device::<D>::from_raw((*pd).device), PdObject::<D>::get(pd)) };
-        D::reg_user_mr(dev, pd, start, length, iova, Access::from_bits(access as u32))
+        D::reg_user_mr(
+            dev,
+            pd,
+            start,
+            length,
+            iova,
+            Access::from_bits(access as u32),
+        )
     })
 }
 
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn get_dma_mr<D: Driver>(
     pd: *mut ffi::ib_pd,
     access: c_int,
@@ -66,10 +81,18 @@ pub(super) unsafe extern "C" fn get_dma_mr<D: Driver>(
     create::<D>(|| {
         // SAFETY: ib_core gives a domain, made by `alloc_pd`, of a device that is ours.
         let (dev, pd) = unsafe { (Device::<D>::from_raw((*pd).device), PdObject::<D>::get(pd)) };
-        D::get_dma_mr(dev, pd, KernelMemory::new(), Access::from_bits(access as u32))
+        D::get_dma_mr(
+            dev,
+            pd,
+            KernelMemory::new(),
+            Access::from_bits(access as u32),
+        )
     })
 }
 
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn dereg_mr<D: Driver>(
     mr: *mut ffi::ib_mr,
     _udata: *mut ffi::ib_udata,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Posting work requests: lists of kernel users, and the call by which a process says that it has filled its ring.
+//! Posting work requests: lists of kernel users, and the call by which a process says that it has
+//! filled its ring.
 
 use super::driver::Driver;
 use super::ops_qp::QpObject;
@@ -11,8 +12,12 @@ use kernel::prelude::*;
 
 /// Posts requests one by one, and starts those that were taken even if one was not. Any context.
 ///
-/// A process's queue pair takes its requests from the ring alone: EINVAL for any in the list. An empty list is the
-/// doorbell.
+/// A process's queue pair takes its requests from the ring alone: EINVAL for any in the list. An
+/// empty list is the doorbell.
+///
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn post_send<D: Driver>(
     qp: *mut ffi::ib_qp,
     list: *const ffi::ib_send_wr,
@@ -45,6 +50,10 @@ pub(super) unsafe extern "C" fn post_send<D: Driver>(
 }
 
 /// As [`post_send`]; a process has no doorbell for receives.
+///
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn post_recv<D: Driver>(
     qp: *mut ffi::ib_qp,
     list: *const ffi::ib_recv_wr,
@@ -82,4 +91,3 @@ fn errno(result: Result) -> c_int {
         Err(error) => error.to_errno(),
     }
 }
-

@@ -29,7 +29,12 @@ pub(super) struct QpPart<D: Driver> {
 /// The object that ib_core allocates for a queue pair.
 pub(super) type QpObject<D> = Object<ffi::ib_qp, QpPart<D>>;
 
-/// EOPNOTSUPP for services and features that we do not have, EINVAL for a queue pair without completion queues.
+/// EOPNOTSUPP for services and features that we do not have, EINVAL for a queue pair without
+/// completion queues.
+///
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn create_qp<D: Driver>(
     qp: *mut ffi::ib_qp,
     attr: *mut ffi::ib_qp_init_attr,
@@ -54,28 +59,38 @@ pub(super) unsafe extern "C" fn create_qp<D: Driver>(
         let pd = unsafe { PdObject::<D>::get((*qp).pd) };
         let init = QpInit::<D> {
             kind,
-            // SAFETY: the queues are not null, were made by `create_cq`, and outlive the queue pair.
+            // SAFETY: the queues are not null, were made by `create_cq`, and outlive the queue
+            // pair.
             send_cq: unsafe { &CqObject::<D>::get(attr.send_cq).driver },
             // SAFETY: as above.
             recv_cq: unsafe { &CqObject::<D>::get(attr.recv_cq).driver },
             cap: QpCaps::from_raw(&attr.cap),
             sig_all: attr.sq_sig_type == ffi::ib_sig_type_IB_SIGNAL_ALL_WR,
         };
-        // SAFETY: the queue pair stays while the handle is open: until `destroy_qp`, or the guard below.
-        let events = unsafe { QpEvents::new(qp) }?;
+        // SAFETY: the queue pair stays while the handle is open: until `destroy_qp`, or the guard
+        // below.
+        let events = unsafe { QpEvents::new(qp, is_user) }?;
         let (driver, created) = D::create_qp(dev, pd, &init, events.clone(), user)
             // The driver may have kept a handle, and ib_core frees the queue pair now.
             .inspect_err(|_| events.close())?;
         created.caps.fill(&mut attr.cap);
         // SAFETY: the queue pair is under construction, so this is ours to set.
         unsafe { (*qp).qp_num = created.qpn };
-        let part = QpPart { driver, kind, user: is_user, events };
+        let part = QpPart {
+            driver,
+            kind,
+            user: is_user,
+            events,
+        };
         // SAFETY: it was allocated with `QpObject::SIZE`, and nobody else uses it yet.
         unsafe { QpObject::<D>::init(qp, part) };
         Ok(0)
     })
 }
 
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn modify_qp<D: Driver>(
     qp: *mut ffi::ib_qp,
     attr: *mut ffi::ib_qp_attr,
@@ -83,8 +98,8 @@ pub(super) unsafe extern "C" fn modify_qp<D: Driver>(
     _udata: *mut ffi::ib_udata,
 ) -> c_int {
     from_result(|| {
-        // SAFETY: ib_core gives the attributes that the mask says, the address vector with a reference on the source
-        // GID's entry.
+        // SAFETY: ib_core gives the attributes that the mask says, the address vector with a
+        // reference on the source GID's entry.
         let attr = unsafe { QpAttr::new(&*attr, mask as u32) }?;
         // SAFETY: the queue pair was initialised by `create_qp` and is not being destroyed.
         D::modify_qp(&unsafe { QpObject::<D>::get(qp) }.driver, &attr)?;
@@ -92,6 +107,9 @@ pub(super) unsafe extern "C" fn modify_qp<D: Driver>(
     })
 }
 
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn query_qp<D: Driver>(
     qp: *mut ffi::ib_qp,
     attr: *mut ffi::ib_qp_attr,
@@ -115,6 +133,9 @@ pub(super) unsafe extern "C" fn query_qp<D: Driver>(
     0
 }
 
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn destroy_qp<D: Driver>(
     qp: *mut ffi::ib_qp,
     _udata: *mut ffi::ib_udata,

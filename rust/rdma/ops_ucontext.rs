@@ -9,7 +9,6 @@ use super::object::Object;
 use crate::ffi;
 use kernel::error::from_result;
 use kernel::ffi::c_int;
-use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// What is behind a process's context.
@@ -26,6 +25,9 @@ pub(super) type ContextObject<D> = Object<ffi::ib_ucontext, Context<D>>;
 /// The object that ib_core allocates for a protection domain.
 pub(super) type PdObject<D> = Object<ffi::ib_pd, <D as Driver>::Pd>;
 
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn alloc_ucontext<D: Driver>(
     context: *mut ffi::ib_ucontext,
     _udata: *mut ffi::ib_udata,
@@ -33,23 +35,36 @@ pub(super) unsafe extern "C" fn alloc_ucontext<D: Driver>(
     from_result(|| {
         // SAFETY: ib_core gives a context under construction of a device that is ours.
         let dev = unsafe { Device::<D>::from_raw((*context).device) };
-        let value = Context::<D> { registry: Registry::new()?, _driver: D::alloc_ucontext(dev)? };
+        let value = Context::<D> {
+            registry: Registry::new()?,
+            _driver: D::alloc_ucontext(dev)?,
+        };
         // SAFETY: it was allocated with `ContextObject::SIZE`, and nobody else knows it yet.
         unsafe { ContextObject::<D>::init(context, value) };
         Ok(0)
     })
 }
 
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn dealloc_ucontext<D: Driver>(context: *mut ffi::ib_ucontext) {
     // SAFETY: it was initialised by `alloc_ucontext`, and no call in it is under way any more.
     let value = unsafe { ContextObject::<D>::take(context) };
     value.registry.close();
 }
 
-/// A process is about to lose its device while it has mappings. Ours hold their pages, so there is nothing to do, but
-/// that there is such an operation lets ib_core take the device away.
+/// A process is about to lose its device while it has mappings. Ours hold their pages, so there is
+/// nothing to do, but that there is such an operation lets ib_core take the device away.
+///
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn disassociate_ucontext(_context: *mut ffi::ib_ucontext) {}
 
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn alloc_pd<D: Driver>(
     pd: *mut ffi::ib_pd,
     _udata: *mut ffi::ib_udata,
@@ -64,6 +79,9 @@ pub(super) unsafe extern "C" fn alloc_pd<D: Driver>(
     })
 }
 
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn dealloc_pd<D: Driver>(
     pd: *mut ffi::ib_pd,
     _udata: *mut ffi::ib_udata,

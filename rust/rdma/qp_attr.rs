@@ -66,7 +66,8 @@ impl QpState {
     }
 }
 
-/// Identifies a queue pair to kernel users in their completions. Nothing can be done with it but to pass it on.
+/// Identifies a queue pair to kernel users in their completions. Nothing can be done with it but to
+/// pass it on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QpToken(*mut ffi::ib_qp);
 
@@ -149,10 +150,11 @@ pub(crate) struct QpCreated {
     pub(crate) caps: QpCaps,
 }
 
-/// The attributes a modify changes: each accessor gives `None` unless the attribute's mask bit is set.
+/// The attributes a modify changes: each accessor gives `None` unless the attribute's mask bit is
+/// set.
 ///
-/// Of what a process says, enumerations and the address vector have been checked when the driver sees them; numbers
-/// have not.
+/// Of what a process says, enumerations and the address vector have been checked when the driver
+/// sees them; numbers have not.
 pub(crate) struct QpAttr<'a> {
     raw: &'a ffi::ib_qp_attr,
     mask: u32,
@@ -177,8 +179,8 @@ macro_rules! masked {
 impl<'a> QpAttr<'a> {
     /// Checks and wraps ib_core's attributes.
     ///
-    /// EOPNOTSUPP for mask bits beyond the standard ones; EINVAL for a value that its type does not have, a port that
-    /// is not there, or an address vector that [`AhAttr`] does not take.
+    /// EOPNOTSUPP for mask bits beyond the standard ones; EINVAL for a value that its type does not
+    /// have, a port that is not there, or an address vector that [`AhAttr`] does not take.
     ///
     /// # Safety
     ///
@@ -187,7 +189,14 @@ impl<'a> QpAttr<'a> {
         if mask & !ffi::ib_qp_attr_mask_IB_QP_ATTR_STANDARD_BITS != 0 {
             return Err(super::unsupported());
         }
-        let mut attr = QpAttr { raw, mask, state: None, cur_state: None, path_mtu: None, av: None };
+        let mut attr = QpAttr {
+            raw,
+            mask,
+            state: None,
+            cur_state: None,
+            path_mtu: None,
+            av: None,
+        };
         if attr.has(ffi::ib_qp_attr_mask_IB_QP_STATE) {
             attr.state = Some(QpState::from_raw(raw.qp_state)?);
         }
@@ -211,8 +220,8 @@ impl<'a> QpAttr<'a> {
         self.mask & bit != 0
     }
 
-    /// Whether the specification allows these attributes with the transition from `cur` to `new` (IBTA Vol 1, 11.2.5.2;
-    /// ib_core's table).
+    /// Whether the specification allows these attributes with the transition from `cur` to `new`
+    /// (IBTA Vol 1, 11.2.5.2; ib_core's table).
     pub(crate) fn is_ok(&self, cur: QpState, new: QpState, kind: QpType) -> bool {
         // SAFETY: the states and the type are ones that the function's table has.
         unsafe { ffi::ib_modify_qp_is_ok(cur as u32, new as u32, kind as u32, self.mask) }
@@ -244,15 +253,10 @@ impl<'a> QpAttr<'a> {
             .then(|| Access::from_bits(self.raw.qp_access_flags as u32))
     }
 
-    /// Whether an event shall tell that the send queue has drained.
-    pub(crate) fn en_sqd_async_notify(&self) -> Option<bool> {
-        self.has(ffi::ib_qp_attr_mask_IB_QP_EN_SQD_ASYNC_NOTIFY)
-            .then_some(self.raw.en_sqd_async_notify != 0)
-    }
-
     /// New sizes of the queues.
     pub(crate) fn caps(&self) -> Option<QpCaps> {
-        self.has(ffi::ib_qp_attr_mask_IB_QP_CAP).then(|| QpCaps::from_raw(&self.raw.cap))
+        self.has(ffi::ib_qp_attr_mask_IB_QP_CAP)
+            .then(|| QpCaps::from_raw(&self.raw.cap))
     }
 
     /// Whether the mask has the alternate path or the migration state.
@@ -268,7 +272,8 @@ impl<'a> QpAttr<'a> {
         port_num: u32 = ib_qp_attr_mask_IB_QP_PORT;
         /// The Q_Key.
         qkey: u32 = ib_qp_attr_mask_IB_QP_QKEY;
-        /// The exponent of 4.096 us * 2^n after which an unanswered request is sent again; 0: never.
+        /// The exponent of 4.096 us * 2^n after which an unanswered request is sent again; 0:
+        /// never.
         timeout: u8 = ib_qp_attr_mask_IB_QP_TIMEOUT;
         /// How often a request is sent again.
         retry_cnt: u8 = ib_qp_attr_mask_IB_QP_RETRY_CNT;
@@ -308,10 +313,7 @@ macro_rules! set {
 }
 
 impl<'a> QpQuery<'a> {
-    pub(super) fn new(
-        attr: &'a mut ffi::ib_qp_attr,
-        init: &'a mut ffi::ib_qp_init_attr,
-    ) -> Self {
+    pub(super) fn new(attr: &'a mut ffi::ib_qp_attr, init: &'a mut ffi::ib_qp_init_attr) -> Self {
         attr.port_num = super::PORT;
         attr.ah_attr.port_num = super::PORT;
         QpQuery { attr, init }

@@ -2,12 +2,12 @@
 
 //! Memory that processes map and the kernel reads and writes at the same time.
 //!
-//! Nothing that lies in it can be trusted, not even to stay the same between two reads: there are no references into
-//! it, only copies, and every access is checked against the buffer's length.
+//! Nothing that lies in it can be trusted, not even to stay the same between two reads: there are
+//! no references into it, only copies, and every access is checked against the buffer's length.
 
 use crate::ffi;
 use core::ptr::NonNull;
-use kernel::page::{page_align, PAGE_SIZE};
+use kernel::page::page_align;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Release};
 use kernel::sync::Arc;
@@ -16,8 +16,8 @@ use kernel::sync::Arc;
 ///
 /// # Invariants
 ///
-/// `addr` is the start of `len` bytes of vmalloc memory that this owns; `len` is a multiple of the page size and not
-/// zero. It can be mapped by processes if `mappable`.
+/// `addr` is the start of `len` bytes of vmalloc memory that this owns; `len` is a multiple of the
+/// page size and not zero. It can be mapped by processes if `mappable`.
 pub(crate) struct SharedBuf {
     addr: NonNull<u8>,
     len: usize,
@@ -26,31 +26,32 @@ pub(crate) struct SharedBuf {
 
 // SAFETY: vmalloc memory belongs to no thread.
 unsafe impl Send for SharedBuf {}
-// SAFETY: as far as the buffer itself goes, all access is by copies which may run at the same time (see `copy_out`).
+// SAFETY: as far as the buffer itself goes, all access is by copies which may run at the same time
+// (see `copy_out`).
 unsafe impl Sync for SharedBuf {}
 
 impl SharedBuf {
     /// Allocates at least `len` bytes, mappable by processes if `user`. Process context.
     ///
-    /// ENOMEM also when `len` is zero or absurd; limits that mean something are the caller's to check.
+    /// ENOMEM also when `len` is zero or absurd; limits that mean something are the caller's to
+    /// check.
     pub(crate) fn new(len: usize, user: bool) -> Result<Arc<Self>> {
         let len = page_align(len).filter(|len| *len != 0).ok_or(ENOMEM)?;
         // SAFETY: any length may be asked for; the result is null or zeroed memory of that length.
         let addr = unsafe { ffi::oxe_shared_alloc(len, user) };
         let addr = NonNull::new(addr.cast()).ok_or(ENOMEM)?;
         // INVARIANT: that is what `oxe_shared_alloc` gives.
-        let buf = SharedBuf { addr, len, mappable: user };
+        let buf = SharedBuf {
+            addr,
+            len,
+            mappable: user,
+        };
         Ok(Arc::new(buf, GFP_KERNEL)?)
     }
 
     /// The length in bytes, a multiple of the page size.
     pub(crate) fn len(&self) -> usize {
         self.len
-    }
-
-    /// The length in pages.
-    pub(super) fn pages(&self) -> usize {
-        self.len / PAGE_SIZE
     }
 
     /// Whether processes may map it.
@@ -80,21 +81,22 @@ impl SharedBuf {
         if !at.is_aligned() {
             return None;
         }
-        // SAFETY: `at` is valid and aligned, lives as long as `self`, and whoever else may access it at the same time is
-        // a process (whose accesses the kernel's memory model treats as atomic) or one of the copies below, which the
-        // driver's own protocol keeps apart from words it uses atomically.
+        // SAFETY: `at` is valid and aligned, lives as long as `self`, and whoever else may access
+        // it at the same time is a process (whose accesses the kernel's memory model treats as
+        // atomic) or one of the copies below, which the driver's own protocol keeps apart from
+        // words it uses atomically.
         Some(unsafe { Atomic::from_ptr(at) })
     }
 
-    /// Reads the native 32-bit word at `off`; what the writer wrote before it is visible. `None` if it is not inside
-    /// or not aligned. Any context.
+    /// Reads the native 32-bit word at `off`; what the writer wrote before it is visible. `None` if
+    /// it is not inside or not aligned. Any context.
     #[inline]
     pub(crate) fn load_acquire_u32(&self, off: usize) -> Option<u32> {
         Some(self.word(off)?.load(Acquire))
     }
 
-    /// Writes the native 32-bit word at `off` after everything written before. `None` if it is not inside or not
-    /// aligned. Any context.
+    /// Writes the native 32-bit word at `off` after everything written before. `None` if it is not
+    /// inside or not aligned. Any context.
     #[inline]
     pub(crate) fn store_release_u32(&self, off: usize, value: u32) -> Option<()> {
         self.word(off)?.store(value, Release);
@@ -107,9 +109,10 @@ impl SharedBuf {
     #[inline]
     pub(crate) fn copy_out(&self, off: usize, out: &mut [u8]) -> Option<()> {
         let from = self.at(off, out.len())?;
-        // SAFETY: `from` is valid for `out.len()` bytes and cannot overlap with `out`, as nobody has a reference into the
-        // buffer. Processes race with this as they do with `copy_from_user`: bytes have no invalid values, and
-        // nothing is inferred from them before they are in `out`, which is ours.
+        // SAFETY: `from` is valid for `out.len()` bytes and cannot overlap with `out`, as nobody
+        // has a reference into the buffer. Processes race with this as they do with
+        // `copy_from_user`: bytes have no invalid values, and nothing is inferred from them before
+        // they are in `out`, which is ours.
         unsafe { core::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
         Some(())
     }
@@ -118,17 +121,19 @@ impl SharedBuf {
     #[inline]
     pub(crate) fn copy_in(&self, off: usize, bytes: &[u8]) -> Option<()> {
         let to = self.at(off, bytes.len())?;
-        // SAFETY: `to` is valid for writing `bytes.len()` bytes and cannot overlap with `bytes`; about processes that
-        // look at the same time see `copy_out`.
+        // SAFETY: `to` is valid for writing `bytes.len()` bytes and cannot overlap with `bytes`;
+        // about processes that look at the same time see `copy_out`.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
         Some(())
     }
 }
 
 impl Drop for SharedBuf {
-    /// Process context, or softirq. Processes that have it mapped keep the pages, each by a reference of its own.
+    /// Process context, or softirq. Processes that have it mapped keep the pages, each by a
+    /// reference of its own.
     fn drop(&mut self) {
-        // SAFETY: by the type's invariant this is vmalloc memory that we own; nobody can have a pointer into it.
+        // SAFETY: by the type's invariant this is vmalloc memory that we own; nobody can have a
+        // pointer into it.
         unsafe { ffi::oxe_shared_free(self.addr.as_ptr().cast()) };
     }
 }

@@ -2,11 +2,11 @@
 
 //! What a process and the driver tell each other beside a verb's own arguments.
 
+use super::driver::Driver;
 use super::mmap::{Cookie, Registry};
 use super::object::Object;
 use super::ops_ucontext::Context;
 use super::shared::SharedBuf;
-use super::driver::Driver;
 use crate::ffi;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -19,7 +19,8 @@ use zerocopy::{Immutable, IntoBytes};
 ///
 /// # Invariants
 ///
-/// `udata` and `context` are those of the call under way, which lasts for `'a`; `registry` is `context`'s.
+/// `udata` and `context` are those of the call under way, which lasts for `'a`; `registry` is
+/// `context`'s.
 pub(crate) struct UserCtx<'a> {
     udata: NonNull<ffi::ib_udata>,
     context: NonNull<ffi::ib_ucontext>,
@@ -30,11 +31,13 @@ pub(crate) struct UserCtx<'a> {
 impl<'a> UserCtx<'a> {
     /// Of a verb's `udata`: `None` if it is null, so a kernel user calls.
     ///
-    /// EOPNOTSUPP if the process says something that we do not understand (there is nothing that we do).
+    /// EOPNOTSUPP if the process says something that we do not understand (there is nothing that we
+    /// do).
     ///
     /// # Safety
     ///
-    /// `udata` is null or that of a call on a device driven by `D`, which lasts for `'a` and has a context.
+    /// `udata` is null or that of a call on a device driven by `D`, which lasts for `'a` and has a
+    /// context.
     pub(super) unsafe fn new<D: Driver>(udata: *mut ffi::ib_udata) -> Result<Option<Self>> {
         let Some(udata) = NonNull::new(udata) else {
             return Ok(None);
@@ -42,11 +45,17 @@ impl<'a> UserCtx<'a> {
         // SAFETY: a non-null `udata` is part of the call's attributes.
         to_result(unsafe { ffi::oxe_udata_in_empty(udata.as_ptr()) })?;
         // SAFETY: as above.
-        let context = NonNull::new(unsafe { ffi::oxe_udata_ucontext(udata.as_ptr()) }).ok_or(EINVAL)?;
+        let context = unsafe { ffi::oxe_udata_ucontext(udata.as_ptr()) };
+        let context = NonNull::new(context).ok_or(EINVAL)?;
         // SAFETY: the context was made by `alloc_ucontext`, and outlives calls in it.
         let own = unsafe { Object::<ffi::ib_ucontext, Context<D>>::get(context.as_ptr()) };
         // INVARIANT: by the requirement of this function.
-        Ok(Some(UserCtx { udata, context, registry: &own.registry, _call: PhantomData }))
+        Ok(Some(UserCtx {
+            udata,
+            context,
+            registry: &own.registry,
+            _call: PhantomData,
+        }))
     }
 
     /// Gives the process its answer.
@@ -64,12 +73,13 @@ impl<'a> UserCtx<'a> {
         })
     }
 
-    /// Makes `buf` mappable for the process; gives the cookie that keeps it so, and the offset to map it at.
+    /// Makes `buf` mappable for the process; gives the cookie that keeps it so, and the offset to
+    /// map it at.
     ///
     /// EINVAL for a buffer that is not for processes, ENOMEM.
     pub(crate) fn publish(&self, buf: &Arc<SharedBuf>) -> Result<(Cookie, u64)> {
-        // SAFETY: the context is valid during the call. `dealloc_ucontext` closes the registry, and comes after all
-        // calls in it.
+        // SAFETY: the context is valid during the call. `dealloc_ucontext` closes the registry, and
+        // comes after all calls in it.
         unsafe { self.registry.insert(self.context.as_ptr(), buf) }
     }
 }

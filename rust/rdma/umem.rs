@@ -2,8 +2,9 @@
 
 //! Memory behind memory regions: pinned pages of a process, or the kernel's own.
 //!
-//! The bytes belong to somebody else, who may change them at any time: there are copies in and out, and atomic
-//! operations, never references. 64-bit only: every page is reached through the kernel's direct map.
+//! The bytes belong to somebody else, who may change them at any time: there are copies in and out,
+//! and atomic operations, never references. 64-bit only: every page is reached through the kernel's
+//! direct map.
 
 use super::access::Access;
 use super::device::Device;
@@ -25,8 +26,9 @@ compile_error!("pages are reached through the kernel's direct map");
 /// `from` is valid for reading `out.len()` bytes, and does not overlap with `out`.
 #[inline]
 unsafe fn copy_from(from: *const u8, out: &mut [u8]) {
-    // SAFETY: by the requirement of this function. Whoever writes at the same time races with this as with
-    // `copy_from_user`: bytes have no invalid values, and nothing is inferred before they are in `out`.
+    // SAFETY: by the requirement of this function. Whoever writes at the same time races with this
+    // as with `copy_from_user`: bytes have no invalid values, and nothing is inferred before they
+    // are in `out`.
     unsafe { core::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
 }
 
@@ -45,7 +47,8 @@ unsafe fn copy_to(to: *mut u8, bytes: &[u8]) {
 ///
 /// # Safety
 ///
-/// `at` is valid for reading and writing 8 bytes during `'a`, and others access them as if they were atomic.
+/// `at` is valid for reading and writing 8 bytes during `'a`, and others access them as if they
+/// were atomic.
 #[inline]
 unsafe fn word<'a>(at: *mut u8) -> Option<&'a Atomic<u64>> {
     let at = at.cast::<u64>();
@@ -65,8 +68,9 @@ fn cmpxchg(word: &Atomic<u64>, compare: u64, swap: u64) -> u64 {
 ///
 /// # Invariants
 ///
-/// `umem` is a registration that this owns, of memory that starts `first` bytes into the first of `pages` and is `len`
-/// bytes long. `pages` are where the kernel sees its pages, each valid for a page while it is pinned. `ib` is referenced.
+/// `umem` is a registration that this owns, of memory that starts `first` bytes into the first of
+/// `pages` and is `len` bytes long. `pages` are where the kernel sees its pages, each valid for a
+/// page while it is pinned. `ib` is referenced.
 pub(crate) struct UserMemory {
     umem: NonNull<ffi::ib_umem>,
     ib: NonNull<ffi::ib_device>,
@@ -84,9 +88,15 @@ unsafe impl Sync for UserMemory {}
 impl UserMemory {
     /// Pins `len` bytes at address `start` of the calling process. Process context.
     ///
-    /// EINVAL for a range that wraps or is empty; ENOMEM over the limit of locked memory; EFAULT or what else pinning says
-    /// if the process has no such memory, or must not write it and `access` wants that; EOPNOTSUPP for on-demand memory.
-    pub(crate) fn pin<D: Driver>(dev: &Device<D>, start: u64, len: u64, access: Access) -> Result<Self> {
+    /// EINVAL for a range that wraps or is empty; ENOMEM over the limit of locked memory; EFAULT or
+    /// what else pinning says if the process has no such memory, or must not write it and `access`
+    /// wants that; EOPNOTSUPP for on-demand memory.
+    pub(crate) fn pin<D: Driver>(
+        dev: &Device<D>,
+        start: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<Self> {
         let ib = NonNull::new(dev.as_raw()).ok_or(EINVAL)?;
         // SAFETY: the device is valid; any address and length may be asked for.
         let umem = from_err_ptr(unsafe {
@@ -111,7 +121,9 @@ impl UserMemory {
         };
         // SAFETY: the registration is valid.
         let n = unsafe { ffi::oxe_umem_page_count(umem.as_ptr()) };
-        memory.pages.extend_with(n, core::ptr::null_mut(), GFP_KERNEL)?;
+        memory
+            .pages
+            .extend_with(n, core::ptr::null_mut(), GFP_KERNEL)?;
         // SAFETY: the registration is valid, and there is room for `n` addresses.
         let found = unsafe { ffi::oxe_umem_pages(umem.as_ptr(), memory.pages.as_mut_ptr(), n) };
         if found != n {
@@ -122,13 +134,9 @@ impl UserMemory {
         Ok(memory)
     }
 
-    /// The length in bytes.
-    pub(crate) fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// Calls `each` with the pieces, page by page, of `len` bytes from `offset`: where they are, and which of the `len`
-    /// bytes they are. `None` if they are not all inside, or there is a page missing.
+    /// Calls `each` with the pieces, page by page, of `len` bytes from `offset`: where they are,
+    /// and which of the `len` bytes they are. `None` if they are not all inside, or there is a page
+    /// missing.
     #[inline]
     fn for_pieces(
         &self,
@@ -164,8 +172,8 @@ impl UserMemory {
         })
     }
 
-    /// Copies bytes to `offset`. `None` if they would not all be inside, or the memory was registered for reading
-    /// only. Any context.
+    /// Copies bytes to `offset`. `None` if they would not all be inside, or the memory was
+    /// registered for reading only. Any context.
     #[inline]
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Option<()> {
         if !self.writable {
@@ -190,13 +198,14 @@ impl UserMemory {
                 found = Some(at);
             }
         })?;
-        // SAFETY: the page is pinned for writing while `self` lives, and the 8 bytes are inside it. Processes may access
-        // them in any way, which races as their own accesses do.
+        // SAFETY: the page is pinned for writing while `self` lives, and the 8 bytes are inside it.
+        // Processes may access them in any way, which races as their own accesses do.
         unsafe { word(found?) }
     }
 
-    /// Replaces the native 64-bit word at `offset` by `swap` if it is `compare`; gives what it was. Atomic with respect to
-    /// everybody. `None` if it is not inside, not aligned, or the memory was registered for reading only. Any context.
+    /// Replaces the native 64-bit word at `offset` by `swap` if it is `compare`; gives what it was.
+    /// Atomic with respect to everybody. `None` if it is not inside, not aligned, or the memory was
+    /// registered for reading only. Any context.
     pub(crate) fn cmpxchg(&self, offset: u64, compare: u64, swap: u64) -> Option<u64> {
         Some(cmpxchg(self.word(offset)?, compare, swap))
     }
@@ -210,7 +219,8 @@ impl UserMemory {
 impl Drop for UserMemory {
     /// Process context: unpins the pages.
     fn drop(&mut self) {
-        // SAFETY: the registration is ours and the device it names still there. Nobody can be using the pages.
+        // SAFETY: the registration is ours and the device it names still there. Nobody can be using
+        // the pages.
         unsafe { ffi::ib_umem_release(self.umem.as_ptr()) };
         // SAFETY: we have a reference, by the type's invariant.
         unsafe { ffi::oxe_ib_device_release(self.ib.as_ptr()) };
@@ -219,10 +229,11 @@ impl Drop for UserMemory {
 
 /// The kernel's memory, by its virtual addresses.
 ///
-/// ib_core's users name memory so on a device that has no DMA of its own, with the key of the region that
-/// [`Driver::get_dma_mr`] registers; the glue makes this value for that call alone. Whoever has the key has been given it
-/// by the kernel, and answers for the addresses as he does for any pointer; peers get it only by way of
-/// `IB_PD_UNSAFE_GLOBAL_RKEY`, of which the kernel warns.
+/// ib_core's users name memory so on a device that has no DMA of its own, with the key of the
+/// region that [`Driver::get_dma_mr`] registers; the glue makes this value for that call alone.
+/// Whoever has the key has been given it by the kernel, and answers for the addresses as he does
+/// for any pointer; peers get it only by way of `IB_PD_UNSAFE_GLOBAL_RKEY`, of which the kernel
+/// warns.
 pub(crate) struct KernelMemory(());
 
 impl KernelMemory {
@@ -230,7 +241,8 @@ impl KernelMemory {
         KernelMemory(())
     }
 
-    /// The pointer for `addr`, if `len` bytes from there are in the kernel's half of the address space.
+    /// The pointer for `addr`, if `len` bytes from there are in the kernel's half of the address
+    /// space.
     #[inline]
     fn at(addr: u64, len: usize) -> Option<*mut u8> {
         addr.checked_add(len as u64)?;
@@ -242,7 +254,8 @@ impl KernelMemory {
     #[inline]
     pub(crate) fn read(&self, addr: u64, out: &mut [u8]) -> Option<()> {
         let from = Self::at(addr, out.len())?;
-        // SAFETY: a kernel user names memory that he owns until the request completes (see the type).
+        // SAFETY: a kernel user names memory that he owns until the request completes (see the
+        // type).
         unsafe { copy_from(from, out) };
         Some(())
     }
@@ -251,21 +264,24 @@ impl KernelMemory {
     #[inline]
     pub(crate) fn write(&self, addr: u64, bytes: &[u8]) -> Option<()> {
         let to = Self::at(addr, bytes.len())?;
-        // SAFETY: a kernel user names memory that he owns until the request completes (see the type).
+        // SAFETY: a kernel user names memory that he owns until the request completes (see the
+        // type).
         unsafe { copy_to(to, bytes) };
         Some(())
     }
 
-    /// Replaces the native 64-bit word at `addr` by `swap` if it is `compare`; gives what it was. `None` if it is not the
-    /// kernel's or not aligned. Any context.
+    /// Replaces the native 64-bit word at `addr` by `swap` if it is `compare`; gives what it was.
+    /// `None` if it is not the kernel's or not aligned. Any context.
     pub(crate) fn cmpxchg(&self, addr: u64, compare: u64, swap: u64) -> Option<u64> {
-        // SAFETY: a kernel user names memory that he owns until the request completes (see the type).
+        // SAFETY: a kernel user names memory that he owns until the request completes (see the
+        // type).
         Some(cmpxchg(unsafe { word(Self::at(addr, 8)?) }?, compare, swap))
     }
 
     /// Adds to the native 64-bit word at `addr`, wrapping; else as [`KernelMemory::cmpxchg`].
     pub(crate) fn fetch_add(&self, addr: u64, add: u64) -> Option<u64> {
-        // SAFETY: a kernel user names memory that he owns until the request completes (see the type).
+        // SAFETY: a kernel user names memory that he owns until the request completes (see the
+        // type).
         Some(unsafe { word(Self::at(addr, 8)?) }?.fetch_add(add, Full))
     }
 }

@@ -7,7 +7,8 @@ use super::qp::QpToken;
 use crate::ffi;
 use core::marker::PhantomData;
 
-/// How a work request ended: `enum ib_wc_status`, whose numbers processes use too (IBTA Vol 1, 11.6.2).
+/// How a work request ended: `enum ib_wc_status`, whose numbers processes use too (IBTA Vol 1,
+/// 11.6.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 #[repr(u32)]
@@ -27,8 +28,6 @@ pub(crate) enum WcStatus {
     RetryExc = ffi::ib_wc_status_IB_WC_RETRY_EXC_ERR,
     RnrRetryExc = ffi::ib_wc_status_IB_WC_RNR_RETRY_EXC_ERR,
     RemAbort = ffi::ib_wc_status_IB_WC_REM_ABORT_ERR,
-    Fatal = ffi::ib_wc_status_IB_WC_FATAL_ERR,
-    RespTimeout = ffi::ib_wc_status_IB_WC_RESP_TIMEOUT_ERR,
     General = ffi::ib_wc_status_IB_WC_GENERAL_ERR,
 }
 
@@ -50,8 +49,6 @@ pub(crate) enum WcOpcode {
     RdmaRead = ffi::ib_wc_opcode_IB_WC_RDMA_READ,
     CompSwap = ffi::ib_wc_opcode_IB_WC_COMP_SWAP,
     FetchAdd = ffi::ib_wc_opcode_IB_WC_FETCH_ADD,
-    LocalInv = ffi::ib_wc_opcode_IB_WC_LOCAL_INV,
-    RegMr = ffi::ib_wc_opcode_IB_WC_REG_MR,
     Recv = ffi::ib_wc_opcode_IB_WC_RECV,
     RecvRdmaWithImm = ffi::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM,
 }
@@ -160,7 +157,12 @@ impl WcSlots<'_> {
     /// `wc` is valid for writing `room` completions while the result lives.
     pub(super) unsafe fn new(wc: *mut ffi::ib_wc, room: usize) -> Self {
         // INVARIANT: by the requirement of this function.
-        WcSlots { next: wc, room, filled: 0, _borrow: PhantomData }
+        WcSlots {
+            next: wc,
+            room,
+            filled: 0,
+            _borrow: PhantomData,
+        }
     }
 
     /// Whether there is no room left.

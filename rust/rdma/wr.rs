@@ -2,8 +2,8 @@
 
 //! Work requests of kernel users, as the driver sees them.
 //!
-//! They are the kernel's own: ib_core's rules say what lies behind a request of which opcode, and the glue checks that
-//! the opcode goes with the service before the driver can ask for that part.
+//! They are the kernel's own: ib_core's rules say what lies behind a request of which opcode, and
+//! the glue checks that the opcode goes with the service before the driver can ask for that part.
 
 use super::driver::Driver;
 use super::object::Object;
@@ -23,7 +23,8 @@ pub(crate) struct Sge {
 
 const _: () = assert!(core::mem::size_of::<Sge>() == core::mem::size_of::<ffi::ib_sge>());
 const _: () = assert!(core::mem::align_of::<Sge>() == core::mem::align_of::<ffi::ib_sge>());
-const _: () = assert!(core::mem::offset_of!(Sge, length) == core::mem::offset_of!(ffi::ib_sge, length));
+const _: () =
+    assert!(core::mem::offset_of!(Sge, length) == core::mem::offset_of!(ffi::ib_sge, length));
 const _: () = assert!(core::mem::offset_of!(Sge, lkey) == core::mem::offset_of!(ffi::ib_sge, lkey));
 
 impl Sge {
@@ -105,8 +106,8 @@ enum Part {
 ///
 /// # Invariants
 ///
-/// `raw` is the `wr` member of the structure that goes with `part`; it, the list in `sges`, and the address handle
-/// of a datagram do not change and stay valid during `'a`.
+/// `raw` is the `wr` member of the structure that goes with `part`; it, the list in `sges`, and the
+/// address handle of a datagram do not change and stay valid during `'a`.
 pub(crate) struct SendWr<'a, D: Driver> {
     raw: &'a ffi::ib_send_wr,
     sges: &'a [Sge],
@@ -117,12 +118,13 @@ pub(crate) struct SendWr<'a, D: Driver> {
 impl<'a, D: Driver> SendWr<'a, D> {
     /// Wraps a request to a queue pair of type `kind`.
     ///
-    /// EINVAL for an opcode that the service does not have, a wrong list, or a datagram that goes nowhere.
+    /// EINVAL for an opcode that the service does not have, a wrong list, or a datagram that goes
+    /// nowhere.
     ///
     /// # Safety
     ///
-    /// `raw` is a request that a user posted to a queue pair of type `kind` of a device driven by `D`, following the
-    /// rules of ib_core.
+    /// `raw` is a request that a user posted to a queue pair of type `kind` of a device driven by
+    /// `D`, following the rules of ib_core.
     pub(super) unsafe fn new(raw: &'a ffi::ib_send_wr, kind: QpType) -> Result<Self> {
         // SAFETY: users give a list of that many elements.
         let sges = unsafe { sges(raw.sg_list, raw.num_sge) }?;
@@ -154,7 +156,12 @@ impl<'a, D: Driver> SendWr<'a, D> {
             _ => return Err(EINVAL),
         };
         // INVARIANT: the opcode and the service say which structure the user has filled in.
-        let wr = SendWr { raw, sges, part, _driver: PhantomData };
+        let wr = SendWr {
+            raw,
+            sges,
+            part,
+            _driver: PhantomData,
+        };
         // SAFETY: `part` says that it is one.
         if part == Part::Ud && unsafe { (*wr.raw_as::<ffi::ib_ud_wr>()).ah }.is_null() {
             return Err(EINVAL);
@@ -172,7 +179,8 @@ impl<'a, D: Driver> SendWr<'a, D> {
         self.raw.__bindgen_anon_1.bindgen_union_field
     }
 
-    /// The operation, in `enum ib_wr_opcode`'s numbering, which processes use too; one that goes with the service.
+    /// The operation, in `enum ib_wr_opcode`'s numbering, which processes use too; one that goes
+    /// with the service.
     pub(crate) fn opcode(&self) -> u32 {
         self.raw.opcode
     }
@@ -182,7 +190,8 @@ impl<'a, D: Driver> SendWr<'a, D> {
         self.raw.send_flags as u32
     }
 
-    /// Immediate data in the order of the wire, or the key to invalidate in the processor's, as the opcode says.
+    /// Immediate data in the order of the wire, or the key to invalidate in the processor's, as the
+    /// opcode says.
     pub(crate) fn ex(&self) -> [u8; 4] {
         self.raw.ex.bindgen_union_field.to_ne_bytes()
     }
@@ -199,7 +208,10 @@ impl<'a, D: Driver> SendWr<'a, D> {
         }
         // SAFETY: by the type's invariant.
         let wr = unsafe { &*self.raw_as::<ffi::ib_rdma_wr>() };
-        Some(RdmaPart { remote_addr: wr.remote_addr, rkey: wr.rkey })
+        Some(RdmaPart {
+            remote_addr: wr.remote_addr,
+            rkey: wr.rkey,
+        })
     }
 
     /// What an atomic operation does.
@@ -224,7 +236,8 @@ impl<'a, D: Driver> SendWr<'a, D> {
         }
         // SAFETY: by the type's invariant.
         let wr = unsafe { &*self.raw_as::<ffi::ib_ud_wr>() };
-        // SAFETY: not null (see `new`), an address handle of this device, which the user keeps meanwhile.
+        // SAFETY: not null (see `new`), an address handle of this device, which the user keeps
+        // meanwhile.
         let ah = unsafe { Object::<ffi::ib_ah, D::Ah>::get(wr.ah) };
         Some(UdPart {
             ah,
@@ -234,8 +247,9 @@ impl<'a, D: Driver> SendWr<'a, D> {
         })
     }
 
-    /// Calls `each` with parts of the bytes that the list describes by their kernel addresses, for data that are to
-    /// be taken now (IB_SEND_INLINE). Gives `None` as soon as `each` does, or an element is not in the kernel's memory.
+    /// Calls `each` with parts of the bytes that the list describes by their kernel addresses, for
+    /// data that are to be taken now (IB_SEND_INLINE). Gives `None` as soon as `each` does, or an
+    /// element is not in the kernel's memory.
     pub(crate) fn for_inline(&self, mut each: impl FnMut(&[u8]) -> Option<()>) -> Option<()> {
         let memory = super::umem::KernelMemory::new();
         let mut chunk = [0; 64];
@@ -267,7 +281,8 @@ impl<'a> RecvWr<'a> {
     /// `raw` is a request that a user posted, following the rules of ib_core.
     pub(super) unsafe fn new(raw: &'a ffi::ib_recv_wr) -> Result<Self> {
         // SAFETY: users give a list of that many elements.
-        Ok(RecvWr { raw, sges: unsafe { sges(raw.sg_list, raw.num_sge) }? })
+        let sges = unsafe { sges(raw.sg_list, raw.num_sge) }?;
+        Ok(RecvWr { raw, sges })
     }
 
     /// The user's name of the request.

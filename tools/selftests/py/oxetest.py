@@ -11,11 +11,11 @@ import traceback
 
 import pyverbs.enums as e
 from pyverbs.addr import AH, AHAttr, GlobalRoute
-from pyverbs.cq import CQ, CompChannel
+from pyverbs.cq import CQ
 from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
-from pyverbs.pyverbs_error import PyverbsError, PyverbsRDMAError
+from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 
@@ -27,6 +27,7 @@ GID6_A, GID6_B = int(os.environ.get("GID6_A", "2")), int(os.environ.get("GID6_B"
 LOCAL = e.IBV_ACCESS_LOCAL_WRITE
 ALL_ACCESS = LOCAL | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_ATOMIC
 QKEY = 0x11111111
+SIG = e.IBV_SEND_SIGNALED
 
 STATUS = {getattr(e, n): n[len("IBV_WC_"):] for n in dir(e) if n.startswith("IBV_WC_") and n not in (
     "IBV_WC_SEND", "IBV_WC_RDMA_WRITE", "IBV_WC_RDMA_READ", "IBV_WC_COMP_SWAP", "IBV_WC_FETCH_ADD",
@@ -213,6 +214,19 @@ def connect(a, b, psn_a=0x123, psn_b=0x456, mtu=e.IBV_MTU_1024, **rts):
         b.to_rtr(a.host.gid_value(), a.qp.qp_num, psn=psn_a, mtu=mtu, **rtr)
     a.to_rts(psn=psn_a, **rts)
     b.to_rts(psn=psn_b, **rts)
+
+
+def pair(**kw):
+    """Two connected ends on the two hosts; what End knows goes there, the rest to connect."""
+    args = {k: kw.pop(k) for k in ("depth", "size", "access", "sig_all", "cqe") if k in kw}
+    a, b = End(host_a(), **args), End(host_b(), **args)
+    connect(a, b, **kw)
+    return a, b
+
+
+def shut(*ends):
+    for end in ends:
+        end.host.close()
 
 
 def ah_to(host, peer, pd=None):

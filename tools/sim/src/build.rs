@@ -48,7 +48,7 @@ fn draw_setup(plan: &crate::profile::Plan, pmtu: u32, pkey: u16, rng: &mut Rng) 
 }
 
 /// A PSN to begin with: often so that it soon wraps.
-fn draw_psn(rng: &mut Rng) -> u32 {
+pub fn draw_psn(rng: &mut Rng) -> u32 {
     match rng.below(4) {
         0 => rng.next_u32() & 0xff_ffff,
         1 => 0,
@@ -97,14 +97,30 @@ impl World {
 
     fn build_pair(&mut self, pair: &Pair, large: bool, rng: &mut Rng) {
         let pmtu = rng.pick(&MTUS);
-        let pkey = rng.pick(&[0xffff, 0x8001]);
+        // A limited member talks to full ones only.
+        let pkeys = rng.pick(&[
+            [0xffff, 0xffff],
+            [0x8001, 0x8001],
+            [0x8001, 0x0001],
+            [0x7fff, 0xffff],
+        ]);
         let ends = if pair.to_itself { 1 } else { 2 };
         let base = self.qps.len();
-        let mut setups: Vec<Setup> =
-            (0..ends).map(|_| draw_setup(&self.plan, pmtu, pkey, rng)).collect();
+        let mut setups: Vec<Setup> = (0..ends)
+            .map(|end| draw_setup(&self.plan, pmtu, pkeys[end], rng))
+            .collect();
         let psns: Vec<u32> = (0..ends).map(|_| draw_psn(rng)).collect();
+        if ends == 1 {
+            setups[0].pkey |= 0x8000;
+        }
+        let greedy = self.plan.fault != 0 && rng.one_in(6);
         for end in 0..ends {
             let other = ends - 1 - end;
+            if greedy {
+                // Too few: a peer that makes use of what it may do is refused.
+                setups[end].max_dest_rd_atomic = setups[other].max_rd_atomic / 2;
+                continue;
+            }
             // The responder has at least the records that its peer was told of.
             let extra = setups[end].max_dest_rd_atomic;
             let wanted = setups[other].max_rd_atomic.saturating_add(extra);
@@ -122,6 +138,8 @@ impl World {
             let todo = rng.range(self.plan.requests.0, self.plan.requests.1);
             let todo = if rng.one_in(6) { 0 } else { todo };
             let fault = rng.chance(self.plan.fault) && todo > 0;
+            let mut flow = Flow::new(psns[end], pmtu, at, &inbox);
+            flow.greedy = greedy;
             let initial_max_rd_atomic = setup.max_rd_atomic;
             self.qps.push(Qp {
                 host: pair.hosts[end],
@@ -132,7 +150,7 @@ impl World {
                 send: SendRing::default(),
                 recv: RecvRing::default(),
                 keys: Keys::default(),
-                flow: Flow::new(psns[end], pmtu, at, &inbox),
+                flow,
                 watch: Watch::default(),
                 inbox_region: region,
                 initial_max_rd_atomic,
@@ -149,7 +167,11 @@ impl World {
 
     /// When the program behind a QP does what.
     fn schedule(&mut self, qp: usize, rng: &mut Rng) {
-        let connect = if self.plan.staggered { rng.below(3 * MS) } else { 0 };
+        let connect = if self.plan.staggered {
+            rng.below(3 * MS)
+        } else {
+            0
+        };
         self.at(connect, Event::Connect { qp });
         self.at(connect + rng.below(MS), Event::Tick { qp });
         if rng.chance(self.plan.kill) {

@@ -89,7 +89,10 @@ impl World {
         }
         self.datagrams.todo -= 1;
         self.allow_datagrams();
-        let (src, dest) = (host * 2 + self.rng.index(2), self.rng.index(self.plan.hosts * 2));
+        let (src, dest) = (
+            host * 2 + self.rng.index(2),
+            self.rng.index(self.plan.hosts * 2),
+        );
         let ends = &self.datagrams.endpoints;
         let (from, to) = (ends[src].attr, ends[dest].attr);
         let rng = &mut self.rng;
@@ -119,7 +122,12 @@ impl World {
         self.allow(5_000 * US);
     }
 
-    fn build_datagram(&mut self, src: usize, dest: usize, datagram: Datagram) -> Result<(), String> {
+    fn build_datagram(
+        &mut self,
+        src: usize,
+        dest: usize,
+        datagram: Datagram,
+    ) -> Result<(), String> {
         let from = &mut self.datagrams.endpoints[src];
         let psn = from.sender.next_psn();
         let built = from.sender.build(&from.attr, &datagram);
@@ -132,12 +140,18 @@ impl World {
         if self.rng.one_in(20) {
             from.sender.undo(&repr);
             let again = from.sender.build(&from.attr, &datagram);
-            ensure!(again == Ok(repr), "ud{src}: {repr:?} taken back, then {again:?}");
+            ensure!(
+                again == Ok(repr),
+                "ud{src}: {repr:?} taken back, then {again:?}"
+            );
             repr = again.map_err(|e| format!("{e:?}"))?;
         }
         let mut payload = vec![0; datagram.len as usize];
         self.rng.fill(&mut payload);
-        let (from, to) = (&self.datagrams.endpoints[src], &self.datagrams.endpoints[dest]);
+        let (from, to) = (
+            &self.datagrams.endpoints[src],
+            &self.datagrams.endpoints[dest],
+        );
         let own = datagram.qkey & OWN_QKEY != 0;
         let qkey = if own { from.attr.qkey } else { datagram.qkey };
         let pkeys = partition_matches(from.attr.pkey.get(), to.attr.pkey.get());
@@ -154,7 +168,11 @@ impl World {
             payload,
         };
         let (from, to) = (from.host, to.host);
-        let route = Route { from, to, ipv6: self.plan.ipv6 };
+        let route = Route {
+            from,
+            to,
+            ipv6: self.plan.ipv6,
+        };
         let frame = frame::build(route, self.ip_id, &repr, &sent.payload)?;
         self.datagrams.sent.push(sent);
         self.stats.datagrams += 1;
@@ -183,7 +201,11 @@ impl World {
         let this = |s: &&mut Sent| s.psn == psn && ends[s.src].attr.src_qpn == deth.src_qp;
         let sent = self.datagrams.sent.iter_mut().find(this);
         let sent = sent.ok_or_else(|| format!("datagram that nobody sent: {repr:?}"))?;
-        ensure!(taken.is_ok() == sent.welcome, "{repr:?}: {taken:?}, welcome {}", sent.welcome);
+        ensure!(
+            taken.is_ok() == sent.welcome,
+            "{repr:?}: {taken:?}, welcome {}",
+            sent.welcome
+        );
         sent.arrived += 1;
         let Ok(taken) = taken else {
             return Ok(());
@@ -203,9 +225,17 @@ impl World {
         let duplicates = self.plan.weather.duplicate != 0;
         for sent in &self.datagrams.sent {
             let (n, psn) = (sent.arrived, sent.psn);
-            ensure!(n > 0 || !sent.safe, "datagram {psn:#x} of ud{} lost", sent.src);
+            ensure!(
+                n > 0 || !sent.safe,
+                "datagram {psn:#x} of ud{} lost",
+                sent.src
+            );
             let most = if duplicates && !sent.safe { 2 } else { 1 };
-            ensure!(n <= most, "datagram {psn:#x} of ud{} arrived {n} times", sent.src);
+            ensure!(
+                n <= most,
+                "datagram {psn:#x} of ud{} arrived {n} times",
+                sent.src
+            );
         }
         Ok(())
     }

@@ -55,7 +55,7 @@ pub struct Seen<'a> {
 /// Takes numbers off the front.
 struct Cursor<'a>(&'a [u8]);
 
-impl<'a> Cursor<'a> {
+impl Cursor<'_> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
@@ -79,7 +79,7 @@ impl<'a> Seen<'a> {
         let mut seen = Seen {
             opcode,
             solicited: flags & 0x80 != 0,
-            pad: flags >> 4 & 3,
+            pad: (flags >> 4) & 3,
             pkey: u16::from_be_bytes([key0, key1]),
             dest_qp: at.u32()? & 0xff_ffff,
             ..Seen::default()

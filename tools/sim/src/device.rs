@@ -76,7 +76,14 @@ pub struct Keys {
 impl Keys {
     /// Where the bytes are that the protocol wants to answer a READ with.
     pub fn read(&self, payload: &Payload, regions: &Regions) -> Result<usize, String> {
-        let Payload::Read { res, va, rkey, offset, len } = *payload else {
+        let Payload::Read {
+            res,
+            va,
+            rkey,
+            offset,
+            len,
+        } = *payload
+        else {
             return Err("no payload of a READ".into());
         };
         let known = self.reads.get(usize::from(res)).copied().flatten();
@@ -88,7 +95,9 @@ impl Keys {
         let (key_va, key, at, size) = known.ok_or(format!("no key for resource {res}"))?;
         let end = u64::from(offset) + u64::from(len);
         if (va, rkey) != (key_va, key) || end > size.into() {
-            return Err(format!("{payload:x?} outside of {size} bytes at {key_va:#x}"));
+            return Err(format!(
+                "{payload:x?} outside of {size} bytes at {key_va:#x}"
+            ));
         }
         Ok(at + offset as usize)
     }

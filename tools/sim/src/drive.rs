@@ -10,7 +10,6 @@ use crate::profile::{Profile, MS, US};
 use crate::sabotage::Sabotage;
 use crate::watch::ensure;
 use crate::world::{tell, Event, Pause, World};
-use oxe_proto::transport::time;
 
 /// Most packets that a device sends at a time.
 const BUDGET: u32 = 64;
@@ -30,6 +29,7 @@ impl World {
             Event::Connect { qp } => self.connect(qp),
             Event::Kill { qp } => self.kill(qp),
             Event::Resume { qp } => self.resume(qp),
+            Event::Rebirth { qp } => self.rebirth(qp),
             Event::Datagram { host } => self.send_datagram(host),
             Event::Attack => self.attack(),
         }
@@ -68,7 +68,7 @@ impl World {
         let q = &mut self.qps[qp];
         let due = q.conn.poll_timeout().is_some_and(|at| at <= now);
         if due {
-            q.watch.allow_resend();
+            q.watch.timed_out();
         }
         self.stats.timeouts += u64::from(due);
         tell!(self, "qp{qp} timer, due {due}");
@@ -81,7 +81,11 @@ impl World {
         if self.rng.one_in(50) {
             self.run_timer(qp); // too early: must do nothing
         }
-        let mut budget = if self.rng.one_in(8) { self.rng.range(1, 5) as u32 } else { BUDGET };
+        let mut budget = if self.rng.one_in(8) {
+            self.rng.range(1, 5) as u32
+        } else {
+            BUDGET
+        };
         loop {
             if budget == 0 {
                 let at = self.now + self.rng.range(1, 2 * US);
@@ -111,7 +115,9 @@ impl World {
         if q.conn.state() != State::Rts || self.plan.profile == Profile::Hostile {
             return Ok(());
         }
-        q.watch.check_asked().map_err(|text| format!("qp{qp}: {text}"))
+        q.watch
+            .check_asked()
+            .map_err(|text| format!("qp{qp}: {text}"))
     }
 
     /// The packet could not be sent: takes it back.
@@ -147,10 +153,17 @@ impl World {
         let payload = match transmit.payload {
             Payload::None => &[][..],
             Payload::Request { n, offset, len } => {
-                ensure!(q.send.get(n).is_some(), "qp{qp}: payload of request {n}, which is done");
+                ensure!(
+                    q.send.get(n).is_some(),
+                    "qp{qp}: payload of request {n}, which is done"
+                );
                 let slot = &q.send.slots[n as usize];
                 let end = u64::from(offset) + u64::from(len);
-                ensure!(end <= slot.len.into(), "qp{qp}: {transmit:?} of {} bytes", slot.len);
+                ensure!(
+                    end <= slot.len.into(),
+                    "qp{qp}: {transmit:?} of {} bytes",
+                    slot.len
+                );
                 if slot.unusable {
                     q.conn.local_error(&transmit, Status::LocProt, &mut q.send);
                     q.watch.packet_given_back();
@@ -160,7 +173,12 @@ impl World {
             }
             Payload::Read { len, rkey, .. } => {
                 let at = q.keys.read(&transmit.payload, &host.regions)?;
-                if host.regions.0.iter().any(|r| r.rkey == rkey && r.unreadable) {
+                if host
+                    .regions
+                    .0
+                    .iter()
+                    .any(|r| r.rkey == rkey && r.unreadable)
+                {
                     q.conn.local_error(&transmit, Status::LocProt, &mut q.send);
                     return Ok(());
                 }
@@ -174,7 +192,11 @@ impl World {
         tamper(&mut self.saboteur, &mut transmit);
         let (from, peer) = (q.host, q.peer);
         let to = self.qps[peer].host;
-        let route = Route { from, to, ipv6: self.plan.ipv6 };
+        let route = Route {
+            from,
+            to,
+            ipv6: self.plan.ipv6,
+        };
         self.ip_id = self.ip_id.wrapping_add(1);
         let frame = frame::build(route, self.ip_id, &transmit.header, payload)?;
         self.watch_transmit(qp, &frame)?;
@@ -197,16 +219,29 @@ impl World {
             p.watch.response_sent(&p.flow, &seen)
         } else {
             let q = &mut self.qps[qp];
-            q.watch.request_sent(self.now, &q.flow, q.setup.max_rd_atomic.into(), &seen)
+            q.watch
+                .request_sent(self.now, &q.flow, q.setup.limits(), &seen)
         };
         let q = &self.qps[qp];
         ensure!(seen.dest_qp == dest, "qp{qp}: sends to {:#x}", seen.dest_qp);
         ensure!(seen.pkey == q.setup.pkey, "qp{qp}: P_Key {:#x}", seen.pkey);
-        ensure!(seen.payload.len() <= q.setup.pmtu as usize, "qp{qp}: longer than the path MTU");
-        ensure!(seen.pad == seen.payload.len().wrapping_neg() as u8 & 3, "qp{qp}: pad {}", seen.pad);
-        if let (false, Pause::Draining(begun) | Pause::Drained(begun)) = (seen.is_response(), q.pause) {
+        ensure!(
+            seen.payload.len() <= q.setup.pmtu as usize,
+            "qp{qp}: longer than the path MTU"
+        );
+        ensure!(
+            seen.pad == seen.payload.len().wrapping_neg() as u8 & 3,
+            "qp{qp}: pad {}",
+            seen.pad
+        );
+        if let (false, Pause::Draining(begun) | Pause::Drained(begun)) =
+            (seen.is_response(), q.pause)
+        {
             let index = q.flow.op_at(q.flow.packet(seen.psn));
-            ensure!(index.is_some_and(|i| i < begun), "qp{qp}: request {index:?} begins in SQD");
+            ensure!(
+                index.is_some_and(|i| i < begun),
+                "qp{qp}: request {index:?} begins in SQD"
+            );
         }
         result.map_err(|text| format!("qp{qp}: {text}"))
     }
@@ -236,7 +271,11 @@ impl World {
             }
         };
         let dest = parsed.repr.bth.dest_qp.get();
-        if let Some(qp) = self.qps.iter().position(|q| q.host == host && q.qpn == dest) {
+        if let Some(qp) = self
+            .qps
+            .iter()
+            .position(|q| q.host == host && q.qpn == dest)
+        {
             let seen = frame::roce(&frame).and_then(Seen::decode);
             return self.deliver(qp, &parsed.repr, payload, seen);
         }
@@ -268,12 +307,16 @@ impl World {
             saboteur: &mut self.saboteur,
         };
         let len = payload.len() as u32;
-        let verdict = q.conn.handle_packet(Instant(self.now), repr, len, &mut hand);
+        let verdict = q
+            .conn
+            .handle_packet(Instant(self.now), repr, len, &mut hand);
         let request = repr.bth.opcode.kind().is_request() && verdict == Verdict::Accepted;
         if request && hand.saboteur.strikes(Sabotage::RepeatRequest) {
             let mut again = *repr;
             again.bth.psn = again.bth.psn.next();
-            let _ = q.conn.handle_packet(Instant(self.now), &again, len, &mut hand);
+            let _ = q
+                .conn
+                .handle_packet(Instant(self.now), &again, len, &mut hand);
         }
         tell!(self, "qp{qp} <- {:?}+{len} {verdict:?}", repr.bth);
         if let Some(text) = notes.violation {
@@ -281,7 +324,7 @@ impl World {
         }
         self.judge_verdict(qp, verdict, notes.empty)?;
         if let Some(seen) = seen.as_ref().filter(|s| s.is_response()) {
-            self.note_answer(qp, seen, verdict);
+            self.note_answer(qp, seen, verdict)?;
         }
         if let Some(seen) = seen.filter(|s| !s.is_response()) {
             let alive = self.qps[qp].conn.state() != State::Err;
@@ -297,29 +340,24 @@ impl World {
         self.wake(qp)
     }
 
-    /// A response was taken, or not: tells the oracle what the requester may do now.
-    fn note_answer(&mut self, qp: usize, seen: &Seen, verdict: Verdict) {
-        let watch = &mut self.qps[qp].watch;
-        let syndrome = seen.aeth.map_or(0, |(syndrome, _)| syndrome);
-        let nak = seen.opcode == crate::decode::op::ACK && syndrome >> 5 != 0;
-        match verdict {
-            Verdict::Accepted if nak && syndrome >> 5 == 1 => {
-                watch.answer_taken(self.now + time::rnr_delay(syndrome & 0x1f));
-                watch.allow_resend();
-            }
-            Verdict::Accepted => {
-                watch.answer_taken(0);
-                if nak {
-                    watch.allow_resend();
-                }
-            }
-            Verdict::Dropped(Cause::Gap) => {
-                // It may acknowledge what was before the gap.
-                watch.answer_taken(0);
-                watch.allow_resend();
-            }
-            Verdict::Dropped(_) => {}
+    /// A response was heeded, or not: tells the oracle on the wire.
+    fn note_answer(&mut self, qp: usize, seen: &Seen, verdict: Verdict) -> Result<(), String> {
+        let q = &mut self.qps[qp];
+        let alive = matches!(q.conn.state(), State::Rts | State::Sqd);
+        if !alive || self.plan.profile == Profile::Hostile {
+            return Ok(());
         }
+        let result = match verdict {
+            Verdict::Accepted => q
+                .watch
+                .answer_heeded(self.now, &q.flow, q.setup.limits(), seen),
+            Verdict::Dropped(Cause::Gap) => {
+                q.watch.gap_noticed();
+                Ok(())
+            }
+            Verdict::Dropped(_) => Ok(()),
+        };
+        result.map_err(|text| format!("qp{qp}: {text}"))
     }
 
     /// Takes the send completions.
@@ -333,7 +371,8 @@ impl World {
             if self.saboteur.strikes(Sabotage::LoseCompletion) {
                 continue;
             }
-            if completion.status == Status::Success && self.saboteur.strikes(Sabotage::WrongStatus) {
+            if completion.status == Status::Success && self.saboteur.strikes(Sabotage::WrongStatus)
+            {
                 completion.status = Status::WrFlush;
             }
             if self.saboteur.strikes(Sabotage::WrongSignal) {
@@ -381,10 +420,17 @@ impl World {
             self.qps[qp].timer_at = None;
             return;
         };
-        if self.qps[qp].timer_at.is_some_and(|at| at >= wanted && at <= wanted + self.plan.timer_slack) {
+        if self.qps[qp]
+            .timer_at
+            .is_some_and(|at| at >= wanted && at <= wanted + self.plan.timer_slack)
+        {
             return;
         }
-        let slack = if self.plan.timer_slack == 0 { 0 } else { self.rng.below(self.plan.timer_slack) };
+        let slack = if self.plan.timer_slack == 0 {
+            0
+        } else {
+            self.rng.below(self.plan.timer_slack)
+        };
         let at = (wanted + slack).max(self.now);
         self.qps[qp].timer_at = Some(at);
         self.at(at, Event::Timer { qp });

@@ -33,7 +33,12 @@ impl World {
                 let same = flow.final_image_is(got);
                 same.map_err(|byte| format!("qp{qp}: byte {byte} of the inbox at the peer"))?;
             }
-            ensure!(!healthy || all, "qp{qp}: {} receives of {}", flow.received, flow.consuming.len());
+            ensure!(
+                !healthy || all,
+                "qp{qp}: {} receives of {}",
+                flow.received,
+                flow.consuming.len()
+            );
         }
         Ok(())
     }
@@ -62,22 +67,39 @@ impl World {
     /// All is over.
     pub fn at_end(&mut self) -> Result<(), String> {
         for qp in 0..self.qps.len() {
-            let q = &self.qps[qp];
-            let (posted, done) = (q.flow.ops.len(), q.flow.completed);
-            ensure!(posted == done, "qp{qp}: {done} of {posted} requests have completed");
-            let open = q.recv.slots.iter().position(|slot| slot.done.is_none());
-            ensure!(open.is_none(), "qp{qp}: receive {open:?} never completed");
-            let timeout = q.conn.poll_timeout();
-            ensure!(timeout.is_none(), "qp{qp}: in error, and waits for {timeout:?}");
-            self.settle_inbox(qp).map_err(|text| format!("qp{qp}: {text}"))?;
-            self.settle_sinks(qp).map_err(|text| format!("qp{qp}: {text}"))?;
-            self.settle_receives(qp).map_err(|text| format!("qp{qp}: {text}"))?;
+            self.settle(qp)?;
         }
         for (index, host) in self.hosts.iter().enumerate() {
             let stray = host.memory.unaccepted(0, host.memory.len());
-            ensure!(stray.is_none(), "host{index}: byte {stray:?} written without leave");
+            ensure!(
+                stray.is_none(),
+                "host{index}: byte {stray:?} written without leave"
+            );
         }
         self.judge_datagrams()
+    }
+
+    /// The life of a QP is over: it owes nobody anything.
+    pub fn settle(&mut self, qp: usize) -> Result<(), String> {
+        let q = &self.qps[qp];
+        let (posted, done) = (q.flow.ops.len(), q.flow.completed);
+        ensure!(
+            posted == done,
+            "qp{qp}: {done} of {posted} requests have completed"
+        );
+        let open = q.recv.slots.iter().position(|slot| slot.done.is_none());
+        ensure!(open.is_none(), "qp{qp}: receive {open:?} never completed");
+        let timeout = q.conn.poll_timeout();
+        ensure!(
+            timeout.is_none(),
+            "qp{qp}: in error, and waits for {timeout:?}"
+        );
+        self.settle_inbox(qp)
+            .map_err(|text| format!("qp{qp}: {text}"))?;
+        self.settle_sinks(qp)
+            .map_err(|text| format!("qp{qp}: {text}"))?;
+        self.settle_receives(qp)
+            .map_err(|text| format!("qp{qp}: {text}"))
     }
 
     /// The inbox at the peer is as the requests left it.
@@ -116,7 +138,11 @@ impl World {
                     let later = q.flow.unfenced(index);
                     q.flow.check_against(now, &expected, at, index + 1, later)
                 }
-                None => now.iter().zip(&expected).position(|(a, b)| a != b).map_or(Ok(()), Err),
+                None => now
+                    .iter()
+                    .zip(&expected)
+                    .position(|(a, b)| a != b)
+                    .map_or(Ok(()), Err),
             };
             checked.map_err(|byte| format!("byte {byte} of the answer to {index} is wrong"))?;
             memory.accept(op.local, len);
@@ -139,7 +165,10 @@ impl World {
             let (now, old) = (memory.read(slot.at, cap), memory.accepted(slot.at, cap));
             let wrong = (0..cap).find(|&i| now[i] != old[i] && data.get(i) != Some(&now[i]));
             let hostile = self.plan.profile == Profile::Hostile;
-            ensure!(wrong.is_none() || hostile, "byte {wrong:?} of receive {index} is wrong");
+            ensure!(
+                wrong.is_none() || hostile,
+                "byte {wrong:?} of receive {index} is wrong"
+            );
             memory.accept(slot.at, cap);
         }
         Ok(())
@@ -151,6 +180,9 @@ fn check_counts(flow: &Flow) -> Result<(), String> {
     let taken = |before| flow.consuming.partition_point(|op| *op < before);
     let (low, high) = (taken(flow.succeeded), taken(flow.executable()));
     let got = flow.received;
-    ensure!((low..=high).contains(&got), "{got} receives, expected {low} to {high}");
+    ensure!(
+        (low..=high).contains(&got),
+        "{got} receives, expected {low} to {high}"
+    );
     Ok(())
 }

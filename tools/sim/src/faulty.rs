@@ -79,6 +79,7 @@ impl World {
                 !matches!(verb, Verb::Send | Verb::SendImm | Verb::SendInv) && allowed(verb)
             }
             Fault::Unfit(_) => allowed(verb),
+            Fault::TooMany => false,
             Fault::Unreadable => verb.carries_data() && allowed(verb),
             Fault::Unplaceable => verb.is_read_like() && allowed(verb),
             Fault::ReadFails => **verb == Verb::Read && allowed(verb),

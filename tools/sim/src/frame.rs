@@ -157,7 +157,11 @@ mod tests {
     #[test]
     fn what_is_built_is_read_and_no_flipped_bit_passes() {
         for ipv6 in [false, true] {
-            let route = Route { from: 0, to: 1, ipv6 };
+            let route = Route {
+                from: 0,
+                to: 1,
+                ipv6,
+            };
             let payload = [1, 2, 3, 4, 5];
             let (key, qp, psn) = (PKey::DEFAULT, Qpn::new(17), Psn::new(9));
             let opcode = Opcode::RcSendOnly;

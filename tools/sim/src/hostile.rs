@@ -43,7 +43,11 @@ impl World {
         }
         let to = self.qps[qp].host;
         let from = self.rng.index(self.plan.hosts);
-        let route = Route { from, to, ipv6: self.plan.ipv6 };
+        let route = Route {
+            from,
+            to,
+            ipv6: self.plan.ipv6,
+        };
         let frame = frame::forge(route, &roce);
         self.send_frame(from, to, frame);
     }
@@ -53,13 +57,24 @@ impl World {
         let q = &self.qps[qp];
         let rng = &mut self.rng;
         // Mostly RC; anything else, too.
-        let opcode = if rng.one_in(8) { rng.next() as u8 } else { rng.below(0x18) as u8 };
+        let opcode = if rng.one_in(8) {
+            rng.next() as u8
+        } else {
+            rng.below(0x18) as u8
+        };
         let answers = (0x0d..=0x12).contains(&opcode);
-        let near = if answers { q.conn.requester().next_psn() } else { q.conn.responder().expected_psn() };
+        let near = if answers {
+            q.conn.requester().next_psn()
+        } else {
+            q.conn.responder().expected_psn()
+        };
         let psn = match rng.below(8) {
             0 => rng.next_u32(),
             1..=4 => near.get().wrapping_sub(u32::from(answers)),
-            _ => near.get().wrapping_add(rng.below(20) as u32).wrapping_sub(10),
+            _ => near
+                .get()
+                .wrapping_add(rng.below(20) as u32)
+                .wrapping_sub(10),
         };
         let payload = match rng.below(4) {
             0 => 0,
@@ -69,7 +84,7 @@ impl World {
         };
         let pad = payload.wrapping_neg() as u8 & 3;
         let solicited = if rng.one_in(2) { 0x80 } else { 0 };
-        let mut out = vec![opcode, solicited | pad << 4];
+        let mut out = vec![opcode, solicited | (pad << 4)];
         out.extend(q.setup.pkey.to_be_bytes());
         out.extend(q.qpn.to_be_bytes());
         let ack_req = u32::from(rng.one_in(2)) << 31;
@@ -88,10 +103,17 @@ impl World {
         let region = &regions[rng.index(regions.len())];
         let va = match rng.below(4) {
             0 => rng.next(),
-            1 => region.va.wrapping_add(region.len as u64).wrapping_sub(rng.below(20)),
+            1 => region
+                .va
+                .wrapping_add(region.len as u64)
+                .wrapping_sub(rng.below(20)),
             _ => region.va.wrapping_add(rng.below(64) & !7),
         };
-        let rkey = if rng.one_in(8) { rng.next_u32() } else { region.rkey };
+        let rkey = if rng.one_in(8) {
+            rng.next_u32()
+        } else {
+            region.rkey
+        };
         let len = match rng.below(6) {
             0 => rng.next_u32(),
             1 => region.len as u32,
@@ -110,7 +132,7 @@ impl World {
                     1 => 0x1f,
                     _ => rng.pick(&[0x20, 0x21, 0x60, 0x61, 0x62, 0x63, 0x64]),
                 };
-                out.extend((u32::from(syndrome) << 24 | rng.next_u32() >> 8).to_be_bytes());
+                out.extend(((u32::from(syndrome) << 24) | (rng.next_u32() >> 8)).to_be_bytes());
             }
             0x13 | 0x14 => {
                 out.extend(va.to_be_bytes());
@@ -138,7 +160,11 @@ impl World {
             if roce.is_empty() {
                 return;
             }
-            let at = if rng.one_in(2) { rng.index(roce.len()) } else { rng.index(roce.len().min(40)) };
+            let at = if rng.one_in(2) {
+                rng.index(roce.len())
+            } else {
+                rng.index(roce.len().min(40))
+            };
             match rng.below(5) {
                 0 => roce[at] ^= 1 << rng.below(8),
                 1 => roce[at] = rng.next() as u8,

@@ -33,8 +33,10 @@ impl World {
     /// Why the responder of this QP may have refused a request and gone to error, if so.
     pub fn remote_doom(&self, qp: usize) -> Option<Fault> {
         let peer = &self.qps[self.qps[qp].peer];
-        let op = &peer.flow.ops[peer.flow.doomed?];
-        op.fault.filter(|f| f.is_remote() && peer.watch.has_begun(op))
+        let doomed = peer.flow.doomed.map(|index| &peer.flow.ops[index]);
+        let begun = doomed.filter(|op| peer.watch.has_begun(op));
+        let fault = begun.and_then(|op| op.fault).filter(|f| f.is_remote());
+        fault.or(peer.flow.greedy.then_some(Fault::TooMany))
     }
 
     /// A send completion: in order, once, with the status it deserves.
@@ -42,8 +44,15 @@ impl World {
         tell!(self, "qp{qp} completes {c:?}");
         let q = &mut self.qps[qp];
         let index = q.flow.completed;
-        ensure!(c.n as usize == index, "qp{qp}: {c:?}, expected request {index}");
-        let op = q.flow.ops.get_mut(index).ok_or("completion of nothing posted")?;
+        ensure!(
+            c.n as usize == index,
+            "qp{qp}: {c:?}, expected request {index}"
+        );
+        let op = q
+            .flow
+            .ops
+            .get_mut(index)
+            .ok_or("completion of nothing posted")?;
         op.done = Some(c.status);
         q.flow.completed += 1;
         let signaled = op.signaled || c.status != Status::Success;
@@ -54,7 +63,10 @@ impl World {
         };
         result.map_err(|text| {
             let op = &self.qps[qp].flow.ops[index];
-            format!("qp{qp}: request {index} {:?}+{}: {c:?}: {text}", op.verb, op.len)
+            format!(
+                "qp{qp}: request {index} {:?}+{}: {c:?}: {text}",
+                op.verb, op.len
+            )
         })
     }
 
@@ -77,7 +89,10 @@ impl World {
         let executed = q.watch.accepted >= op.first + op.span;
         ensure!(executed, "the responder has not executed it");
         if op.verb.is_read_like() {
-            ensure!(q.watch.is_answered(index), "no answer has reached the requester");
+            ensure!(
+                q.watch.is_answered(index),
+                "no answer has reached the requester"
+            );
             return self.judge_answer(qp, index);
         }
         let Some(at) = op.inbox else {
@@ -103,7 +118,11 @@ impl World {
                 let later = q.flow.unfenced(index);
                 q.flow.check_against(got, &op.data, at, index + 1, later)
             }
-            _ => got.iter().zip(&op.data).position(|(a, b)| a != b).map_or(Ok(()), Err),
+            _ => got
+                .iter()
+                .zip(&op.data)
+                .position(|(a, b)| a != b)
+                .map_or(Ok(()), Err),
         };
         check.map_err(|byte| format!("byte {byte} of the answer is wrong"))?;
         memory.accept(op.local, op.len as usize);
@@ -121,7 +140,10 @@ impl World {
         }
         if let Some(earlier) = q.fate.first_error {
             let flush = status == Status::WrFlush;
-            ensure!(flush, "{status:?} after {earlier:?}, which should have flushed it");
+            ensure!(
+                flush,
+                "{status:?} after {earlier:?}, which should have flushed it"
+            );
             return Ok(());
         }
         q.fate.first_error = Some(status);
@@ -137,15 +159,23 @@ impl World {
             }
             Status::RetryExc => {
                 let enough = sent > retries.into();
-                ensure!(enough, "gave up after {sent} transmissions, {retries} retries allowed");
+                ensure!(
+                    enough,
+                    "gave up after {sent} transmissions, {retries} retries allowed"
+                );
                 self.ensure_silence(qp)?;
             }
             Status::RnrRetryExc => {
                 let enough = rnr < 7 && naks > rnr.into();
-                ensure!(enough, "gave up after {naks} RNR NAKs, {rnr} retries allowed");
+                ensure!(
+                    enough,
+                    "gave up after {naks} RNR NAKs, {rnr} retries allowed"
+                );
             }
             status => {
-                let fitting = op.fault.is_some_and(|f| f.statuses().contains(&status));
+                let greedy = q.flow.greedy && op.verb.is_read_like();
+                let fits = |fault: Fault| fault.statuses().contains(&status);
+                let fitting = op.fault.is_some_and(fits) || (greedy && fits(Fault::TooMany));
                 ensure!(fitting, "expected {:?}", op.fault);
             }
         }
@@ -161,10 +191,18 @@ impl World {
     }
 
     /// A receive completion: in order, once, and it is what was sent.
-    pub fn judge_receive(&mut self, qp: usize, slot: usize, c: RecvCompletion) -> Result<(), String> {
+    pub fn judge_receive(
+        &mut self,
+        qp: usize,
+        slot: usize,
+        c: RecvCompletion,
+    ) -> Result<(), String> {
         tell!(self, "qp{qp} receives {slot} {c:?}");
         let done = &mut self.qps[qp].recv.slots[slot].done;
-        ensure!(done.is_none(), "qp{qp}: receive {slot}: {c:?} after {done:?}");
+        ensure!(
+            done.is_none(),
+            "qp{qp}: receive {slot}: {c:?} after {done:?}"
+        );
         *done = Some(c.status);
         let result = if self.hostile() {
             self.accept_receive(qp, slot);
@@ -193,7 +231,12 @@ impl World {
         let op = &flow.ops[index];
         let recv = &q.recv.slots[slot];
         ensure!(op.fault.is_none(), "success in spite of {:?}", op.fault);
-        ensure!(c.byte_len == op.len, "{} bytes, sent were {}", c.byte_len, op.len);
+        ensure!(
+            c.byte_len == op.len,
+            "{} bytes, sent were {}",
+            c.byte_len,
+            op.len
+        );
         let imm = matches!(op.verb, Verb::SendImm | Verb::WriteImm).then_some(op.imm);
         ensure!(c.imm == imm, "immediate data, sent was {imm:?}");
         let inv = (op.verb == Verb::SendInv).then_some(op.inv);
@@ -216,7 +259,9 @@ impl World {
             used = op.len as usize;
             ensure!(host.memory.read(recv.at, used) == op.data, "wrong data");
         }
-        let rest = host.memory.unaccepted(recv.at + used, recv.cap as usize - used);
+        let rest = host
+            .memory
+            .unaccepted(recv.at + used, recv.cap as usize - used);
         ensure!(rest.is_none(), "byte {rest:?} after the data was touched");
         host.memory.accept(recv.at, recv.cap as usize);
         let peer = q.peer;
@@ -224,7 +269,12 @@ impl World {
         Ok(())
     }
 
-    fn judge_receive_error(&mut self, qp: usize, slot: usize, status: Status) -> Result<(), String> {
+    fn judge_receive_error(
+        &mut self,
+        qp: usize,
+        slot: usize,
+        status: Status,
+    ) -> Result<(), String> {
         let q = &self.qps[qp];
         let flow = &self.qps[q.peer].flow;
         if status == Status::WrFlush {
@@ -232,7 +282,10 @@ impl World {
             return Ok(());
         }
         let earlier = q.fate.receive_error;
-        ensure!(earlier.is_none(), "a second receive error after {earlier:?}");
+        ensure!(
+            earlier.is_none(),
+            "a second receive error after {earlier:?}"
+        );
         let index = *flow.consuming.get(slot).ok_or("nobody sent that")?;
         let expected = match flow.ops[index].fault {
             Some(Fault::TooLong) => Status::LocLen,
@@ -247,7 +300,12 @@ impl World {
     }
 
     /// What became of a packet.
-    pub fn judge_verdict(&mut self, qp: usize, verdict: Verdict, empty: bool) -> Result<(), String> {
+    pub fn judge_verdict(
+        &mut self,
+        qp: usize,
+        verdict: Verdict,
+        empty: bool,
+    ) -> Result<(), String> {
         let Verdict::Dropped(cause) = verdict else {
             return Ok(());
         };
@@ -277,13 +335,17 @@ impl World {
         // On a network that harms nothing everything must be right at once.
         let dead = self.qps[qp].fate.dead || self.qps[self.qps[qp].peer].fate.dead;
         let calm = self.plan.profile == Profile::Clean && !self.plan.late_receives;
-        ensure!(dead || empty || !calm, "qp{qp}: dropped for {cause:?} on a clean network");
+        ensure!(
+            dead || empty || !calm,
+            "qp{qp}: dropped for {cause:?} on a clean network"
+        );
         Ok(())
     }
 
     /// Events of a QP have a reason.
     pub fn judge_events(&mut self, qp: usize, events: Events) -> Result<(), String> {
         let doom = self.remote_doom(qp);
+        let q_peer = self.qps[qp].peer;
         let q = &mut self.qps[qp];
         if events.contains(Events::COMM_EST) {
             ensure!(!q.fate.established, "qp{qp}: established twice");
@@ -294,20 +356,25 @@ impl World {
                 return Err(format!("qp{qp}: drained in {:?}", q.pause));
             };
             let done = q.flow.completed;
-            ensure!(done >= begun, "qp{qp}: drained with {done} of {begun} complete");
+            ensure!(
+                done >= begun,
+                "qp{qp}: drained with {done} of {begun} complete"
+            );
         }
         if self.plan.profile == Profile::Hostile {
             return Ok(());
         }
-        let expected = |statuses: &[Status]| {
-            doom.is_some_and(|f| f.statuses().iter().any(|s| statuses.contains(s)))
+        let greedy = self.qps[q_peer].flow.greedy;
+        let expected = |status: Status| {
+            let too_many = greedy && status == Status::RemInvReq;
+            too_many || doom.is_some_and(|f| f.statuses().contains(&status))
         };
         for (event, status) in [
             (Events::REQ_ERR, Status::RemInvReq),
             (Events::ACCESS_ERR, Status::RemAccess),
             (Events::FATAL, Status::RemOp),
         ] {
-            let fine = !events.contains(event) || expected(&[status]);
+            let fine = !events.contains(event) || expected(status);
             ensure!(fine, "qp{qp}: {events:?}, expected for {doom:?}");
         }
         Ok(())

@@ -66,7 +66,11 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
 
 fn report(outcome: &Outcome) {
     if let Some(failure) = &outcome.failure {
-        println!("FAILED seed {:#x} ({}): {failure}", outcome.seed, outcome.profile.name());
+        println!(
+            "FAILED seed {:#x} ({}): {failure}",
+            outcome.seed,
+            outcome.profile.name()
+        );
         println!("{}", outcome.replay());
     }
 }

@@ -66,6 +66,8 @@ pub enum Fault {
     Unreadable,
     /// The answer cannot be stored.
     Unplaceable,
+    /// More READs and atomics under way than the peer has records for.
+    TooMany,
     /// The responder cannot read what it has promised to send.
     ReadFails,
 }
@@ -77,7 +79,7 @@ impl Fault {
         match self {
             Fault::Denied | Fault::ReadFails => &[RemAccess],
             // An operation that the receive queue does not support (11.6.2).
-            Fault::Disallowed | Fault::Misaligned | Fault::TooLong => &[RemInvReq],
+            Fault::Disallowed | Fault::Misaligned | Fault::TooLong | Fault::TooMany => &[RemInvReq],
             Fault::BrokenReceive | Fault::RemoteDefect => &[RemOp],
             Fault::Unfit(LocLen) => &[LocLen],
             Fault::Unfit(LocQpOp) => &[LocQpOp],
@@ -156,6 +158,8 @@ pub struct Flow {
     pub consuming: Vec<usize>,
     /// The first request that must fail.
     pub doomed: Option<usize>,
+    /// It may have more READs and atomics under way than the peer can record.
+    pub greedy: bool,
     /// How many requests have completed.
     pub completed: usize,
     /// How many completed with success.
@@ -177,6 +181,7 @@ impl Flow {
             stores: Vec::new(),
             consuming: Vec::new(),
             doomed: None,
+            greedy: false,
             completed: 0,
             succeeded: 0,
             received: 0,
@@ -231,7 +236,11 @@ impl Flow {
 
     /// What the request finds in the inbox, and leaves there.
     fn apply(&mut self, op: &mut Op, index: usize, at: usize) {
-        let len = if op.verb.is_atomic() { 8 } else { op.len as usize };
+        let len = if op.verb.is_atomic() {
+            8
+        } else {
+            op.len as usize
+        };
         let found = self.image[at..at + len].to_vec();
         let word = || u64::from_ne_bytes(found[..8].try_into().unwrap());
         let bytes = match op.verb {
@@ -282,11 +291,12 @@ impl Flow {
     /// One past the last request that may have been executed at the peer.
     pub fn executable(&self) -> usize {
         let all = self.ops.len();
-        self.doomed.map_or(all, |index| match self.ops[index].fault {
-            // Found when the answer is sent, or has come: later requests may be done by then.
-            Some(Fault::Unplaceable | Fault::ReadFails) => all,
-            _ => index + 1,
-        })
+        self.doomed
+            .map_or(all, |index| match self.ops[index].fault {
+                // Found when the answer is sent, or has come: later requests may be done by then.
+                Some(Fault::Unplaceable | Fault::ReadFails) => all,
+                _ => index + 1,
+            })
     }
 
     /// One past the last request after `index` that may be executed before a READ at `index` is
@@ -349,4 +359,4 @@ fn overlay(window: &mut [u8], at: usize, store: &Store) {
 
 #[cfg(test)]
 #[path = "model_tests.rs"]
-mod tests;
+pub(crate) mod tests;

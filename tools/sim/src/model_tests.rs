@@ -4,10 +4,14 @@
 
 use super::*;
 
-fn op(verb: Verb, data: &[u8]) -> Op {
+pub fn op(verb: Verb, data: &[u8]) -> Op {
     Op {
         verb,
-        len: if verb.is_atomic() { 8 } else { data.len() as u32 },
+        len: if verb.is_atomic() {
+            8
+        } else {
+            data.len() as u32
+        },
         local: 0,
         va: 0,
         rkey: 0,

@@ -79,7 +79,13 @@ impl Network {
     }
 
     /// Takes a frame; gives the copies that arrive, and when.
-    pub fn carry(&mut self, now: u64, from: usize, to: usize, frame: Vec<u8>) -> Vec<(u64, Vec<u8>)> {
+    pub fn carry(
+        &mut self,
+        now: u64,
+        from: usize,
+        to: usize,
+        frame: Vec<u8>,
+    ) -> Vec<(u64, Vec<u8>)> {
         self.tally.sent += 1;
         self.remember(&frame);
         let index = from * self.hosts + to;
@@ -199,15 +205,24 @@ mod tests {
             let (out, tally) = run(weather, heal_at);
             assert_eq!(out.len(), 1000);
             assert!(out.windows(2).all(|w| w[0].0 <= w[1].0));
-            assert!(out.iter().enumerate().all(|(i, f)| f.1 == (i as u64).to_be_bytes()));
-            assert_eq!(tally.lost + tally.duplicated + tally.held + tally.corrupted, 0);
+            assert!(out
+                .iter()
+                .enumerate()
+                .all(|(i, f)| f.1 == (i as u64).to_be_bytes()));
+            assert_eq!(
+                tally.lost + tally.duplicated + tally.held + tally.corrupted,
+                0
+            );
         }
     }
 
     #[test]
     fn bad_weather_does_all_it_says() {
         let (out, tally) = run(storm(), u64::MAX);
-        assert!(tally.lost > 50 && tally.duplicated > 30 && tally.held > 30, "{tally:?}");
+        assert!(
+            tally.lost > 50 && tally.duplicated > 30 && tally.held > 30,
+            "{tally:?}"
+        );
         assert!(tally.corrupted > 30, "{tally:?}");
         assert_eq!(out.len() as u64, 1000 - tally.lost + tally.duplicated);
         assert!(out.windows(2).any(|w| w[0].0 > w[1].0), "nothing overtaken");

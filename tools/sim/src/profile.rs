@@ -139,6 +139,8 @@ pub struct Plan {
     pub fault: Ppm,
     /// A QP is moved to error at a random moment.
     pub kill: Ppm,
+    /// A dead connection is used again.
+    pub rebirth: Ppm,
     /// A tick pauses the send queue.
     pub pause: Ppm,
     /// A tick changes an attribute.
@@ -179,6 +181,7 @@ impl Plan {
             late_receives: rng.one_in(4),
             fault: 0,
             kill: 0,
+            rebirth: 0,
             pause: 0,
             change: 0,
             tx_fail: 0,
@@ -220,6 +223,7 @@ impl Plan {
             }
             Errors => {
                 self.fault = 600_000;
+                self.rebirth = 300_000;
                 if rng.one_in(2) {
                     self.storm(rng);
                 }
@@ -229,11 +233,13 @@ impl Plan {
                 self.weather.blackout = rng.range(5, 200) * MS;
                 self.weather.loss = rng.pick(&[0, 10_000, 300_000]);
                 self.retry_cnt = (0, 7);
+                self.rebirth = 300_000;
                 self.timeout = (4, 12);
                 self.staggered = rng.one_in(2);
             }
             Abort => {
                 self.kill = 500_000;
+                self.rebirth = 500_000;
                 if rng.one_in(2) {
                     self.storm(rng);
                 }

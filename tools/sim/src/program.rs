@@ -17,7 +17,12 @@ impl World {
             return Ok(());
         }
         // A request that is broken never begins, but for the protocol it may have.
-        let begun = q.flow.ops.iter().take_while(|op| q.watch.has_begun(op)).count();
+        let begun = q
+            .flow
+            .ops
+            .iter()
+            .take_while(|op| q.watch.has_begun(op))
+            .count();
         q.pause = Pause::Draining(begun);
         tell!(self, "qp{qp} pauses, {begun} requests have begun");
         let q = &mut self.qps[qp];
@@ -83,7 +88,10 @@ impl World {
         q.fate.killed = true;
         q.conn.to_error();
         self.pump(qp)?;
-        ensure!(self.qps[qp].fate.dead, "qp{qp}: moved to error, and no event");
+        ensure!(
+            self.qps[qp].fate.dead,
+            "qp{qp}: moved to error, and no event"
+        );
         Ok(())
     }
 
@@ -93,10 +101,16 @@ impl World {
         ensure!(!q.fate.dead, "qp{qp}: went to error twice");
         q.fate.dead = true;
         let state = q.conn.state();
-        ensure!(state == State::Err, "qp{qp}: went to error, and is in {state:?}");
+        ensure!(
+            state == State::Err,
+            "qp{qp}: went to error, and is in {state:?}"
+        );
         let abandoned = q.conn.abandon_recv();
         let in_use = q.recv.current.is_some();
-        ensure!(abandoned == in_use, "qp{qp}: receive in use {in_use}, abandoned {abandoned}");
+        ensure!(
+            abandoned == in_use,
+            "qp{qp}: receive in use {in_use}, abandoned {abandoned}"
+        );
         self.flush_receives(qp)?;
         if self.closing {
             return Ok(());
@@ -107,6 +121,7 @@ impl World {
         let patience = time::ack_timeout(timeout).unwrap_or(MS) * self.rng.below(40);
         self.allow_for(qp, patience);
         self.after(patience, Event::Kill { qp: peer });
+        self.consider_rebirth(qp);
         Ok(())
     }
 

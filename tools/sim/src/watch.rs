@@ -4,7 +4,9 @@
 //! says what is wrong with it.
 
 use crate::decode::{op, Seen};
+use crate::expect::{check_request, chunk};
 use crate::model::{Flow, Op, Verb};
+use oxe_proto::transport::time::rnr_delay;
 use std::collections::BTreeMap;
 
 /// Most request packets without acknowledgement.
@@ -36,6 +38,22 @@ pub struct Watch {
     may_resend: bool,
     /// The responder wants to hear nothing before this moment.
     wait_until: u64,
+    /// Counts progress: something was acknowledged that was not before.
+    epoch: u64,
+    /// For each packet, how often it was sent since the last progress, and when that was.
+    rounds: Vec<(u64, u32)>,
+    /// RNR NAKs that the requester has heeded since the last progress.
+    rnr_heeded: u32,
+    /// A NAK for a sequence error that the requester has heeded since progress or timeout.
+    nak_heeded: Option<u64>,
+}
+
+/// What the requester was told about patience.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub max_rd_atomic: u32,
+    pub retry_cnt: u32,
+    pub rnr_retry: u32,
 }
 
 /// Makes an error of a condition that does not hold.
@@ -46,89 +64,47 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// Opcode and position of a packet of a SEND or WRITE.
-fn request_opcode(request: &Op, k: u64) -> u8 {
-    let (first, last) = (k == 0, k + 1 == request.span);
-    let [f, m, l, o] = match request.verb {
-        Verb::Send => [op::SEND_FIRST, op::SEND_MIDDLE, op::SEND_LAST, op::SEND_ONLY],
-        Verb::SendImm => [op::SEND_FIRST, op::SEND_MIDDLE, op::SEND_LAST_IMM, op::SEND_ONLY_IMM],
-        Verb::SendInv => [op::SEND_FIRST, op::SEND_MIDDLE, op::SEND_LAST_INV, op::SEND_ONLY_INV],
-        Verb::Write => [op::WRITE_FIRST, op::WRITE_MIDDLE, op::WRITE_LAST, op::WRITE_ONLY],
-        Verb::WriteImm => {
-            [op::WRITE_FIRST, op::WRITE_MIDDLE, op::WRITE_LAST_IMM, op::WRITE_ONLY_IMM]
-        }
-        Verb::Read => [op::READ_REQUEST; 4],
-        Verb::CompareSwap { .. } => [op::COMPARE_SWAP; 4],
-        Verb::FetchAdd { .. } => [op::FETCH_ADD; 4],
-    };
-    match (first, last) {
-        (true, true) => o,
-        (true, false) => f,
-        (false, true) => l,
-        (false, false) => m,
-    }
-}
-
-/// The packet that must go out as number `k` of the request, but for AckReq, pad and addresses.
-fn expected_request(flow: &Flow, request: &Op, k: u64) -> Seen<'static> {
-    let (first, last) = (k == 0, k + 1 == request.span);
-    let mut seen = Seen {
-        opcode: request_opcode(request, k),
-        psn: flow.psn(request.first + k),
-        ..Seen::default()
-    };
-    let skip = (k * u64::from(flow.pmtu)) as u32;
-    let Op { va, rkey, len, .. } = *request;
-    match request.verb {
-        // Resumed where the answer broke off.
-        Verb::Read => seen.reth = Some((va.wrapping_add(skip.into()), rkey, len - skip)),
-        Verb::Write | Verb::WriteImm if first => seen.reth = Some((va, rkey, len)),
-        Verb::CompareSwap { compare, swap } => seen.atomic = Some((va, rkey, swap, compare)),
-        Verb::FetchAdd { add } => seen.atomic = Some((va, rkey, add, 0)),
-        _ => {}
-    }
-    seen.imm = (last && matches!(request.verb, Verb::SendImm | Verb::WriteImm)).then_some(request.imm);
-    seen.inv = (last && request.verb == Verb::SendInv).then_some(request.inv);
-    seen.solicited = last && request.solicited && request.verb.consumes();
-    seen
-}
-
-/// The bytes of the request's data that belong to its packet `k`.
-fn chunk(flow: &Flow, request: &Op, k: u64) -> Option<std::ops::Range<usize>> {
-    let from = usize::try_from(k).ok()? * flow.pmtu as usize;
-    let to = (from + flow.pmtu as usize).min(request.len as usize);
-    (from <= to).then_some(from..to)
-}
-
 impl Watch {
     /// A request leaves its requester, which may have `max_rd_atomic` READs and atomics under way.
     pub fn request_sent(
         &mut self,
         now: u64,
         flow: &Flow,
-        max_rd: u32,
+        limits: Limits,
         seen: &Seen,
     ) -> Result<(), String> {
         let wait = self.wait_until.saturating_sub(now);
-        ensure!(wait == 0, "request sent {wait} ns too early after an RNR NAK");
+        ensure!(
+            wait == 0,
+            "request sent {wait} ns too early after an RNR NAK"
+        );
         let packet = flow.packet(seen.psn);
         let high = self.sent.len() as u64;
         ensure!(packet <= high, "request {packet} sent before {high}");
-        let index = flow.op_at(packet).ok_or("request with a PSN of nothing posted")?;
+        let index = flow
+            .op_at(packet)
+            .ok_or("request with a PSN of nothing posted")?;
         let request = &flow.ops[index];
         let k = packet - request.first;
-        self.check_request(flow, request, k, seen)?;
+        check_request(flow, request, k, seen)?;
         if packet == high {
-            self.first_time(flow, index, max_rd)?;
+            self.first_time(flow, index, limits.max_rd_atomic)?;
         } else {
             // The last packet may be repeated so that it asks for an acknowledgement.
             let asks = packet + 1 == high && seen.ack_req && (!self.asked || self.given_back);
-            ensure!(self.may_resend || asks, "packet {packet} of {high} sent again for no reason");
+            ensure!(
+                self.may_resend || asks,
+                "packet {packet} of {high} sent again for no reason"
+            );
         }
         let ahead = flow.requests_before(packet) + 1;
         let in_flight = ahead.saturating_sub(flow.requests_before(self.acked));
         ensure!(in_flight <= WINDOW, "{in_flight} requests in flight");
-        let covered = if request.verb == Verb::Read { request.first + request.span } else { packet + 1 };
+        let covered = if request.verb == Verb::Read {
+            request.first + request.span
+        } else {
+            packet + 1
+        };
         self.given_back = false;
         self.may_resend &= covered < high;
         self.sent.resize(high.max(covered) as usize, 0);
@@ -136,31 +112,26 @@ impl Watch {
             *count += 1;
         }
         self.asked = seen.ack_req || request.verb.is_read_like();
-        Ok(())
+        self.count_round(packet, limits)
     }
 
-    fn check_request(&self, flow: &Flow, request: &Op, k: u64, seen: &Seen) -> Result<(), String> {
-        let mut expected = expected_request(flow, request, k);
-        if request.verb.carries_data() {
-            let range = chunk(flow, request, k).ok_or("request beyond its data")?;
-            ensure!(seen.payload == &request.data[range], "wrong payload in {seen:x?}");
-        } else {
-            ensure!(seen.payload.is_empty(), "payload in {seen:x?}");
-        }
-        if let (Some(e), Some(s)) = (&mut expected.atomic, &seen.atomic) {
-            if request.verb != (Verb::CompareSwap { compare: e.3, swap: e.2 }) {
-                e.3 = s.3; // meaningless for fetch and add
-            }
-        }
-        let same = Seen {
-            ack_req: expected.ack_req,
-            pad: expected.pad,
-            pkey: expected.pkey,
-            dest_qp: expected.dest_qp,
-            payload: &[],
-            ..seen.clone()
+    /// No packet is sent more often without progress than the retry counters allow.
+    fn count_round(&mut self, packet: u64, limits: Limits) -> Result<(), String> {
+        self.rounds.resize(self.sent.len(), (0, 0));
+        let Some(round) = self.rounds.get_mut(packet as usize) else {
+            return Ok(());
         };
-        ensure!(same == expected, "sent {same:x?}, expected {expected:x?}");
+        if round.0 != self.epoch {
+            *round = (self.epoch, 0);
+        }
+        round.1 += 1;
+        // The first time, the retries, and once more in order to ask.
+        let most = 1 + limits.retry_cnt + self.rnr_heeded + 1;
+        ensure!(
+            round.1 <= most,
+            "packet {packet} sent {} times without progress",
+            round.1
+        );
         Ok(())
     }
 
@@ -169,10 +140,17 @@ impl Watch {
         let out = self.started - self.finished;
         let request = &flow.ops[index];
         if self.sent.len() as u64 == request.first && request.fence {
-            ensure!(out == 0, "fenced request {index} sent with {out} reads under way");
+            ensure!(
+                out == 0,
+                "fenced request {index} sent with {out} reads under way"
+            );
         }
         if request.verb.is_read_like() {
-            ensure!((out as u32) < max_rd, "{} reads under way, {max_rd} allowed", out + 1);
+            ensure!(
+                (out as u32) < max_rd,
+                "{} reads under way, {max_rd} allowed",
+                out + 1
+            );
             self.started += 1;
         }
         Ok(())
@@ -189,9 +167,17 @@ impl Watch {
                     // Of a READ it comes when the answer cannot be sent.
                     ensure!(packet <= self.accepted, "NAK {syndrome:#x} of {packet}");
                 } else if syndrome != ACK_NO_CREDIT {
-                    ensure!(packet == self.accepted, "NAK {syndrome:#x} of {packet}, expecting {}", self.accepted);
+                    ensure!(
+                        packet == self.accepted,
+                        "NAK {syndrome:#x} of {packet}, expecting {}",
+                        self.accepted
+                    );
                 } else {
-                    ensure!(packet < self.accepted, "ACK of {packet}, expecting {}", self.accepted);
+                    ensure!(
+                        packet < self.accepted,
+                        "ACK of {packet}, expecting {}",
+                        self.accepted
+                    );
                     least += 1;
                 }
             }
@@ -204,38 +190,66 @@ impl Watch {
         let completed = |packet| flow.ops.partition_point(|op| op.first + op.span <= packet);
         let (low, high) = (completed(least), completed(self.accepted));
         let msn = msn as usize;
-        ensure!((low..=high).contains(&msn), "MSN {msn}, not {low} to {high}, in {seen:x?}");
+        ensure!(
+            (low..=high).contains(&msn),
+            "MSN {msn}, not {low} to {high}, in {seen:x?}"
+        );
         Ok(())
     }
 
     fn answered_op<'a>(&self, flow: &'a Flow, packet: u64) -> Result<&'a Op, String> {
-        ensure!(packet < self.accepted, "answer to {packet}, expecting {}", self.accepted);
+        ensure!(
+            packet < self.accepted,
+            "answer to {packet}, expecting {}",
+            self.accepted
+        );
         let index = flow.op_at(packet).ok_or("answer to nothing")?;
         Ok(&flow.ops[index])
     }
 
     fn check_atomic_ack(&self, flow: &Flow, packet: u64, seen: &Seen) -> Result<(), String> {
         let request = self.answered_op(flow, packet)?;
-        ensure!(request.verb.is_atomic(), "atomic answer to {:?}", request.verb);
+        ensure!(
+            request.verb.is_atomic(),
+            "atomic answer to {:?}",
+            request.verb
+        );
         let found = u64::from_ne_bytes(request.data[..8].try_into().map_err(|_| "no operand")?);
         let original = seen.original;
-        ensure!(original == Some(found), "atomic found {original:x?}, expected {found:#x}");
+        ensure!(
+            original == Some(found),
+            "atomic found {original:x?}, expected {found:#x}"
+        );
         Ok(())
     }
 
     fn check_read_response(&self, flow: &Flow, packet: u64, seen: &Seen) -> Result<(), String> {
         let request = self.answered_op(flow, packet)?;
-        ensure!(request.verb == Verb::Read, "read answer to {:?}", request.verb);
+        ensure!(
+            request.verb == Verb::Read,
+            "read answer to {:?}",
+            request.verb
+        );
         let k = packet - request.first;
         let range = chunk(flow, request, k).ok_or("read answer beyond its data")?;
         let len = seen.payload.len();
-        ensure!(len == range.len(), "{len} bytes, not {} in {seen:x?}", range.len());
+        ensure!(
+            len == range.len(),
+            "{len} bytes, not {} in {seen:x?}",
+            range.len()
+        );
         let ends = matches!(seen.opcode, op::READ_LAST | op::READ_ONLY);
-        ensure!(ends == (k + 1 == request.span), "wrong end of a read in {seen:x?}");
+        ensure!(
+            ends == (k + 1 == request.span),
+            "wrong end of a read in {seen:x?}"
+        );
         let starts = matches!(seen.opcode, op::READ_FIRST | op::READ_ONLY);
         ensure!(starts || k > 0, "wrong start of a read in {seen:x?}");
         if request.inbox.is_none() {
-            ensure!(seen.payload == &request.data[range], "wrong data in {seen:x?}");
+            ensure!(
+                seen.payload == &request.data[range],
+                "wrong data in {seen:x?}"
+            );
         }
         Ok(())
     }
@@ -249,7 +263,11 @@ impl Watch {
         if let Some(index) = flow.op_at(packet) {
             let request = &flow.ops[index];
             let whole = request.verb == Verb::Read;
-            self.accepted = if whole { request.first + request.span } else { packet + 1 };
+            self.accepted = if whole {
+                request.first + request.span
+            } else {
+                packet + 1
+            };
         }
     }
 
@@ -263,7 +281,11 @@ impl Watch {
         if seen.opcode == op::ACK && seen.aeth.is_some_and(|(s, _)| s >> 5 == 1) {
             *self.rnr.entry(packet).or_default() += 1;
         }
-        self.acked = self.acked.max(packet + u64::from(!nak));
+        let acked = packet + u64::from(!nak);
+        if acked > self.acked {
+            self.acked = acked;
+            self.progress();
+        }
         let ends = matches!(seen.opcode, op::READ_LAST | op::READ_ONLY | op::ATOMIC_ACK);
         if let (true, Some(index)) = (ends, flow.op_at(packet)) {
             self.answered.resize(flow.ops.len(), false);
@@ -273,9 +295,16 @@ impl Watch {
         }
     }
 
-    /// Something happened which makes the requester go back: a loss, as far as it can see.
-    pub fn allow_resend(&mut self) {
+    fn progress(&mut self) {
+        self.epoch += 1;
+        self.rnr_heeded = 0;
+        self.nak_heeded = None;
+    }
+
+    /// The retransmission timer has gone off.
+    pub fn timed_out(&mut self) {
         self.may_resend = true;
+        self.nak_heeded = None;
     }
 
     /// The device gave a packet back: the one before it may have to ask now.
@@ -283,9 +312,42 @@ impl Watch {
         self.given_back = true;
     }
 
-    /// The requester has taken an answer; `wait_until` is when it may go on.
-    pub fn answer_taken(&mut self, wait_until: u64) {
-        self.wait_until = wait_until;
+    /// The requester, which did not fail for it, has heeded an answer that was delivered at `now`.
+    pub fn answer_heeded(
+        &mut self,
+        now: u64,
+        flow: &Flow,
+        limits: Limits,
+        seen: &Seen,
+    ) -> Result<(), String> {
+        let packet = flow.packet(seen.psn);
+        self.wait_until = 0;
+        match seen.aeth {
+            Some((syndrome, _)) if seen.opcode == op::ACK && syndrome >> 5 == 1 => {
+                self.may_resend = true;
+                self.wait_until = now + rnr_delay(syndrome & 0x1f);
+                self.rnr_heeded += 1;
+                let (n, most) = (self.rnr_heeded, limits.rnr_retry);
+                ensure!(
+                    most == 7 || n <= most,
+                    "goes on after {n} RNR NAKs, {most} allowed"
+                );
+            }
+            Some((NAK_SEQUENCE, _)) if seen.opcode == op::ACK => {
+                self.may_resend = true;
+                let again = self.nak_heeded == Some(packet);
+                ensure!(!again, "goes back twice for one NAK of {packet}");
+                self.nak_heeded = Some(packet);
+            }
+            _ => self.progress(),
+        }
+        Ok(())
+    }
+
+    /// An answer has shown the requester a gap before it; what was before the gap counts.
+    pub fn gap_noticed(&mut self) {
+        self.wait_until = 0;
+        self.may_resend = true;
     }
 
     /// The last answer to a READ or atomic has reached the requester.
@@ -324,3 +386,7 @@ impl Watch {
 pub fn is_fatal(syndrome: u8) -> bool {
     syndrome >> 5 == 3 && syndrome != NAK_SEQUENCE
 }
+
+#[cfg(test)]
+#[path = "watch_tests.rs"]
+mod tests;

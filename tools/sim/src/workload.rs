@@ -54,7 +54,11 @@ impl World {
         for end in [q, p] {
             // IBTA lets a timer take up to four times the time it is set to.
             let timeout = time::ack_timeout(end.setup.timeout).unwrap_or(0);
-            let patience = if end.fate.dead || p.fate.dead || q.fate.dead { 9 } else { 3 };
+            let patience = if end.fate.dead || p.fate.dead || q.fate.dead {
+                9
+            } else {
+                3
+            };
             need += 4 * patience * (timeout + self.plan.timer_slack);
             let rnr = time::rnr_delay(end.setup.min_rnr_timer) + self.plan.timer_slack;
             need += end.flow.consuming.len() as u64 * (rnr + 3 * MS);
@@ -72,7 +76,11 @@ impl World {
     fn post(&mut self, qp: usize) {
         let number = self.qps[qp].flow.ops.len() as u64;
         let faulty = self.qps[qp].fault_at == Some(number);
-        let (op, inbox) = if faulty { self.draw_faulty(qp) } else { self.draw_op(qp) };
+        let (op, inbox) = if faulty {
+            self.draw_faulty(qp)
+        } else {
+            self.draw_op(qp)
+        };
         self.post_op(qp, op, inbox);
         self.qps[qp].todo -= 1;
     }
@@ -83,7 +91,11 @@ impl World {
         tell!(
             self,
             "qp{qp} posts {} {:?}+{} fence {} fault {:?} inbox {inbox:?}",
-            self.qps[qp].flow.ops.len(), op.verb, op.len, op.fence, op.fault
+            self.qps[qp].flow.ops.len(),
+            op.verb,
+            op.len,
+            op.fence,
+            op.fault
         );
         let flags = Flags {
             signaled: op.signaled,
@@ -140,8 +152,15 @@ impl World {
         while self.qps[qp].recv.slots.len() < count {
             let q = &self.qps[qp];
             let flow = &self.qps[q.peer].flow;
-            let op = flow.consuming.get(q.recv.slots.len()).map(|index| &flow.ops[*index]);
-            let slack = if self.rng.one_in(2) { 0 } else { self.rng.below(40) as u32 };
+            let op = flow
+                .consuming
+                .get(q.recv.slots.len())
+                .map(|index| &flow.ops[*index]);
+            let slack = if self.rng.one_in(2) {
+                0
+            } else {
+                self.rng.below(40) as u32
+            };
             let cap = match op {
                 Some(op) if op.fault == Some(Fault::TooLong) => op.len - 1 - slack.min(op.len - 1),
                 Some(op) if op.verb == Verb::WriteImm => slack,
@@ -213,7 +232,10 @@ impl World {
             3 | 4 if access.write => Verb::Write,
             5 if access.write => Verb::WriteImm,
             6 | 7 if access.read => Verb::Read,
-            8 if access.atomic => Verb::CompareSwap { compare: rng.next(), swap: rng.next() },
+            8 if access.atomic => Verb::CompareSwap {
+                compare: rng.next(),
+                swap: rng.next(),
+            },
             9 if access.atomic => Verb::FetchAdd { add: rng.next() },
             _ => Verb::Send,
         }
@@ -294,7 +316,11 @@ impl World {
         let from_inbox = self.rng.one_in(2);
         let peer = &self.hosts[self.qps[self.qps[qp].peer].host];
         let source = peer.regions.0[peer.source].clone();
-        let most = if from_inbox { self.qps[qp].flow.inbox_len() } else { source.len };
+        let most = if from_inbox {
+            self.qps[qp].flow.inbox_len()
+        } else {
+            source.len
+        };
         let len = self.draw_len(self.qps[qp].flow.pmtu, most);
         let mut op = self.blank(Verb::Read, len);
         let mut inbox = None;

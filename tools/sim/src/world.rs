@@ -12,7 +12,7 @@ use crate::network::Network;
 use crate::profile::{Plan, Profile, MS};
 use crate::rng::Rng;
 use crate::sabotage::Saboteur;
-use crate::watch::Watch;
+use crate::watch::{Limits, Watch};
 use std::collections::BTreeMap;
 
 /// Most events of a run; more means that something turns in circles.
@@ -49,6 +49,17 @@ pub struct Setup {
     pub max_dest_rd_atomic: u8,
     pub pkey: u16,
     pub access: oxe_proto::transport::Access,
+}
+
+impl Setup {
+    /// What the oracle on the wire needs of it.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            max_rd_atomic: self.max_rd_atomic.into(),
+            retry_cnt: self.retry_cnt.into(),
+            rnr_retry: self.rnr_retry.into(),
+        }
+    }
 }
 
 /// Where a QP is with a pause of its send queue.
@@ -109,6 +120,8 @@ pub enum Event {
     Kill { qp: usize },
     /// The program ends a pause.
     Resume { qp: usize },
+    /// The program uses a dead connection again.
+    Rebirth { qp: usize },
     /// A datagram is to be sent.
     Datagram { host: usize },
     /// The attacker does something.
@@ -153,6 +166,7 @@ pub struct Stats {
     pub refused: u64,
     pub undone: u64,
     pub drained: u64,
+    pub reborn: u64,
     pub forged: u64,
     pub datagrams: u64,
 }
@@ -173,6 +187,7 @@ impl Stats {
         self.refused += other.refused;
         self.undone += other.undone;
         self.drained += other.drained;
+        self.reborn += other.reborn;
         self.forged += other.forged;
         self.datagrams += other.datagrams;
     }
@@ -189,7 +204,7 @@ pub(crate) use tell;
 impl World {
     /// The world that a seed makes, before anything happens.
     pub fn new(run: Run, saboteur: Saboteur, verbose: bool) -> World {
-        let mut rng = Rng::new(run.seed ^ (run.profile as u64) << 56);
+        let mut rng = Rng::new(run.seed ^ ((run.profile as u64) << 56));
         let plan = Plan::draw(run.profile, &mut rng);
         let network = Network::new(plan.weather.clone(), plan.heal_at, plan.hosts, rng.fork(1));
         let mut world = World {
@@ -262,7 +277,10 @@ impl World {
                 return Err("far too many events: something turns in circles".into());
             }
             if time > self.deadline + 10 * MS {
-                return Err(format!("not at rest {} ns after the deadline, {event:?}", time - self.deadline));
+                return Err(format!(
+                    "not at rest {} ns after the deadline, {event:?}",
+                    time - self.deadline
+                ));
             }
             self.step(event)?;
         }

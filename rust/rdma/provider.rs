@@ -7,33 +7,30 @@ use super::attr::{DeviceAttr, PortAttr};
 use super::device::Device;
 use super::events::{CqEvents, QpEvents};
 use super::gid::AhAttr;
-use super::qp::{QpAttr, QpQuery};
+use super::qp::{QpAttr, QpCreated, QpInit, QpQuery};
+use super::udata::UserCtx;
 use super::umem::KernelMemory;
 use super::wc::WcSlots;
 use super::wr::{RecvWr, SendWr};
 use crate::net::netdev::NetDevice;
 use kernel::prelude::*;
 
-pub(crate) use super::qp::{QpCaps, QpCreated, QpInit, QpType};
-pub(crate) use super::udata::UserCtx;
-
 /// What a process or a kernel user wants of a completion queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CqInit {
     /// The least number of entries; not zero.
     pub(crate) cqe: u32,
-    /// Less than the number of completion vectors, which is that of possible CPUs.
-    pub(crate) vector: u32,
 }
 
 /// An RDMA provider: the Rust data behind an ib_device.
 ///
-/// Functions run in process context and may sleep unless they say otherwise. Associated types are the Rust parts of
-/// verbs objects; ib_core frees an object right after destroy, so what timers, packets and work need belongs in an
-/// `Arc` inside. A value is dropped in process context, address handles of kernel users excepted.
+/// Functions run in process context and may sleep unless they say otherwise. Associated types are
+/// the Rust parts of verbs objects; ib_core frees an object right after destroy, so what timers,
+/// packets and work need belongs in an `Arc` inside. A value is dropped in process context, address
+/// handles of kernel users excepted.
 ///
-/// ib_core guarantees that no function runs on an object while it is created or destroyed; other functions may run
-/// on one object at the same time.
+/// ib_core guarantees that no function runs on an object while it is created or destroyed; other
+/// functions may run on one object at the same time.
 pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// A process's context: one for each time it opens the device.
     type Ucontext: Send + Sync;
@@ -57,7 +54,8 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Fills in the state of the port. See [`PortAttr`] for what is preset.
     fn query_port(dev: &Device<Self>, attr: &mut PortAttr) -> Result;
 
-    /// Writes the counters' values, in the order of [`Driver::COUNTERS`], which `out` is as long as.
+    /// Writes the counters' values, in the order of [`Driver::COUNTERS`], which `out` is as long
+    /// as.
     fn counters(dev: &Device<Self>, out: &mut [u64]);
 
     /// A process opens the device.
@@ -68,8 +66,8 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
 
     /// Makes an address handle, and gives its number for the process's answer (not zero).
     ///
-    /// With `user` false it is for a kernel user, the number is ignored, and the context may be atomic, when it is
-    /// dropped too.
+    /// With `user` false it is for a kernel user, the number is ignored, and the context may be
+    /// atomic, when it is dropped too.
     fn create_ah(
         dev: &Device<Self>,
         pd: &Self::Pd,
@@ -83,7 +81,8 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Where an address handle leads. Any context.
     fn query_ah(ah: &Self::Ah) -> AhAttr;
 
-    /// Makes a completion queue, and gives how many entries it has. `user` is there if a process asks.
+    /// Makes a completion queue, and gives how many entries it has. `user` is there if a process
+    /// asks.
     fn create_cq(
         dev: &Device<Self>,
         init: CqInit,
@@ -91,14 +90,15 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
         user: Option<UserCtx<'_>>,
     ) -> Result<(Self::Cq, u32)>;
 
-    /// A completion queue is going away: no queue pair uses it. Once this returns, the queue's events are closed and
-    /// it is dropped.
+    /// A completion queue is going away: no queue pair uses it. Once this returns, the queue's
+    /// events are closed and it is dropped.
     fn destroy_cq(cq: &Self::Cq);
 
     /// Hands completions to a kernel user until there are none or no room. Any context.
     fn poll_cq(cq: &Self::Cq, out: &mut WcSlots<'_>);
 
-    /// Arms a completion queue. Gives whether it holds completions already, if `report_missed`. Any context.
+    /// Arms a completion queue. Gives whether it holds completions already, if `report_missed`. Any
+    /// context.
     fn req_notify(cq: &Self::Cq, solicited_only: bool, report_missed: bool) -> bool;
 
     /// Makes a queue pair in the reset state.
@@ -119,14 +119,16 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// A queue pair is going away. Once this returns, its events are closed and it is dropped.
     fn destroy_qp(qp: &Self::Qp);
 
-    /// Takes one send request of a kernel user; [`Driver::doorbell`] follows after the last. Any context.
+    /// Takes one send request of a kernel user; [`Driver::doorbell`] follows after the last. Any
+    /// context.
     fn post_send(qp: &Self::Qp, wr: &SendWr<'_, Self>) -> Result;
 
-    /// Starts what was posted: after a kernel user's requests (any context), and when a process says that there are
-    /// requests in its ring (process context).
+    /// Starts what was posted: after a kernel user's requests (any context), and when a process
+    /// says that there are requests in its ring (process context).
     fn doorbell(qp: &Self::Qp);
 
-    /// Takes one receive request of a kernel user; [`Driver::posted_recv`] follows after the last. Any context.
+    /// Takes one receive request of a kernel user; [`Driver::posted_recv`] follows after the last.
+    /// Any context.
     fn post_recv(qp: &Self::Qp, wr: &RecvWr<'_>) -> Result;
 
     /// Receive requests were posted. Any context.
@@ -134,7 +136,8 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
         let _ = qp;
     }
 
-    /// Registers memory of the calling process (see [`super::umem::UserMemory::pin`]); gives lkey and rkey.
+    /// Registers memory of the calling process (see [`super::umem::UserMemory::pin`]); gives lkey
+    /// and rkey.
     fn reg_user_mr(
         dev: &Device<Self>,
         pd: &Self::Pd,
@@ -144,7 +147,8 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
         access: Access,
     ) -> Result<(Self::Mr, u32, u32)>;
 
-    /// Registers all of the kernel's memory for a kernel user, whose addresses are virtual ones; gives lkey and rkey.
+    /// Registers all of the kernel's memory for a kernel user, whose addresses are virtual ones;
+    /// gives lkey and rkey.
     fn get_dma_mr(
         dev: &Device<Self>,
         pd: &Self::Pd,
@@ -152,11 +156,12 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
         access: Access,
     ) -> Result<(Self::Mr, u32, u32)>;
 
-    /// A memory region is going away: once this returns nothing may touch its memory. It is dropped then.
+    /// A memory region is going away: once this returns nothing may touch its memory. It is dropped
+    /// then.
     fn dereg_mr(mr: &Self::Mr);
 
-    /// `rdma link add NAME type TYPE netdev NDEV`: register a device (see [`Device::register`]). `compat` if the type is
-    /// the compatible one.
+    /// `rdma link add NAME type TYPE netdev NDEV`: register a device (see [`Device::register`]).
+    /// `compat` if the type is the compatible one.
     fn new_link(name: &CStr, ndev: &NetDevice, compat: bool) -> Result;
 
     /// `rdma link del`: the device is unregistered when this returns, whatever it returns.

@@ -17,6 +17,12 @@ use kernel::types::Opaque;
 /// The address of the operations that our devices refer to; zero while there are no [`Links`].
 static OPS: Atomic<usize> = Atomic::new(0);
 
+kernel::sync::global_lock! {
+    // SAFETY: initialised by `Links::register`, before the types are registered by whose functions
+    // it is locked.
+    unsafe(uninit) static ADDING: Mutex<()> = ();
+}
+
 /// The operations that our devices refer to, or null.
 pub(super) fn ops() -> *const ffi::rdma_link_ops {
     OPS.load(Acquire) as *const ffi::rdma_link_ops
@@ -27,8 +33,8 @@ type Ops = Pin<KBox<Opaque<ffi::rdma_link_ops>>>;
 
 /// The link types of a driver, while they are registered.
 ///
-/// When this is dropped, no devices can be made any more, and those that are there are unregistered: it returns when the
-/// last is gone, so that the module may go.
+/// When this is dropped, no devices can be made any more, and those that are there are
+/// unregistered: it returns when the last is gone, so that the module may go.
 ///
 /// # Invariants
 ///
@@ -45,9 +51,11 @@ unsafe impl<D: Driver> Send for Links<D> {}
 unsafe impl<D: Driver> Sync for Links<D> {}
 
 impl<D: Driver> Links<D> {
-    /// Registers link type `name`, and `compat` as well if there is one. From then on [`Driver::new_link`] is called.
+    /// Registers link type `name`, and `compat` as well if there is one. From then on
+    /// [`Driver::new_link`] is called.
     ///
-    /// Process context, once, by the module's init, of which `module` is the argument. A type must not be registered yet.
+    /// Process context, by the module's init, of which `module` is the argument. EBUSY the second
+    /// time, ENOMEM.
     pub(crate) fn register(
         module: &'static ThisModule,
         name: &'static CStr,
@@ -58,13 +66,22 @@ impl<D: Driver> Links<D> {
             Some(name) => Some(Self::new_ops(name, new_link::<D, true>)?),
             None => None,
         };
-        compat::set_owner(module);
+        if !compat::claim(module) {
+            return Err(EBUSY);
+        }
+        // SAFETY: nobody comes here a second time.
+        unsafe { ADDING.init() };
         OPS.store(main.get() as usize, Release);
         for ops in [Some(&main), compat.as_ref()].into_iter().flatten() {
-            // SAFETY: the structure is initialised and stays in its place until it is taken out of the list, in `drop`.
+            // SAFETY: the structure is initialised and stays in its place until it is taken out of
+            // the list, in `drop`.
             unsafe { ffi::rdma_link_register(ops.get()) };
         }
-        Ok(Links { main, compat, _driver: PhantomData })
+        Ok(Links {
+            main,
+            compat,
+            _driver: PhantomData,
+        })
     }
 
     fn new_ops(
@@ -83,18 +100,26 @@ impl<D: Driver> Links<D> {
 
 impl<D: Driver> Drop for Links<D> {
     fn drop(&mut self) {
-        for ops in [self.compat.as_ref(), Some(&self.main)].into_iter().flatten() {
+        for ops in [self.compat.as_ref(), Some(&self.main)]
+            .into_iter()
+            .flatten()
+        {
             // SAFETY: it is in the list. When this returns, no call by way of it is under way.
             unsafe { ffi::rdma_link_unregister(ops.get()) };
         }
-        // SAFETY: there are no new devices of ours any more, and rdma_rxe's are kept out. When this returns there are no
-        // devices at all, so nobody refers to `main`.
+        // SAFETY: there are no new devices of ours any more, and rdma_rxe's are kept out. When this
+        // returns there are no devices at all, so nobody refers to `main`.
         unsafe { ffi::ib_unregister_driver(ffi::rdma_driver_id_RDMA_DRIVER_RXE) };
         OPS.store(0, Release);
     }
 }
 
-/// The operation `newlink`. Process context, no RTNL; calls of it run at the same time.
+/// The operation `newlink`. Process context, no RTNL. ib_core lets calls of it run at the same
+/// time; we do not, so that of two devices on one interface the second finds the first.
+///
+/// # Safety
+///
+/// For ib_core alone, by way of the `rdma_link_ops` that it is in.
 unsafe extern "C" fn new_link<D: Driver, const COMPAT: bool>(
     name: *const c_char,
     ndev: *mut ffi::net_device,
@@ -102,17 +127,27 @@ unsafe extern "C" fn new_link<D: Driver, const COMPAT: bool>(
     from_result(|| {
         // SAFETY: ib_core gives a terminated name, and a referenced interface.
         let (name, ndev) = unsafe { (CStr::from_char_ptr(name), NetDevice::from_raw(ndev)) };
+        let _one_at_a_time = ADDING.lock();
         D::new_link(name, ndev, COMPAT)?;
         Ok(0)
     })
 }
 
-/// The operation `dellink`. If it failed, ib_core would keep a reference on the device for ever, so it does not.
+/// The operation `dellink`. If it failed, ib_core would keep a reference on the device for ever, so
+/// it does not.
+///
+/// # Safety
+///
+/// For ib_core alone, by way of the `rdma_link_ops` that it is in.
 unsafe extern "C" fn del_link<D: Driver>(ib: *mut ffi::ib_device) -> c_int {
     // SAFETY: ib_core gives a registered device that refers to our operations, so it is ours.
     let dev = unsafe { Device::<D>::from_raw(ib) };
     if let Err(error) = D::del_link(dev) {
-        pr_warn!("{}: while deleting the link: error {}\n", dev.name(), error.to_errno());
+        pr_warn!(
+            "{}: while deleting the link: error {}\n",
+            dev.name(),
+            error.to_errno()
+        );
     }
     0
 }

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets that are ready to go, in order.
+
+use super::route::{Header, Route};
+use super::skb::TxSkb;
+use crate::ffi;
+use crate::sync::bh::BhGuard;
+use core::marker::PhantomData;
+use core::ptr::null_mut;
+use kernel::prelude::*;
+
+/// Packets that wait to be sent together, until their maker holds no lock any more.
+///
+/// # Invariants
+///
+/// `head` is null, or the first of a list of prepared packets that are owned; then `tail` is the last.
+/// Bottom halves are off from the time a packet is prepared, so the routes that the packets point to are
+/// there: a route is freed a grace period after it is given up.
+pub(crate) struct TxQueue<'bh> {
+    head: *mut ffi::sk_buff,
+    tail: *mut ffi::sk_buff,
+    len: usize,
+    _bh: PhantomData<&'bh BhGuard>,
+}
+
+impl<'bh> TxQueue<'bh> {
+    /// An empty one.
+    #[inline]
+    pub(crate) fn new(_bh: &'bh BhGuard) -> Self {
+        Self { head: null_mut(), tail: null_mut(), len: 0, _bh: PhantomData }
+    }
+
+    /// How many packets wait.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Adds `skb`, with `header` in front, to go by `route`.
+    ///
+    /// `EINVAL` if header and route are not of the same IP version.
+    #[inline]
+    pub(crate) fn push(&mut self, skb: TxSkb, route: &Route, header: &Header) -> Result {
+        if header.v6 != route.is_v6() {
+            return Err(EINVAL);
+        }
+        let bytes = header.as_bytes();
+        let raw = skb.into_raw();
+        // SAFETY: the packet is ours and has room for the longest header; the destination is held, and
+        // stays while bottom halves are off.
+        unsafe {
+            ffi::oxe_tx_prepare(raw, route.as_raw(), bytes.as_ptr(), bytes.len() as u32, header.v6)
+        };
+        if self.head.is_null() {
+            self.head = raw;
+        } else {
+            // SAFETY: by the invariants, `tail` is the last packet of our list.
+            unsafe { ffi::oxe_tx_link(self.tail, raw) };
+        }
+        // INVARIANT: `raw` is prepared, ours, and the last.
+        self.tail = raw;
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Sends all; gives how many went, and how many did not, which is as if the wire had lost them.
+    ///
+    /// No packet gets to a receiver of this CPU before bottom halves are enabled again: not even one to
+    /// this machine itself.
+    #[inline]
+    pub(crate) fn send(&mut self) -> (u32, u32) {
+        let mut count = ffi::oxe_sent { sent: 0, failed: 0 };
+        // INVARIANT: the packets are given away, and the list is empty.
+        let list = core::mem::replace(&mut self.head, null_mut());
+        self.len = 0;
+        // SAFETY: `list` is a list of prepared packets that nobody else has.
+        unsafe { ffi::oxe_tx_send(list, &mut count) };
+        (count.sent, count.failed)
+    }
+}
+
+impl Drop for TxQueue<'_> {
+    fn drop(&mut self) {
+        if !self.head.is_null() {
+            // SAFETY: the packets are ours, and not used again.
+            unsafe { ffi::oxe_tx_drop(self.head) };
+        }
+    }
+}

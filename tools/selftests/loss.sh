@@ -1,0 +1,42 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The wire loses, reorders and duplicates packets (netem, both directions): nothing may show but time. Data
+# is compared byte for byte (py/ops.py), rping compares its own.
+. "$(dirname "$0")/lib.sh"
+LIMIT=90
+hosts_up 1500
+
+netem() { # what tc netem is to do, on both ends
+	modprobe -q sch_netem
+	in_a tc qdisc replace dev $VETH_A root netem "$@" && in_b tc qdisc replace dev $VETH_B root netem "$@"
+}
+dropped() { in_a tc -s qdisc show dev $VETH_A | grep -oE 'dropped [0-9]+' | cut -d' ' -f2; }
+
+if ! netem loss 0; then
+	skip_all "the kernel has no netem"
+fi
+t "1 % loss, reordering and duplication can be had" netem delay 1ms loss 1% duplicate 1% reorder 95% 25%
+LIMIT_PY=240
+relay_py ops --few
+rping_case() { PORT=$((PORT + 1)); pair "cm $PORT" "rping -s -a $IP4_A -p $PORT -V -v $*" "rping -c -a $IP4_A -p $PORT -V -v $*"; }
+t "rping with 30,000 bytes, data compared" rping_case -C 10 -S 30000
+perf_case() { perf "$@"; }
+t "ib_write_bw of 64 KiB" perf_case ib_write_bw 1 -s 65536 -n 20
+t "ib_read_bw of 64 KiB" perf_case ib_read_bw 1 -e -s 65536 -n 20
+t "ib_send_bw of 64 KiB" perf_case ib_send_bw 1 -e -s 65536 -n 20
+lost() { local n; n=$(dropped); echo "$n packets were dropped"; [ "$n" -gt 0 ]; }
+t "packets were indeed lost" lost
+
+# A wire cut for a moment, shorter than the retries last: traffic goes on afterwards.
+cut_wire() {
+	netem loss 0 || return 1
+	PORT=$((PORT + 1))
+	(sleep 3; in_a ip link set $VETH_A carrier off 2>/dev/null; netem loss 100%; sleep 0.3; netem loss 0) 9>&- &
+	pair "cm $PORT" "rping -s -a $IP4_A -p $PORT -V -C 3000" "rping -c -a $IP4_A -p $PORT -V -C 3000"
+	local status=$?
+	wait $!
+	return $status
+}
+t "a wire cut for 0.3 s in mid-traffic" cut_wire
+finish

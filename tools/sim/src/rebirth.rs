@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Dead connections are used again: both ends go to RESET and come up with other PSNs. Nothing of
+//! the former life may be left.
+
+use crate::api::*;
+use crate::build::draw_psn;
+use crate::device::{Keys, RecvRing, SendRing};
+use crate::judge::Fate;
+use crate::model::Flow;
+use crate::profile::MS;
+use crate::watch::{ensure, Watch};
+use crate::world::{tell, Event, Pause, World};
+
+/// By then no packet of the former life is on its way.
+const GRACE: u64 = 20 * MS;
+
+/// Most such events of a run.
+const MOST: u64 = 4;
+
+impl World {
+    /// A QP has died. Perhaps its connection will be used again.
+    pub fn consider_rebirth(&mut self, qp: usize) {
+        let peer = self.qps[qp].peer;
+        let both = self.qps[qp].fate.dead && self.qps[peer].fate.dead;
+        if both && self.stats.reborn < MOST && self.rng.chance(self.plan.rebirth) {
+            self.stats.reborn += 1;
+            self.allow_for(qp, 2 * GRACE);
+            self.after(GRACE, Event::Rebirth { qp });
+        }
+    }
+
+    /// Brings a dead connection up again.
+    pub fn rebirth(&mut self, qp: usize) -> Result<(), String> {
+        tell!(self, "qp{qp} and its peer are reset");
+        let peer = self.qps[qp].peer;
+        let ends = if peer == qp { vec![qp] } else { vec![qp, peer] };
+        for end in &ends {
+            self.settle(*end)?;
+        }
+        for end in &ends {
+            self.reset(*end)?;
+        }
+        for end in &ends {
+            let connect = self.rng.below(2) * self.rng.below(MS);
+            self.allow_for(*end, connect + 2 * MS);
+            self.after(connect, Event::Connect { qp: *end });
+            let tick = connect + self.rng.below(MS);
+            self.after(tick, Event::Tick { qp: *end });
+        }
+        Ok(())
+    }
+
+    /// Resets a QP and forgets what the oracles know of it.
+    fn reset(&mut self, qp: usize) -> Result<(), String> {
+        let q = &mut self.qps[qp];
+        let done = q.conn.modify(&Modify::to_state(State::Reset));
+        ensure!(done.is_ok(), "qp{qp}: to RESET: {done:?}");
+        q.send = SendRing::default();
+        let silent = q.conn.state() == State::Reset
+            && q.conn
+                .poll_transmit(Instant(self.now), &mut q.send)
+                .is_none()
+            && q.conn.poll_send_completion(&mut q.send).is_none()
+            && q.conn.poll_timeout().is_none()
+            && q.conn.take_events().is_empty()
+            && !q.conn.abandon_recv();
+        ensure!(silent, "qp{qp}: does something in RESET");
+        let peer = &self.hosts[self.qps[self.qps[qp].peer].host];
+        let q = &mut self.qps[qp];
+        let inbox = peer.memory.read(q.flow.inbox_at, q.flow.inbox_len());
+        let start = draw_psn(&mut self.rng);
+        let greedy = q.flow.greedy;
+        q.flow = Flow::new(start, q.flow.pmtu, q.flow.inbox_at, inbox);
+        q.flow.greedy = greedy;
+        q.recv = RecvRing::default();
+        q.keys = Keys::default();
+        q.watch = Watch::default();
+        q.pause = Pause::No;
+        q.fate = Fate::default();
+        q.todo = self.rng.below(30);
+        q.fault_at = None;
+        q.timer_at = None;
+        q.pump_at = None;
+        // What a pause may have lowered for the former life.
+        q.setup.max_rd_atomic = q.initial_max_rd_atomic;
+        Ok(())
+    }
+}

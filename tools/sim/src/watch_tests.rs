@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The oracle on the wire: takes what is right, and each kind of wrong for wrong.
+
+use super::*;
+use crate::expect::expected_request;
+use crate::model::tests::op as posted;
+
+const LIMITS: Limits = Limits {
+    max_rd_atomic: 2,
+    retry_cnt: 1,
+    rnr_retry: 1,
+};
+
+struct Wire {
+    flow: Flow,
+    watch: Watch,
+    now: u64,
+}
+
+impl Wire {
+    fn new(requests: &[(Verb, usize)]) -> Wire {
+        let mut flow = Flow::new(0xff_fff0, 256, 0, &[0; 64]);
+        for (verb, len) in requests {
+            let data: Vec<u8> = (0..*len).map(|i| i as u8).collect();
+            flow.post(posted(*verb, &data), verb.is_atomic().then_some(0));
+        }
+        Wire {
+            flow,
+            watch: Watch::default(),
+            now: 0,
+        }
+    }
+
+    /// The packet that should go out as this one of the flow.
+    fn request(&self, packet: u64) -> Seen<'static> {
+        let op = &self.flow.ops[self.flow.op_at(packet).unwrap()];
+        let k = packet - op.first;
+        let mut seen = expected_request(&self.flow, op, k);
+        if op.verb.carries_data() {
+            let data: &'static [u8] = op.data.clone().leak();
+            seen.payload = &data[chunk(&self.flow, op, k).unwrap()];
+        }
+        seen.ack_req = true;
+        seen
+    }
+
+    fn send(&mut self, seen: &Seen) -> Result<(), String> {
+        self.watch.request_sent(self.now, &self.flow, LIMITS, seen)
+    }
+
+    fn send_packet(&mut self, packet: u64) -> Result<(), String> {
+        let seen = self.request(packet);
+        self.send(&seen)
+    }
+
+    fn execute(&mut self, packet: u64) {
+        self.watch
+            .request_executed(&self.flow, self.flow.psn(packet));
+    }
+
+    fn answer(&self, opcode: u8, packet: u64, syndrome: u8, msn: u32) -> Seen<'static> {
+        Seen {
+            opcode,
+            psn: self.flow.psn(packet),
+            aeth: Some((syndrome, msn)),
+            ..Seen::default()
+        }
+    }
+
+    fn respond(&mut self, seen: &Seen) -> Result<(), String> {
+        self.watch.response_sent(&self.flow, seen)
+    }
+
+    fn heed(&mut self, seen: &Seen) -> Result<(), String> {
+        self.watch.response_delivered(&self.flow, seen);
+        self.watch.answer_heeded(self.now, &self.flow, LIMITS, seen)
+    }
+}
+
+#[track_caller]
+fn refused(result: Result<(), String>, reason: &str) {
+    let text = result.expect_err("this is wrong");
+    assert!(text.contains(reason), "{text}");
+}
+
+#[test]
+fn a_good_exchange() {
+    let mut wire = Wire::new(&[
+        (Verb::Send, 600),
+        (Verb::Read, 300),
+        (Verb::FetchAdd { add: 1 }, 8),
+    ]);
+    for packet in [0, 1, 2, 3, 5] {
+        wire.send_packet(packet).unwrap();
+        wire.execute(packet);
+    }
+    assert_eq!(wire.watch.accepted, 6);
+    let ack = wire.answer(op::ACK, 2, 0x1f, 1);
+    wire.respond(&ack).unwrap();
+    wire.heed(&ack).unwrap();
+    let data: Vec<u8> = (0..300).map(|i| i as u8).collect();
+    let first = Seen {
+        payload: &data[..256],
+        ..wire.answer(op::READ_FIRST, 3, 0x1f, 2)
+    };
+    wire.respond(&first).unwrap();
+    let last = Seen {
+        payload: &data[256..],
+        ..wire.answer(op::READ_LAST, 4, 0x1f, 2)
+    };
+    wire.respond(&last).unwrap();
+    wire.heed(&last).unwrap();
+    assert!(wire.watch.is_answered(1) && !wire.watch.is_answered(2));
+    let atomic = Seen {
+        original: Some(0),
+        ..wire.answer(op::ATOMIC_ACK, 5, 0x1f, 3)
+    };
+    wire.respond(&atomic).unwrap();
+}
+
+#[test]
+fn wrong_requests() {
+    let mut wire = Wire::new(&[(Verb::Write, 600), (Verb::Read, 600)]);
+    let good = wire.request(0);
+    refused(wire.send(&wire.request(1)), "sent before 0");
+    for bad in [
+        Seen {
+            opcode: op::SEND_FIRST,
+            ..good.clone()
+        },
+        Seen {
+            reth: Some((0, 0, 599)),
+            ..good.clone()
+        },
+        Seen {
+            imm: Some([0; 4]),
+            ..good.clone()
+        },
+        Seen {
+            solicited: true,
+            ..good.clone()
+        },
+    ] {
+        refused(wire.send(&bad), "expected");
+    }
+    let bad = Seen {
+        payload: &good.payload[1..],
+        ..good.clone()
+    };
+    refused(wire.send(&bad), "wrong payload");
+    wire.send(&good).unwrap();
+    wire.send_packet(1).unwrap();
+    wire.send_packet(2).unwrap();
+    let read = wire.request(3);
+    let bad = Seen {
+        reth: Some((0, 0, 601)),
+        ..read.clone()
+    };
+    refused(wire.send(&bad), "expected");
+    wire.send(&read).unwrap();
+    refused(
+        wire.send(&Seen {
+            psn: wire.flow.psn(6),
+            ..read
+        }),
+        "nothing posted",
+    );
+}
+
+#[test]
+fn going_back_needs_a_reason() {
+    let mut wire = Wire::new(&[(Verb::Send, 600)]);
+    for packet in 0..3 {
+        wire.send_packet(packet).unwrap();
+    }
+    refused(wire.send_packet(0), "for no reason");
+    wire.watch.timed_out();
+    for packet in 0..3 {
+        wire.send_packet(packet).unwrap();
+    }
+    refused(wire.send_packet(0), "for no reason");
+    // One retry is allowed, and one repetition in order to ask.
+    wire.watch.timed_out();
+    wire.send_packet(0).unwrap();
+    wire.watch.timed_out();
+    refused(wire.send_packet(0), "without progress");
+}
+
+#[test]
+fn one_nak_is_one_reason() {
+    let mut wire = Wire::new(&[(Verb::Send, 600)]);
+    for packet in 0..3 {
+        wire.send_packet(packet).unwrap();
+    }
+    wire.execute(0);
+    let nak = wire.answer(op::ACK, 1, NAK_SEQUENCE, 0);
+    wire.respond(&nak).unwrap();
+    wire.heed(&nak).unwrap();
+    wire.send_packet(1).unwrap();
+    refused(wire.heed(&nak), "twice for one NAK");
+}
+
+#[test]
+fn not_ready_means_wait() {
+    let mut wire = Wire::new(&[(Verb::Send, 10)]);
+    wire.send_packet(0).unwrap();
+    let rnr = wire.answer(op::ACK, 0, 0x21, 0);
+    wire.respond(&rnr).unwrap();
+    wire.heed(&rnr).unwrap();
+    wire.now = 9_999;
+    refused(wire.send_packet(0), "1 ns too early");
+    wire.now = 10_000;
+    wire.send_packet(0).unwrap();
+    refused(wire.heed(&rnr), "after 2 RNR NAKs");
+}
+
+#[test]
+fn the_window_ends() {
+    let mut wire = Wire::new(&[(Verb::Send, 256 * 200)]);
+    for packet in 0..WINDOW {
+        wire.send_packet(packet).unwrap();
+    }
+    refused(wire.send_packet(WINDOW), "129 requests in flight");
+}
+
+#[test]
+fn reads_and_fences_are_counted() {
+    let mut wire = Wire::new(&[(Verb::Read, 300); 3]);
+    wire.send_packet(0).unwrap();
+    wire.send_packet(2).unwrap();
+    refused(wire.send_packet(4), "3 reads under way");
+    let mut wire = Wire::new(&[(Verb::Read, 300), (Verb::Send, 0)]);
+    wire.flow.ops[1].fence = true;
+    wire.send_packet(0).unwrap();
+    refused(wire.send_packet(2), "fenced");
+    wire.heed(&wire.answer(op::READ_LAST, 1, 0x1f, 1)).unwrap();
+    wire.send_packet(2).unwrap();
+}
+
+#[test]
+fn wrong_answers() {
+    let mut wire = Wire::new(&[
+        (Verb::Send, 10),
+        (Verb::Read, 300),
+        (Verb::FetchAdd { add: 1 }, 8),
+    ]);
+    wire.execute(0);
+    refused(
+        wire.respond(&wire.answer(op::ACK, 1, 0x1f, 1)),
+        "expecting 1",
+    );
+    refused(wire.respond(&wire.answer(op::ACK, 0, 0x1f, 2)), "MSN 2");
+    refused(wire.respond(&wire.answer(op::ACK, 0, 0x1f, 0)), "MSN 0");
+    refused(
+        wire.respond(&wire.answer(op::ACK, 0, NAK_SEQUENCE, 1)),
+        "NAK",
+    );
+    refused(wire.respond(&wire.answer(op::ACK, 2, 0x62, 1)), "NAK");
+    refused(
+        wire.respond(&wire.answer(op::READ_FIRST, 1, 0x1f, 2)),
+        "expecting 1",
+    );
+    wire.execute(1);
+    wire.execute(3);
+    let atomic = Seen {
+        original: Some(7),
+        ..wire.answer(op::ATOMIC_ACK, 3, 0x1f, 3)
+    };
+    refused(wire.respond(&atomic), "atomic found");
+    refused(
+        wire.respond(&wire.answer(op::READ_FIRST, 0, 0x1f, 1)),
+        "read answer to Send",
+    );
+    let data: Vec<u8> = (0..300).map(|i| i as u8).collect();
+    let first = Seen {
+        payload: &data[..256],
+        ..wire.answer(op::READ_FIRST, 1, 0x1f, 2)
+    };
+    wire.respond(&first).unwrap();
+    refused(
+        wire.respond(&Seen {
+            opcode: op::READ_ONLY,
+            ..first.clone()
+        }),
+        "wrong end",
+    );
+    refused(
+        wire.respond(&Seen {
+            opcode: op::READ_MIDDLE,
+            ..first.clone()
+        }),
+        "wrong start",
+    );
+    refused(
+        wire.respond(&Seen {
+            payload: &data[..255],
+            ..first.clone()
+        }),
+        "255 bytes",
+    );
+    refused(
+        wire.respond(&Seen {
+            payload: &data[1..257],
+            ..first
+        }),
+        "wrong data",
+    );
+}
+
+#[test]
+fn somebody_must_be_asked() {
+    let mut wire = Wire::new(&[(Verb::Send, 10)]);
+    wire.watch.check_asked().unwrap();
+    let silent = Seen {
+        ack_req: false,
+        ..wire.request(0)
+    };
+    wire.send(&silent).unwrap();
+    refused(wire.watch.check_asked(), "without AckReq");
+    wire.send_packet(0).unwrap();
+    wire.watch.check_asked().unwrap();
+}

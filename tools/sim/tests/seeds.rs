@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Some hundred seeds of every profile, and that the profiles are not idle. `make test` runs many
+//! more of them with the command.
+
+use oxe_sim::profile::Profile;
+use oxe_sim::runner::{run, run_many, Summary};
+use oxe_sim::sabotage::Saboteur;
+use oxe_sim::world::Stats;
+
+const SEEDS: u64 = 50 * Profile::ALL.len() as u64;
+
+fn summary() -> Summary {
+    run_many(0, SEEDS, &Profile::ALL, 2, &|_| {})
+}
+
+#[test]
+fn all_profiles_pass_and_do_what_they_are_for() {
+    let summary = summary();
+    let failures: Vec<_> = summary
+        .failed
+        .iter()
+        .map(|o| (o.replay(), o.failure.clone()))
+        .collect();
+    assert_eq!(failures, []);
+    assert_eq!(summary.passed, SEEDS);
+    let of = |profile: Profile| &summary.stats[profile as usize];
+    for profile in Profile::ALL {
+        let Stats {
+            succeeded, packets, ..
+        } = *of(profile);
+        assert!(
+            succeeded > 500 && packets > 2_000,
+            "{profile:?}: {:?}",
+            of(profile)
+        );
+    }
+    let clean = of(Profile::Clean);
+    assert_eq!(
+        (clean.failed, clean.retry_exceeded, clean.rnr_exceeded),
+        (0, 0, 0)
+    );
+    assert!(of(Profile::Lossy).timeouts > 100);
+    assert!(of(Profile::Shuffle).dropped > 1_000);
+    assert!(of(Profile::NotReady).rnr_exceeded > 5);
+    assert!(of(Profile::Errors).failed > 30 && of(Profile::Errors).refused > 20);
+    assert!(of(Profile::Exhaust).retry_exceeded > 30);
+    assert!(of(Profile::Abort).flushed > 300 && of(Profile::Abort).reborn > 10);
+    assert!(of(Profile::Drain).drained > 100);
+    assert!(of(Profile::TxFail).undone > 1_000);
+    assert!(of(Profile::Datagram).datagrams > 2_000);
+    assert!(of(Profile::Hostile).forged > 10_000);
+}
+
+#[test]
+fn a_seed_is_a_run() {
+    for profile in Profile::ALL {
+        let stats = |seed| run(seed, profile, Saboteur::default(), false).stats;
+        assert_eq!(stats(77), stats(77), "{profile:?}");
+        assert_ne!(stats(77), stats(78), "{profile:?}");
+    }
+}
