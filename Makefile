@@ -33,6 +33,9 @@ setup:
 clean:
 	@$(scripts)/build --clean
 
+distclean: clean
+	@$(scripts)/setup --remove
+
 help:
 	@echo 'all (default)  oxe.ko for the pinned Debian kernel; KDIR=<prepared tree> for another'
 	@echo 'demo           everything from nothing: boot the stock kernel, run RDMA programs over oxe'
@@ -42,6 +45,7 @@ help:
 	@echo 'shell          a prompt in the virtual machine with oxe loaded'
 	@echo 'setup          only fetch and prepare what the others need (kept outside the checkout)'
 	@echo 'clean          remove what was built in the checkout'
+	@echo 'distclean      that, and what setup keeps outside the checkout'
 	@echo 'variables      OXE_CACHE=<directory>  OXE_MIRROR=<Debian mirror>  V=1'
 
-.PHONY: all demo test test-debug check shell setup clean help
+.PHONY: all demo test test-debug check shell setup clean distclean help

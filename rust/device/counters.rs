@@ -4,7 +4,6 @@
 
 use crate::proto::transport::Cause;
 use crate::proto::wire::ParseError;
-use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::atomic::{Atomic, Relaxed};
 

@@ -25,7 +25,6 @@ use crate::rdma::unsupported;
 use crate::rdma::wr::{RecvWr, SendWr};
 use kernel::prelude::*;
 use kernel::str::CStr;
-use kernel::sync::Arc;
 
 /// The access rights that regions may have. On-demand paging is not among them yet.
 const REGION_ACCESS: u32 = Access::LOCAL_WRITE.bits()

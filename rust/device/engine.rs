@@ -16,7 +16,6 @@ use crate::proto::transport::{Events, Instant};
 use crate::rdma::events::QpEvent;
 use crate::sync::bh::{self, BhGuard};
 use crate::sync::{timer, work};
-use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// How many batches one call sends before it leaves the rest to work of its own.

@@ -37,8 +37,12 @@ impl Handler for Events {
                 device.core.port.detach();
                 device.unregister_queued();
             }
-            Event::Down | Event::Change if !netdev.is_up() => {
-                device.core.counters.count(Count::LinkDowned);
+            Event::Up | Event::Down | Event::Change => {
+                if !netdev.is_up() {
+                    device.core.counters.count(Count::LinkDowned);
+                }
+                // The RDMA core does this itself, but for bonds.
+                device.port_changed();
             }
             _ => {}
         }

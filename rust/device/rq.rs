@@ -47,11 +47,6 @@ impl RecvQueue {
         &self.ring
     }
 
-    /// The most SGEs of a request.
-    pub(crate) fn max_sge(&self) -> u32 {
-        self.max_sge
-    }
-
     /// Forgets everything, posted requests included.
     pub(crate) fn reset(&mut self) {
         self.clear();
@@ -73,7 +68,10 @@ impl RecvQueue {
         self.current = Some(Current { wr_id: wqe.wr_id, sges: 0, total: 0 });
         match self.load(core, &wqe) {
             Ok(()) => RecvStart::Taken,
-            Err(status) => RecvStart::Broken(status),
+            Err(status) => {
+                self.forget_sges();
+                RecvStart::Broken(status)
+            }
         }
     }
 
@@ -144,10 +142,14 @@ impl RecvQueue {
     }
 
     fn clear(&mut self) {
-        if let Some(current) = self.current.take() {
-            for sge in self.sges.iter_mut().take(current.sges as usize) {
-                *sge = Sge::default();
-            }
+        if self.current.take().is_some() {
+            self.forget_sges();
+        }
+    }
+
+    fn forget_sges(&mut self) {
+        for sge in self.sges.iter_mut() {
+            *sge = Sge::default();
         }
     }
 }

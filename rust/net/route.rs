@@ -7,7 +7,6 @@
 //! later is the IPv4 header checksum, and the total length, which is right already.
 
 use super::netdev::NetDevice;
-use super::skb::TxSkb;
 use crate::ffi;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;

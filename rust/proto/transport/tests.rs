@@ -13,6 +13,7 @@ mod machine;
 mod naks;
 mod noise;
 mod records;
+mod recovery;
 mod sink;
 mod straight;
 mod window;

@@ -214,6 +214,7 @@ impl World {
         let peer = self.qps[qp].peer;
         let dest = self.qps[peer].qpn;
         tell!(self, "qp{qp} -> {seen:x?}");
+        self.check_silence(qp, &seen)?;
         let result = if seen.is_response() {
             let p = &mut self.qps[peer];
             p.watch.response_sent(&p.flow, &seen)
@@ -244,6 +245,17 @@ impl World {
             );
         }
         result.map_err(|text| format!("qp{qp}: {text}"))
+    }
+
+    /// A QP in error sends the last answers and a NAK, if it was its peer who was wrong, and nothing
+    /// otherwise.
+    fn check_silence(&self, qp: usize, seen: &Seen) -> Result<(), String> {
+        let q = &self.qps[qp];
+        let dead = q.conn.state() == State::Err;
+        let own = q.fate.first_error.is_some_and(|s| s != Status::WrFlush);
+        let mute = dead && (q.fate.killed || own || !seen.is_response());
+        ensure!(!mute, "qp{qp}: in error, and sends {seen:x?}");
+        Ok(())
     }
 
     /// Hands a frame to the network.

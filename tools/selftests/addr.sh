@@ -1,0 +1,82 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Addresses and paths: IPv4, IPv6 global and link-local, a VLAN, a routed path, several addresses of a netdev, each with
+# traffic; path MTUs that follow from the netdev's.
+. "$(dirname "$0")/lib.sh"
+hosts_up 1500
+
+# pingpong ADDRESS-A ADDRESS-B OPTION...: RC between the GIDs of these addresses.
+pingpong() {
+	local a b
+	a=$(wait_gid $DEV_A "$1") && b=$(wait_gid $DEV_B "$2") || return 1
+	shift 2
+	PORT=$((PORT + 1))
+	pair "tcp $PORT" "ibv_rc_pingpong -d $DEV_A -g $a -p $PORT -c -e $*" "ibv_rc_pingpong -d $DEV_B -g $b -p $PORT -c -e $* $IP4_A"
+}
+mtu_is() { ibv_devinfo -d "$1" | grep -qE "active_mtu:[[:space:]]+$2 "; }
+
+t "IPv4" pingpong $IP4_A $IP4_B -n 30
+t "IPv6" pingpong $IP6_A $IP6_B -n 30
+link_local() { ip -n "$1" -6 addr show dev "$2" scope link | sed -n 's/.*inet6 \([^/]*\).*/\1/p'; }
+t_local() { pingpong "$(link_local $NS_A $VETH_A)" "$(link_local $NS_B $VETH_B)" -n 30; }
+t "IPv6 link-local" t_local
+
+t_more() {
+	ip -n $NS_A addr add 10.78.0.1/24 dev $VETH_A && ip -n $NS_B addr add 10.78.0.2/24 dev $VETH_B &&
+		pingpong 10.78.0.1 10.78.0.2 -n 30 && pingpong $IP4_A $IP4_B -n 30
+}
+t "a second IPv4 subnet" t_more
+t_gone() {
+	ip -n $NS_A addr del 10.78.0.1/24 dev $VETH_A && poll 5 eval '! gid_index $DEV_A 10.78.0.1' && pingpong $IP4_A $IP4_B -n 10
+}
+t "an address removed" t_gone
+
+for pair in 9000:4096 2200:2048 1500:1024 1280:1024 700:512 400:256; do
+	t_mtu() {
+		ip -n $NS_A link set $VETH_A mtu "$1" && ip -n $NS_B link set $VETH_B mtu "$1" && poll 5 mtu_is $DEV_A "$2" &&
+			poll 5 mtu_is $DEV_B "$2" && pingpong $IP4_A $IP4_B -n 10 -m "$2" -s 10000
+	}
+	t "netdev MTU ${pair%:*}: path MTU ${pair#*:}" t_mtu "${pair%:*}" "${pair#*:}"
+done
+t_back() {
+	ip -n $NS_A link set $VETH_A mtu 1500 && ip -n $NS_B link set $VETH_B mtu 1500 &&
+		ip -n $NS_A addr replace $IP6_A/64 dev $VETH_A nodad && ip -n $NS_B addr replace $IP6_B/64 dev $VETH_B nodad
+	pingpong $IP6_A $IP6_B -n 10
+}
+t "IPv6 again after the netdev's MTU was too small for it" t_back
+
+# The address of a VLAN on top is a GID of the device below: its packets carry the tag.
+t_vlan() {
+	modprobe -q 8021q
+	ip -n $NS_A link add link $VETH_A name vl-a type vlan id 77 && ip -n $NS_B link add link $VETH_B name vl-b type vlan id 77 &&
+		ip -n $NS_A addr add 10.79.0.1/24 dev vl-a && ip -n $NS_B addr add 10.79.0.2/24 dev vl-b &&
+		ip -n $NS_A link set vl-a up && ip -n $NS_B link set vl-b up || return 1
+	in_a ping -c 1 -W 5 10.79.0.2 >/dev/null || { echo "the VLAN itself does not work"; return 1; }
+	pingpong 10.79.0.1 10.79.0.2 -n 20
+	local status=$?
+	ip -n $NS_A link del vl-a; ip -n $NS_B link del vl-b
+	return $status
+}
+t "GIDs of a VLAN on top of the netdev" t_vlan
+
+# Another namespace routes between two subnets.
+t_routed() {
+	local status
+	ip netns add oxt-r && ip -n oxt-r link set lo up && ip link add r0 netns oxt-r type veth peer name oxra netns $NS_A &&
+		ip link add r1 netns oxt-r type veth peer name oxrb netns $NS_B &&
+		ip netns exec oxt-r sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward' &&
+		ip -n oxt-r addr add 10.80.1.254/24 dev r0 && ip -n oxt-r addr add 10.80.2.254/24 dev r1 && ip -n oxt-r link set r0 up &&
+		ip -n oxt-r link set r1 up && ip -n $NS_A addr add 10.80.1.1/24 dev oxra && ip -n $NS_A link set oxra up &&
+		ip -n $NS_B addr add 10.80.2.1/24 dev oxrb && ip -n $NS_B link set oxrb up &&
+		ip -n $NS_A route add 10.80.2.0/24 via 10.80.1.254 && ip -n $NS_B route add 10.80.1.0/24 via 10.80.2.254 &&
+		link_add ${LINK_TYPE}ra oxra $NS_A && link_add ${LINK_TYPE}rb oxrb $NS_B || return 1
+	PORT=$((PORT + 1))
+	pair "cm $PORT" "rping -s -a 10.80.1.1 -p $PORT -C 10 -V" "rping -c -a 10.80.1.1 -p $PORT -C 10 -V"
+	status=$?
+	link_del ${LINK_TYPE}ra; link_del ${LINK_TYPE}rb
+	ip netns del oxt-r
+	return $status
+}
+t "through a router" t_routed
+finish

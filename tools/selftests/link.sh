@@ -1,0 +1,203 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The life of a device: made and deleted on every kind of Ethernet-like netdev, refused on others; GUID, state, MTU
+# and speed follow the netdev; it goes with its netdev, its namespace and its module; rdma_rxe and it exclude each other.
+. "$(dirname "$0")/lib.sh"
+D=${LINK_TYPE}0
+need_module || skip_all "the module cannot be loaded"
+
+# No hosts here: each case makes its netdevs. on NETDEV: a device can be made there, works, and goes away.
+clear_all() {
+	local name
+	[ ! -d /sys/class/infiniband/$D ] || link_del $D
+	for name in x0 x1 x2 br0 bo0 du0 vl0 tn0 st0 mv0 iv0; do
+		[ ! -d /sys/class/net/$name ] || ip link del $name 2>/dev/null
+	done
+	return 0
+}
+on() {
+	link_add $D "$1" || return 1
+	ibv_devinfo -d $D | grep -q "link_layer:.*Ethernet" || { ibv_devinfo -d $D; return 1; }
+	rdma link show $D/1 | grep -q "netdev $1 " || { rdma link show; return 1; }
+	link_del $D && [ ! -d /sys/class/infiniband/$D ]
+}
+state_is() { port_attr $D state | grep -q "$1"; }
+mtu_is() { ibv_devinfo -d $D | grep -qE "active_mtu:[[:space:]]+$1 "; }
+veth() { ip link add x0 "$@" type veth peer name x1 && ip link set x0 up && ip link set x1 up; }
+
+t_veth() { veth && on x0; }
+t_dummy() { modprobe -q dummy; ip link add du0 type dummy && ip link set du0 up && on du0; }
+t_bridge() { modprobe -q bridge; veth && ip link add br0 type bridge && ip link set x0 master br0 && ip link set br0 up && on br0; }
+t_bond() {
+	modprobe -q bonding
+	ip link add bo0 type bond mode active-backup || { echo "the kernel has no bonds"; return 4; }
+	ip link set bo0 up && on bo0
+}
+t_vlan() { modprobe -q 8021q; veth && ip link add link x0 name vl0 type vlan id 7 && ip link set vl0 up && on vl0; }
+t_macvlan() { modprobe -q macvlan; veth && ip link add link x0 name mv0 type macvlan mode bridge && ip link set mv0 up && on mv0; }
+for kind in veth dummy bridge bond vlan macvlan; do
+	t "a device on a $kind" t_$kind
+	clear_all
+done
+
+# Errors, and that none of them leaves anything.
+t "no device on a netdev that does not exist" fails "No such device|ENODEV|does not exist|Invalid" link_add $D nosuch0
+# lo is a netdev without Ethernet addresses; rdma_rxe takes it all the same (known of rxe).
+t "no device on lo" fails "Invalid argument|not supported" link_add $D lo
+t_tun() { modprobe -q tun; ip tuntap add dev tn0 mode tun && ip link set tn0 up && fails "Invalid argument|not supported" link_add $D tn0; }
+t "no device on a tun" t_tun
+t_sit() {
+	modprobe -q sit
+	ip link add st0 type sit local 10.9.9.1 remote 10.9.9.2 && ip link set st0 up && fails "Invalid argument|not supported" link_add $D st0
+}
+t "no device on a sit tunnel" t_sit
+clear_all
+t_twice() {
+	veth && link_add $D x0 && fails "File exists|exist" link_add ${D}b x0 && [ ! -d /sys/class/infiniband/${D}b ] && link_del $D
+}
+t "no second device on a netdev" t_twice
+clear_all
+t_same_name() { veth && link_add $D x0 && fails "exist" link_add $D x1 && state_is ACTIVE && link_del $D; }
+t "no second device of a name" t_same_name
+clear_all
+t "no device is deleted that does not exist" fails "No such device|ENODEV|Invalid|Wrong" link_del nosuch
+t_bad_type() { veth && fails "Invalid|not supported|No such|Wrong" rdma link add $D type nosuchtype netdev x0; }
+t "no device of an unknown type" t_bad_type
+clear_all
+
+# What the device says of its netdev.
+t_guid() {
+	local guid
+	ip link add x0 address 02:11:22:33:44:55 type veth peer name x1 && ip link set x0 up && ip link set x1 up && link_add $D x0 || return 1
+	guid=$(cat /sys/class/infiniband/$D/node_guid)
+	echo "node GUID $guid"
+	# IEEE: the MAC in two halves around ff:fe, the universal bit inverted.
+	[ "$guid" = 0011:22ff:fe33:4455 ] && link_del $D
+}
+t "the node GUID is made of the MAC" t_guid
+clear_all
+t_state() {
+	veth && link_add $D x0 && poll 10 state_is ACTIVE || return 1
+	ip link set x0 down && poll 10 state_is DOWN && ip link set x0 up && poll 10 state_is ACTIVE || return 1
+	ip link set x1 down && poll 10 state_is DOWN && ip link set x1 up && poll 10 state_is ACTIVE
+}
+t "the port goes down and up with the netdev and its carrier" t_state
+clear_all
+t_mtu() {
+	local pair
+	veth && link_add $D x0 || return 1
+	for pair in 1500:1024 9000:4096 4200:4096 2200:2048 700:512 400:256 1500:1024; do
+		ip link set x0 mtu "${pair%:*}"
+		poll 5 mtu_is "${pair#*:}" || { echo "netdev MTU ${pair%:*}"; ibv_devinfo -d $D; return 1; }
+	done
+}
+t "the active MTU follows the netdev's" t_mtu
+clear_all
+t_events() {
+	local pid status=0
+	veth && link_add $D x0 && poll 10 state_is ACTIVE || return 1
+	stdbuf -oL ibv_asyncwatch -d $D >"$TMP/events" 2>&1 9>&- &
+	pid=$!
+	poll 10 grep -q "async event" "$TMP/events"
+	ip link set x0 down; sleep 0.5; ip link set x0 up; sleep 0.5; ip link set x0 mtu 4200
+	ip link set x0 address 02:00:00:00:00:77
+	poll 5 grep -qiE "port active|PORT_ACTIVE" "$TMP/events" || status=1
+	poll 5 grep -qiE "port error|PORT_ERR" "$TMP/events" || status=1
+	kill_wait $pid
+	cat "$TMP/events"
+	return $status
+}
+t "programs hear of a port that goes down and up" t_events
+clear_all
+t_address() {
+	veth && link_add $D x0 && ip addr add 10.8.8.8/24 dev x0 && wait_gid $D 10.8.8.8 || return 1
+	ip link set x0 address 02:00:00:00:00:99 && state_is ACTIVE && gid_index $D 10.8.8.8 || return 1
+	ip addr del 10.8.8.8/24 dev x0 && poll 5 eval '! gid_index $D 10.8.8.8'
+}
+t "GIDs come and go with addresses, and outlive a change of the MAC" t_address
+clear_all
+t_rename() { veth && link_add $D x0 && ip link set x0 down && ip link set x0 name x2 && ip link set x2 up && poll 5 state_is ACTIVE && rdma link show $D/1 | grep -q "netdev x2" && link_del $D; }
+t "the netdev may change its name" t_rename
+clear_all
+
+# The ends of a device.
+gone() { [ ! -d /sys/class/infiniband/$D ]; }
+t_netdev_removed() { veth && link_add $D x0 && ip link del x0 && poll 10 gone; }
+t "the device goes with its netdev" t_netdev_removed
+clear_all
+t_ns_removed() {
+	ip netns add oxt-l && ip link add x0 netns oxt-l type veth peer name x1 netns oxt-l && ip -n oxt-l link set x0 up &&
+		link_add $D x0 oxt-l || return 1
+	ip netns del oxt-l && poll 10 gone
+}
+t "the device goes with its namespace" t_ns_removed
+clear_all
+t_ns_moved() {
+	# A netdev that moves to another namespace leaves this one: the device goes, or goes along and works there.
+	veth && link_add $D x0 && ip netns add oxt-l && ip link set x0 netns oxt-l && ip -n oxt-l link set x0 up || return 1
+	sleep 0.5
+	gone || link_del $D || return 1
+	ip netns del oxt-l && poll 5 gone
+}
+t "the netdev moves to another namespace" t_ns_moved
+clear_all
+
+# Many times over.
+t_many_links() {
+	local i
+	veth || return 1
+	for i in $(seq 100); do link_add $D x0 && link_del $D || { echo "round $i"; return 1; }; done
+}
+t "made and deleted 100 times" t_many_links
+clear_all
+t_many_ns() {
+	local i
+	for i in $(seq 100); do
+		ip netns add oxt-l && ip link add x0 netns oxt-l type veth peer name x1 netns oxt-l && ip -n oxt-l link set x0 up &&
+			link_add $D x0 oxt-l && ip netns del oxt-l && poll 10 gone || { echo "round $i"; return 1; }
+	done
+}
+t "its namespace removed 100 times" t_many_ns
+ip netns del oxt-l 2>/dev/null
+clear_all
+t_many_modules() {
+	local i
+	veth || return 1
+	for i in $(seq 100); do
+		# Every other time with a device: the module's end is the device's too.
+		module_unload && module_load || { echo "round $i"; return 1; }
+		[ $((i % 2)) = 0 ] || link_add $D x0 || { echo "round $i"; return 1; }
+	done
+	poll 5 eval 'module_unload' && module_load
+}
+t "the module unloaded and loaded 100 times, with and without a device" t_many_modules
+clear_all
+
+if [ "$LINK_TYPE" = oxe ]; then
+	said() { kernel_log | grep -iE "oxe.*rdma_rxe|rdma_rxe.*oxe"; }
+	t_no_rxe() { fails "" modprobe rdma_rxe && [ ! -d /sys/module/rdma_rxe ] && said; }
+	t "rdma_rxe is not loaded beside oxe, and the kernel log says why" t_no_rxe
+	t_no_oxe() {
+		local status=0 before
+		module_unload && modprobe rdma_rxe || return 1
+		before=$(said | wc -l)
+		fails "" insmod "$OXE_MODULE" && [ ! -d /sys/module/oxe ] && [ "$(said | wc -l)" -gt "$before" ] || status=1
+		rmmod rdma_rxe && module_load && [ $status = 0 ]
+	}
+	t "oxe is not loaded beside rdma_rxe, and the kernel log says why" t_no_oxe
+	t_compat() {
+		local status=0
+		module_unload && module_load rxe_compat=1 && veth || return 1
+		rdma link add $D type rxe netdev x0 && link_del $D && on x0 || status=1
+		module_unload && module_load && [ $status = 0 ]
+	}
+	t "rxe_compat=1 serves link type rxe too" t_compat
+	clear_all
+	t_no_compat() { veth && fails "Invalid|not supported|No such|Wrong" rdma link add $D type rxe netdev x0; }
+	t "without it there is no link type rxe" t_no_compat
+else
+	skip "mutual exclusion, rxe_compat" "for oxe alone"
+fi
+clear_all
+finish
