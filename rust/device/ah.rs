@@ -30,7 +30,10 @@ impl Ah {
     /// May be called in atomic context (the CM does). ENOMEM; EBUSY when there are too many.
     pub(crate) fn new(core: &Core, pd: PdId, attr: &AhAttr) -> Result<Arc<Self>> {
         let number = core.ahs.reserve_atomic()?;
-        let state = State { attr: attr.clone(), path: Path::new(attr, 0, 0) };
+        let state = State {
+            attr: attr.clone(),
+            path: Path::new(attr, 0, 0),
+        };
         let ah = Arc::pin_init(
             pin_init!(Ah {
                 pd,
@@ -71,7 +74,6 @@ impl Ah {
     pub(crate) fn with_path<T>(&self, with: impl FnOnce(&mut Path) -> T) -> T {
         with(&mut self.state.lock().path)
     }
-
 }
 
 /// The Rust part of an ib_ah: takes the number away when it goes.
@@ -83,7 +85,10 @@ pub(crate) struct AhObject {
 impl AhObject {
     /// See [`Ah::new`].
     pub(crate) fn new(core: &Arc<Core>, pd: PdId, attr: &AhAttr) -> Result<Self> {
-        Ok(AhObject { core: core.clone(), ah: Ah::new(core, pd, attr)? })
+        Ok(AhObject {
+            core: core.clone(),
+            ah: Ah::new(core, pd, attr)?,
+        })
     }
 }
 

@@ -26,7 +26,10 @@ enum Store {
     /// A ring that librxe reads; it publishes how far it has read.
     User(Ring),
     /// An array that only the driver sees; `head` counts what `ib_poll_cq` took.
-    Kernel { entries: KVVec<Option<Completion>>, head: u32 },
+    Kernel {
+        entries: KVVec<Option<Completion>>,
+        head: u32,
+    },
 }
 
 struct State {
@@ -34,7 +37,7 @@ struct State {
     /// Counts what was put in; its low bits are the ring's producer index.
     tail: u32,
     armed: Armed,
-    /// Set for good when a completion found no room (IBTA 10.2.? CQ overrun).
+    /// Set for good when a completion found no room (IBTA 10.2.6, CQ overrun).
     overrun: bool,
 }
 
@@ -103,7 +106,12 @@ impl Cq {
                 (Store::Kernel { entries, head: 0 }, slots, None)
             }
         };
-        let state = State { store, tail: 0, armed: Armed::Not, overrun: false };
+        let state = State {
+            store,
+            tail: 0,
+            armed: Armed::Not,
+            overrun: false,
+        };
         let cq = Arc::pin_init(
             pin_init!(Cq {
                 state <- crate::new_spinlock_irq!(state, "oxe_cq"),
@@ -111,7 +119,13 @@ impl Cq {
             }),
             GFP_KERNEL,
         )?;
-        Ok((CqObject { cq, _cookie: cookie }, capacity))
+        Ok((
+            CqObject {
+                cq,
+                _cookie: cookie,
+            },
+            capacity,
+        ))
     }
 
     /// Puts a completion in. The caller passes the answer to [`Cq::wake`] when it holds no lock.
@@ -123,7 +137,10 @@ impl Cq {
         if !state.push(completion) {
             let first = !state.overrun;
             state.overrun = true;
-            return Wake { completion: false, overrun: first };
+            return Wake {
+                completion: false,
+                overrun: first,
+            };
         }
         let wake = match state.armed {
             Armed::Not => false,
@@ -133,7 +150,10 @@ impl Cq {
         if wake {
             state.armed = Armed::Not;
         }
-        Wake { completion: wake, overrun: false }
+        Wake {
+            completion: wake,
+            overrun: false,
+        }
     }
 
     /// Tells the consumer. Softirq or process context, no lock held: the handler may post or poll.

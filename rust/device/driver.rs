@@ -20,8 +20,8 @@ use crate::rdma::gid::AhAttr;
 use crate::rdma::qp::{QpAttr, QpCreated, QpInit, QpQuery, QpType};
 use crate::rdma::udata::UserCtx;
 use crate::rdma::umem::{KernelMemory, UserMemory};
-use crate::rdma::wc::WcSlots;
 use crate::rdma::unsupported;
+use crate::rdma::wc::WcSlots;
 use crate::rdma::wr::{RecvWr, SendWr};
 use kernel::prelude::*;
 use kernel::str::CStr;
@@ -139,7 +139,10 @@ impl Driver for Oxe {
         user: Option<UserCtx<'_>>,
     ) -> Result<(QpObject, QpCreated)> {
         let object = Qp::create(&dev.core, *pd, init, events, user)?;
-        let created = QpCreated { qpn: object.qp.qpn, caps: object.qp.caps };
+        let created = QpCreated {
+            qpn: object.qp.qpn,
+            caps: object.qp.caps,
+        };
         Ok((object, created))
     }
 
@@ -158,7 +161,10 @@ impl Driver for Oxe {
     fn post_send(qp: &QpObject, wr: &SendWr<'_, Self>) -> Result {
         let qp = &qp.qp;
         // IBTA 10.8.2: a send queue takes requests in RTS, SQD, SQE and ERR.
-        if !matches!(qp.state(), State::Rts | State::Sqd | State::Sqe | State::Err) {
+        if !matches!(
+            qp.state(),
+            State::Rts | State::Sqd | State::Sqe | State::Err
+        ) {
             return Err(EINVAL);
         }
         qp.send_poster.send(wr, qp.kind != QpType::Rc)

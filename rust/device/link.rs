@@ -66,5 +66,9 @@ pub(crate) fn add(name: &CStr, netdev: &NetDevice) -> Result {
         pr_info!("{}: has a device already\n", netdev.name());
         return Err(EEXIST);
     }
-    Device::register(name, netdev, try_init!(Oxe { core: Core::new(netdev)? }? Error))
+    Device::register(
+        name,
+        netdev,
+        try_init!(Oxe { core: Core::new(netdev)? }? Error),
+    )
 }

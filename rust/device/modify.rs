@@ -3,10 +3,10 @@
 //! Modify and query of a QP (IBTA 11.2.5.2, 11.2.5.3).
 
 use super::engine::{self, Input};
+use super::limits;
 use super::path::Path;
 use super::qp::{Inner, Kept, Qp, Transport};
 use super::rc::{read_keys, ReadKeys, Resources};
-use super::limits;
 use crate::proto::transport::{self, DatagramSender, Modify, State};
 use crate::proto::wire::Psn;
 use crate::rdma::access::Access;
@@ -63,10 +63,14 @@ fn check_values(qp: &Qp, attr: &QpAttr<'_>) -> Result {
         return Err(unsupported());
     }
     let max_rd_atomic = |count: u8| u32::from(count) > limits::MAX_RD_ATOMIC;
-    let bad = attr.pkey_index().is_some_and(|index| index >= limits::MAX_PKEYS)
+    let bad = attr
+        .pkey_index()
+        .is_some_and(|index| index >= limits::MAX_PKEYS)
         || attr.max_rd_atomic().is_some_and(max_rd_atomic)
         || attr.max_dest_rd_atomic().is_some_and(max_rd_atomic)
-        || attr.path_mtu().is_some_and(|mtu| mtu.bytes() > qp.core.port.mtu());
+        || attr
+            .path_mtu()
+            .is_some_and(|mtu| mtu.bytes() > qp.core.port.mtu());
     if bad {
         return Err(EINVAL);
     }

@@ -43,7 +43,10 @@ pub(crate) struct MrObject {
 impl MrObject {
     /// The object of `mr`.
     pub(crate) fn new(core: &Arc<Core>, mr: Arc<Mr>) -> Self {
-        MrObject { core: core.clone(), mr }
+        MrObject {
+            core: core.clone(),
+            mr,
+        }
     }
 
     /// See [`Mr::close`].
@@ -65,7 +68,14 @@ impl Mr {
         access: Access,
     ) -> Result<Arc<Self>> {
         iova.checked_add(length).ok_or(EINVAL)?;
-        Self::publish(core, pd, Memory::User(Gate::new(memory)), iova, length, access)
+        Self::publish(
+            core,
+            pd,
+            Memory::User(Gate::new(memory)),
+            iova,
+            length,
+            access,
+        )
     }
 
     /// The region that is all of the kernel's memory, for kernel users.
@@ -91,8 +101,18 @@ impl Mr {
     ) -> Result<Arc<Self>> {
         let index = core.mrs.reserve()?;
         let key = (index << KEY_SHIFT) | (crate::sync::random_u32() & 0xff);
-        let mr = Arc::new(Mr { key, pd, access, iova, length, memory }, GFP_KERNEL)
-            .inspect_err(|_| core.mrs.cancel(index))?;
+        let mr = Arc::new(
+            Mr {
+                key,
+                pd,
+                access,
+                iova,
+                length,
+                memory,
+            },
+            GFP_KERNEL,
+        )
+        .inspect_err(|_| core.mrs.cancel(index))?;
         core.mrs.publish(index, mr.clone());
         Ok(mr)
     }
@@ -116,7 +136,7 @@ impl Mr {
 
     /// The region with `key`, if `pd` and `access` allow its use for `len` bytes from `va`.
     ///
-    /// Any context. IBTA 10.6.3 (protection), 9.7.4.1.? for remote access.
+    /// Any context. The checks of IBTA 10.6.3.1 for local, 9.7.4.1 for remote access.
     #[inline]
     pub(crate) fn find(
         core: &Core,
@@ -179,7 +199,9 @@ impl Mr {
             Memory::User(gate) => {
                 let memory = gate.enter().ok_or(Denied::Access)?;
                 match op {
-                    AtomicOp::CompareSwap { compare, swap } => memory.cmpxchg(offset, compare, swap),
+                    AtomicOp::CompareSwap { compare, swap } => {
+                        memory.cmpxchg(offset, compare, swap)
+                    }
                     AtomicOp::FetchAdd { add } => memory.fetch_add(offset, add),
                 }
             }

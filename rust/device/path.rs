@@ -11,7 +11,7 @@ use kernel::prelude::*;
 /// The UDP port of RoCEv2 (annex A17.3.1, assigned by IANA).
 pub(crate) const ROCE_PORT: u16 = 4791;
 
-/// The first UDP source port that RoCEv2 uses (annex A17.4.? the dynamic ports from 0xC000 on).
+/// The first UDP source port that RoCEv2 uses (annex A17.4).
 const FIRST_PORT: u16 = 0xc000;
 
 /// The hop limit where the address vector says 0 ("local"): RoCEv2 is routed, so the usual one.
@@ -24,7 +24,7 @@ pub(crate) struct Path {
 }
 
 /// The UDP source port for a connection: constant for it, so that the network keeps its packets in
-/// order, and different between connections, so that it may spread them (annex A17.9.?).
+/// order, and different between connections, so that it may spread them (annex A17.9).
 fn source_port(flow_label: u32, local_qpn: u32, remote_qpn: u32) -> u16 {
     let mix = if flow_label != 0 {
         flow_label

@@ -3,10 +3,10 @@
 //! The port of a device: the netdev it is on, until that goes away, and the sockets of its namespace.
 
 use super::rx::Receive;
-use crate::rdma::attr::{Mtu, PortAttr};
 use crate::net::netdev::{NetDevice, Netdev};
 use crate::net::route::{Flow, Route};
 use crate::net::udp::Tunnel;
+use crate::rdma::attr::{Mtu, PortAttr};
 use crate::sync::lock::SpinLockBh;
 use kernel::prelude::*;
 use kernel::sync::Mutex;
@@ -28,7 +28,10 @@ pub(crate) struct Port {
 /// The largest path MTU in bytes that packets on a link with `mtu` can have: 256 to 4096.
 pub(crate) fn path_mtu(mtu: u32) -> u32 {
     let room = mtu.saturating_sub(OVERHEAD);
-    [4096, 2048, 1024, 512].into_iter().find(|size| *size <= room).unwrap_or(256)
+    [4096, 2048, 1024, 512]
+        .into_iter()
+        .find(|size| *size <= room)
+        .unwrap_or(256)
 }
 
 impl Port {
@@ -63,7 +66,8 @@ impl Port {
 
     /// Looks a route up. Softirq or process context.
     pub(crate) fn route(&self, flow: &Flow) -> Result<Route> {
-        self.with_netdev(|netdev| Route::lookup(netdev, flow)).ok_or(ENODEV)?
+        self.with_netdev(|netdev| Route::lookup(netdev, flow))
+            .ok_or(ENODEV)?
     }
 
     /// Adds to what the netdev says of the port.

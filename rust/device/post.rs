@@ -58,7 +58,10 @@ impl Poster {
         if sges.len() > self.max_sge as usize {
             return Err(EINVAL);
         }
-        let head = RecvWqe { wr_id: wr.wr_id(), num_sge: sges.len() as u32 };
+        let head = RecvWqe {
+            wr_id: wr.wr_id(),
+            num_sge: sges.len() as u32,
+        };
         self.push(|ring, index| {
             ring.write(index, 0, &head.emit())?;
             write_sges(ring, index, RECV_HEAD, sges)
@@ -109,7 +112,10 @@ impl Poster {
 
     /// Posts a send request whose data are copied now.
     fn send_inline(&self, mut wqe: SendWqe, wr: &SendWr<'_, Oxe>) -> Result {
-        let total = wr.sges().iter().try_fold(0_u32, |sum, sge| sum.checked_add(sge.length()));
+        let total = wr
+            .sges()
+            .iter()
+            .try_fold(0_u32, |sum, sge| sum.checked_add(sge.length()));
         wqe.length = total.filter(|len| *len <= self.max_inline).ok_or(EINVAL)?;
         self.push(|ring, index| {
             ring.write(index, 0, &wqe.emit())?;
@@ -125,7 +131,11 @@ impl Poster {
 
 fn write_sges(ring: &Ring, index: u32, mut at: usize, sges: &[Sge]) -> Option<()> {
     for sge in sges {
-        let raw = RawSge { addr: sge.addr(), length: sge.length(), lkey: sge.lkey() };
+        let raw = RawSge {
+            addr: sge.addr(),
+            length: sge.length(),
+            lkey: sge.lkey(),
+        };
         ring.write(index, at, &raw.emit())?;
         at = at.wrapping_add(SGE_LEN);
     }

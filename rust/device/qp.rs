@@ -13,12 +13,12 @@ use super::sq::{SendSlots, SqLimits};
 use super::ud::Ud;
 use super::{limits, Core};
 use crate::proto::transport::State;
-use crate::rdma::mmap::Cookie;
-use crate::rdma::qp::{QpCaps, QpInit, QpType};
-use crate::rdma::udata::UserCtx;
 use crate::rdma::access::Access;
 use crate::rdma::events::QpEvents;
 use crate::rdma::gid::AhAttr;
+use crate::rdma::mmap::Cookie;
+use crate::rdma::qp::{QpCaps, QpInit, QpType};
+use crate::rdma::udata::UserCtx;
 use crate::sync::lock::SpinLockBh;
 use crate::sync::timer::{Timer, TimerHandler};
 use kernel::prelude::*;
@@ -26,7 +26,7 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 use kernel::workqueue::{self, Work, WorkItem};
 
-/// The QP number of the GSI (IBTA 10.2.4.1.?).
+/// The QP number of the GSI (IBTA 13.5.1, general services interface).
 const GSI_QPN: u32 = 1;
 
 /// How many receives are flushed at one time.
@@ -128,8 +128,14 @@ fn check_caps(init: &QpInit<'_, super::Oxe>) -> Result<QpCaps> {
         return Err(EINVAL);
     }
     // An element has room for as much inline data as for SGEs; the poster may use all of it.
-    let inline = cap.max_inline_data.max(cap.max_send_sge.saturating_mul(16)).next_multiple_of(16);
-    Ok(QpCaps { max_inline_data: inline.min(limits::MAX_INLINE), ..cap })
+    let inline = cap
+        .max_inline_data
+        .max(cap.max_send_sge.saturating_mul(16))
+        .next_multiple_of(16);
+    Ok(QpCaps {
+        max_inline_data: inline.min(limits::MAX_INLINE),
+        ..cap
+    })
 }
 
 /// A free QP number. The GSI QP has number 1.
@@ -141,11 +147,7 @@ fn reserve(core: &Core, kind: QpType) -> Result<u32> {
 }
 
 /// `struct rxe_create_qp_resp`: the receive ring's map information, then the send ring's.
-fn respond(
-    user: &UserCtx<'_>,
-    sq: &SendSlots,
-    rq: &RecvQueue,
-) -> Result<(Cookie, Cookie)> {
+fn respond(user: &UserCtx<'_>, sq: &SendSlots, rq: &RecvQueue) -> Result<(Cookie, Cookie)> {
     let (rq_cookie, rq_offset) = user.publish(rq.ring().buf())?;
     let (sq_cookie, sq_offset) = user.publish(sq.ring().buf())?;
     let mut answer = [0; 32];
@@ -239,7 +241,11 @@ impl Qp {
             }),
             GFP_KERNEL,
         )?;
-        Ok(QpObject { qp, user: is_user, _cookies: cookies })
+        Ok(QpObject {
+            qp,
+            user: is_user,
+            _cookies: cookies,
+        })
     }
 
     /// Ends the QP: no one finds it any more, and who holds it does nothing. Completions that are not
@@ -265,7 +271,10 @@ impl Qp {
     #[inline]
     pub(crate) fn state(&self) -> State {
         let number = self.state.load(Relaxed);
-        State::ALL.into_iter().find(|state| *state as u32 == number).unwrap_or(State::Err)
+        State::ALL
+            .into_iter()
+            .find(|state| *state as u32 == number)
+            .unwrap_or(State::Err)
     }
 }
 
@@ -288,7 +297,10 @@ impl Inner {
     /// Takes posted WQEs into slots. They wait in the ring until the QP may send (IBTA 10.8.2).
     #[inline]
     pub(crate) fn fetch(&mut self, core: &Core) {
-        if matches!(self.state(), State::Rts | State::Sqd | State::Sqe | State::Err) {
+        if matches!(
+            self.state(),
+            State::Rts | State::Sqd | State::Sqe | State::Err
+        ) {
             while self.sq.fetch(core) {}
         }
     }
@@ -309,8 +321,12 @@ impl Inner {
             rc.forget_keys();
         }
         for _ in 0..FLUSH_BUDGET {
-            let Some(wr_id) = self.rq.flush_one() else { return false };
-            after.recv.merge(qp.recv_cq.push(&Completion::recv_flushed(qp, wr_id)));
+            let Some(wr_id) = self.rq.flush_one() else {
+                return false;
+            };
+            after
+                .recv
+                .merge(qp.recv_cq.push(&Completion::recv_flushed(qp, wr_id)));
         }
         true
     }

@@ -109,20 +109,34 @@ impl Rc {
             let Some(transmit) = self.conn.poll_transmit(now, sq) else {
                 return Progress::Idle;
             };
-            let Transmit { header, payload, .. } = &transmit;
+            let Transmit {
+                header, payload, ..
+            } = &transmit;
             let keys = &self.read_keys;
             let slots = &*sq;
-            let built = batch.add(&qp.core, path, header, payload.len(), |out| match *payload {
-                Payload::None => Some(()),
-                Payload::Request { n, offset, .. } => slots.gather(n, offset, out),
-                Payload::Read { res, va, rkey, offset, .. } => {
-                    let va = va.wrapping_add(u64::from(offset));
-                    match keys.get(usize::from(res)).and_then(Option::as_ref) {
-                        Some(mr) => mr.read(va, out),
-                        None => read_access(qp, va, rkey, out.len() as u32)?.read(va, out),
+            let built = batch.add(
+                &qp.core,
+                path,
+                header,
+                payload.len(),
+                |out| match *payload {
+                    Payload::None => Some(()),
+                    Payload::Request { n, offset, .. } => slots.gather(n, offset, out),
+                    Payload::Read {
+                        res,
+                        va,
+                        rkey,
+                        offset,
+                        ..
+                    } => {
+                        let va = va.wrapping_add(u64::from(offset));
+                        match keys.get(usize::from(res)).and_then(Option::as_ref) {
+                            Some(mr) => mr.read(va, out),
+                            None => read_access(qp, va, rkey, out.len() as u32)?.read(va, out),
+                        }
                     }
-                }
-            });
+                },
+            );
             match built {
                 Ok(()) => {}
                 // As if lost on the way: the retransmit timer counts.
@@ -143,15 +157,12 @@ impl Rc {
         let mut any = false;
         while let Some(done) = self.conn.poll_send_completion(sq) {
             any = true;
-            let Some(released) = sq.release(done.n) else { continue };
+            let Some(released) = sq.release(done.n) else {
+                continue;
+            };
             if done.signaled || done.status != Status::Success {
-                let wc = Completion::send(
-                    qp,
-                    released.wr_id,
-                    released.op,
-                    done.status,
-                    done.byte_len,
-                );
+                let wc =
+                    Completion::send(qp, released.wr_id, released.op, done.status, done.byte_len);
                 after.send.merge(qp.send_cq.push(&wc));
             }
         }
@@ -161,7 +172,14 @@ impl Rc {
 }
 
 fn read_access(qp: &Qp, va: u64, rkey: u32, len: u32) -> Option<Arc<Mr>> {
-    Mr::find(&qp.core, qp.pd, rkey, va, u64::from(len), Access::REMOTE_READ)
+    Mr::find(
+        &qp.core,
+        qp.pd,
+        rkey,
+        va,
+        u64::from(len),
+        Access::REMOTE_READ,
+    )
 }
 
 /// Gives a packet to the connection.
@@ -176,9 +194,13 @@ pub(crate) fn handle(
     let Transport::Rc(rc) = &mut inner.transport else {
         return Err(Cause::Service);
     };
-    // A packet from elsewhere is none of this connection's (annex A17.4.?).
+    // A packet from elsewhere is none of this connection's (annex A17.4).
     let skb = &packet.skb;
-    if !rc.path.as_ref().is_some_and(|path| path.joins(&skb.source(), &skb.destination())) {
+    if !rc
+        .path
+        .as_ref()
+        .is_some_and(|path| path.joins(&skb.source(), &skb.destination()))
+    {
         qp.core.counters.count(Count::WrongAddress);
         return Ok(());
     }
@@ -191,7 +213,10 @@ pub(crate) fn handle(
         write_key: &mut rc.write_key,
         after,
     };
-    match rc.conn.handle_packet(now, &packet.repr, packet.payload_len, &mut env) {
+    match rc
+        .conn
+        .handle_packet(now, &packet.repr, packet.payload_len, &mut env)
+    {
         Verdict::Accepted => Ok(()),
         Verdict::Dropped(cause) => Err(cause),
     }
@@ -229,13 +254,17 @@ impl ResponseSink for Env<'_> {
     #[inline]
     fn place(&mut self, n: u32, offset: u32) -> Result<(), Status> {
         self.packet.for_payload(|at, bytes| {
-            self.sq.scatter(n, offset.wrapping_add(at), bytes).ok_or(Status::LocProt)
+            self.sq
+                .scatter(n, offset.wrapping_add(at), bytes)
+                .ok_or(Status::LocProt)
         })
     }
 
     #[inline]
     fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), Status> {
-        self.sq.scatter(n, 0, &original.to_ne_bytes()).ok_or(Status::LocProt)
+        self.sq
+            .scatter(n, 0, &original.to_ne_bytes())
+            .ok_or(Status::LocProt)
     }
 }
 
@@ -247,7 +276,8 @@ impl Target for Env<'_> {
 
     #[inline]
     fn recv_place(&mut self, offset: u32) -> Result<(), Status> {
-        self.packet.for_payload(|at, bytes| self.rq.place(offset.wrapping_add(at), bytes))
+        self.packet
+            .for_payload(|at, bytes| self.rq.place(offset.wrapping_add(at), bytes))
     }
 
     #[inline]
@@ -261,7 +291,14 @@ impl Target for Env<'_> {
     #[inline]
     fn write_start(&mut self, va: u64, rkey: u32, len: u32) -> Result<(), Denied> {
         let qp = self.qp;
-        let mr = Mr::find(&qp.core, qp.pd, rkey, va, u64::from(len), Access::REMOTE_WRITE);
+        let mr = Mr::find(
+            &qp.core,
+            qp.pd,
+            rkey,
+            va,
+            u64::from(len),
+            Access::REMOTE_WRITE,
+        );
         *self.write_key = mr.map(|mr| WriteKey { mr, va });
         self.write_key.as_ref().map(|_| ()).ok_or(Denied::Access)
     }
@@ -271,7 +308,9 @@ impl Target for Env<'_> {
         let key = self.write_key.as_ref().ok_or(Denied::Access)?;
         let start = key.va.wrapping_add(u64::from(offset));
         self.packet.for_payload(|at, bytes| {
-            key.mr.write(start.wrapping_add(u64::from(at)), bytes).ok_or(Denied::Access)
+            key.mr
+                .write(start.wrapping_add(u64::from(at)), bytes)
+                .ok_or(Denied::Access)
         })
     }
 
@@ -287,9 +326,16 @@ impl Target for Env<'_> {
         if va & 7 != 0 {
             return Err(Denied::Misaligned);
         }
-        Mr::find(&self.qp.core, self.qp.pd, rkey, va, 8, Access::REMOTE_ATOMIC)
-            .ok_or(Denied::Access)?
-            .atomic(va, op)
+        Mr::find(
+            &self.qp.core,
+            self.qp.pd,
+            rkey,
+            va,
+            8,
+            Access::REMOTE_ATOMIC,
+        )
+        .ok_or(Denied::Access)?
+        .atomic(va, op)
     }
 
     fn invalidate(&mut self, _rkey: u32) -> Result<(), Denied> {

@@ -61,7 +61,9 @@ impl Ring {
         ring.buf
             .store_release_u32(LOG2_ELEM_SIZE, ring.stride_shift)
             .ok_or(EINVAL)?;
-        ring.buf.store_release_u32(INDEX_MASK, ring.mask).ok_or(EINVAL)?;
+        ring.buf
+            .store_release_u32(INDEX_MASK, ring.mask)
+            .ok_or(EINVAL)?;
         Ok(ring)
     }
 

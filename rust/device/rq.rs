@@ -39,7 +39,14 @@ impl RecvQueue {
         for _ in 0..max_sge {
             sges.push(Sge::default(), GFP_KERNEL)?;
         }
-        Ok(RecvQueue { ring, pd, max_sge, head: 0, current: None, sges })
+        Ok(RecvQueue {
+            ring,
+            pd,
+            max_sge,
+            head: 0,
+            current: None,
+            sges,
+        })
     }
 
     /// The ring, for mapping and for posting by the kernel.
@@ -65,7 +72,11 @@ impl RecvQueue {
             return RecvStart::Empty;
         }
         let wqe = RecvWqe::parse(&head);
-        self.current = Some(Current { wr_id: wqe.wr_id, sges: 0, total: 0 });
+        self.current = Some(Current {
+            wr_id: wqe.wr_id,
+            sges: 0,
+            total: 0,
+        });
         match self.load(core, &wqe) {
             Ok(()) => RecvStart::Taken,
             Err(status) => {
@@ -83,13 +94,19 @@ impl RecvQueue {
         let count = wqe.num_sge as usize;
         for place in self.sges.iter_mut().take(count) {
             let mut raw = [0; SGE_LEN];
-            self.ring.read(self.head, at, &mut raw).ok_or(Status::LocQpOp)?;
+            self.ring
+                .read(self.head, at, &mut raw)
+                .ok_or(Status::LocQpOp)?;
             at = at.wrapping_add(SGE_LEN);
             *place = Sge::resolve(core, self.pd, &RawSge::parse(&raw), true)?;
         }
         let list = self.sges.get(..count).unwrap_or_default();
         let total = sge::total(list).ok_or(Status::LocLen)?;
-        self.current = Some(Current { wr_id: wqe.wr_id, sges: wqe.num_sge, total });
+        self.current = Some(Current {
+            wr_id: wqe.wr_id,
+            sges: wqe.num_sge,
+            total,
+        });
         Ok(())
     }
 
@@ -136,7 +153,11 @@ impl RecvQueue {
             let mut head = [0; RECV_HEAD];
             self.ring.read(self.head, 0, &mut head)?;
             let wr_id = RecvWqe::parse(&head).wr_id;
-            self.current = Some(Current { wr_id, sges: 0, total: 0 });
+            self.current = Some(Current {
+                wr_id,
+                sges: 0,
+                total: 0,
+            });
         }
         self.finish()
     }

@@ -7,10 +7,10 @@ use super::engine::{self, Input};
 use super::path::ROCE_PORT;
 use super::Core;
 use crate::net::crc::crc32_le;
+use crate::net::lookup;
 use crate::net::netdev::NetDevice;
 use crate::net::skb::RxSkb;
 use crate::net::udp::Receiver;
-use crate::net::lookup;
 use crate::proto::wire::bth::BTH_LEN;
 use crate::proto::wire::{IcrcHead, PacketRepr, Parsed, ICRC_LEN, MAX_HEADER_LEN};
 use kernel::prelude::*;
@@ -34,12 +34,14 @@ impl Packet {
     ) -> Result<(), E> {
         let mut offset = 0_u32;
         let mut result = Ok(());
-        let walked = self.skb.for_each(self.payload_at, self.payload_len as usize, |bytes| {
-            if result.is_ok() {
-                result = each(offset, bytes);
-                offset = offset.wrapping_add(bytes.len() as u32);
-            }
-        });
+        let walked = self
+            .skb
+            .for_each(self.payload_at, self.payload_len as usize, |bytes| {
+                if result.is_ok() {
+                    result = each(offset, bytes);
+                    offset = offset.wrapping_add(bytes.len() as u32);
+                }
+            });
         // The walk covers what the length check allowed.
         let _ = walked;
         result
@@ -63,9 +65,8 @@ impl Receiver for Receive {
 /// The device that a packet is for: the one on the netdev that it came in by, or on the real device
 /// below that if it is a VLAN; what came over the loopback netdev is for the owner of the address.
 fn find_core(skb: &RxSkb, netdev: &NetDevice) -> Option<Arc<Core>> {
-    let find = |dev: &NetDevice| {
-        super::device_on(dev).or_else(|| dev.with_vlan_real(super::device_on)?)
-    };
+    let find =
+        |dev: &NetDevice| super::device_on(dev).or_else(|| dev.with_vlan_real(super::device_on)?);
     if netdev.is_loopback() {
         lookup::owner(netdev, &skb.destination(), find)?
     } else {
@@ -79,7 +80,11 @@ fn deliver(core: &Arc<Core>, mut skb: RxSkb) {
     let Some(headers) = skb.headers(total.min(MAX_HEADER_LEN)) else {
         return;
     };
-    let Parsed { repr, header_len, payload_len } = match PacketRepr::parse(headers, total) {
+    let Parsed {
+        repr,
+        header_len,
+        payload_len,
+    } = match PacketRepr::parse(headers, total) {
         Ok(parsed) => parsed,
         Err(error) => return core.counters.parse_error(error),
     };
@@ -89,7 +94,12 @@ fn deliver(core: &Arc<Core>, mut skb: RxSkb) {
     if check_icrc(&mut skb, total).is_none() {
         return core.counters.count(Count::BadIcrc);
     }
-    let packet = Packet { skb, repr, payload_at: header_len, payload_len: payload_len as u32 };
+    let packet = Packet {
+        skb,
+        repr,
+        payload_at: header_len,
+        payload_len: payload_len as u32,
+    };
     engine::run(&qp, Input::Packet(&packet));
 }
 
@@ -100,7 +110,10 @@ fn check_icrc(skb: &mut RxSkb, total: usize) -> Option<()> {
     let bth = *skb.headers(BTH_LEN)?.first_chunk::<BTH_LEN>()?;
     let head = IcrcHead::ip(skb.ip_header(), skb.udp_header()).ok()?;
     let mut icrc = head.start(crc32_le, &bth);
-    skb.for_each(BTH_LEN, end.checked_sub(BTH_LEN)?, |bytes| icrc.update(bytes)).ok()?;
+    skb.for_each(BTH_LEN, end.checked_sub(BTH_LEN)?, |bytes| {
+        icrc.update(bytes)
+    })
+    .ok()?;
     let mut sent = [0; ICRC_LEN];
     skb.copy(end, &mut sent).ok()?;
     (sent == icrc.finish()).then_some(())

@@ -21,13 +21,22 @@ pub(crate) struct Sge {
 
 impl Sge {
     /// Resolves `raw`, to be written to if `write`. The key of an empty element means nothing
-    /// (IBTA 10.8.? scatter/gather).
+    /// (IBTA 10.8.3).
     #[inline]
-    pub(crate) fn resolve(core: &Core, pd: PdId, raw: &RawSge, write: bool) -> Result<Self, Status> {
+    pub(crate) fn resolve(
+        core: &Core,
+        pd: PdId,
+        raw: &RawSge,
+        write: bool,
+    ) -> Result<Self, Status> {
         if raw.length == 0 {
             return Ok(Sge::default());
         }
-        let access = if write { Access::LOCAL_WRITE } else { Access::NONE };
+        let access = if write {
+            Access::LOCAL_WRITE
+        } else {
+            Access::NONE
+        };
         let mr = Mr::find(core, pd, raw.lkey, raw.addr, u64::from(raw.length), access);
         Ok(Sge {
             mr: Some(mr.ok_or(Status::LocProt)?),
@@ -76,7 +85,9 @@ fn for_parts(
 /// Any context.
 #[inline]
 pub(crate) fn gather(sges: &[Sge], offset: u32, out: &mut [u8]) -> Option<()> {
-    for_parts(sges, offset, out.len(), |mr, addr, range| mr.read(addr, out.get_mut(range)?))
+    for_parts(sges, offset, out.len(), |mr, addr, range| {
+        mr.read(addr, out.get_mut(range)?)
+    })
 }
 
 /// Copies bytes to byte `offset` of the list on. `None` as for [`gather`]; then a part may be written.
@@ -84,10 +95,13 @@ pub(crate) fn gather(sges: &[Sge], offset: u32, out: &mut [u8]) -> Option<()> {
 /// Any context.
 #[inline]
 pub(crate) fn scatter(sges: &[Sge], offset: u32, bytes: &[u8]) -> Option<()> {
-    for_parts(sges, offset, bytes.len(), |mr, addr, range| mr.write(addr, bytes.get(range)?))
+    for_parts(sges, offset, bytes.len(), |mr, addr, range| {
+        mr.write(addr, bytes.get(range)?)
+    })
 }
 
 /// The bytes of a list, or `None` when they are more than a message can have.
 pub(crate) fn total(sges: &[Sge]) -> Option<u32> {
-    sges.iter().try_fold(0_u32, |sum, sge| sum.checked_add(sge.len))
+    sges.iter()
+        .try_fold(0_u32, |sum, sge| sum.checked_add(sge.len))
 }

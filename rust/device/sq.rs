@@ -96,7 +96,15 @@ impl SendSlots {
         for _ in 0..count {
             sges.push(Sge::default(), GFP_KERNEL)?;
         }
-        Ok(SendSlots { ring, limits, base: 0, head: 0, tail: 0, slots, sges })
+        Ok(SendSlots {
+            ring,
+            limits,
+            base: 0,
+            head: 0,
+            tail: 0,
+            slots,
+            sges,
+        })
     }
 
     /// The ring, for mapping and for posting by the kernel.
@@ -165,13 +173,17 @@ impl SendSlots {
         } else {
             self.load_sges(core, n, index, &wqe, op).map_err(fail)?
         };
-        // An atomic writes its 8 bytes back, whatever its list says (IBTA 10.8.?).
+        // An atomic writes its 8 bytes back, whatever its list says (IBTA 10.8.3).
         if request.op.wants_response() && !matches!(op, Op::Read) && len < 8 {
             return Err(fail(Status::LocLen));
         }
         if let Some(slot) = self.slot_mut(n) {
             slot.request = request;
-            slot.request.len = if matches!(op, Op::CompareSwap | Op::FetchAdd) { 8 } else { len };
+            slot.request.len = if matches!(op, Op::CompareSwap | Op::FetchAdd) {
+                8
+            } else {
+                len
+            };
             slot.wr_id = wqe.wr_id;
             slot.op = op;
             slot.sges = sges;
@@ -205,7 +217,10 @@ impl SendSlots {
                 (va, rkey) = (remote, key);
                 match op {
                     Op::FetchAdd => SendOp::FetchAdd { add: compare_add },
-                    _ => SendOp::CompareSwap { compare: compare_add, swap },
+                    _ => SendOp::CompareSwap {
+                        compare: compare_add,
+                        swap,
+                    },
                 }
             }
         };
@@ -220,12 +235,21 @@ impl SendSlots {
         if !matches!(op, Op::Send | Op::SendImm) {
             return Err(Status::LocQpOp);
         }
-        let UdPart { remote_qpn, remote_qkey, ah_num, .. } = wqe.ud();
+        let UdPart {
+            remote_qpn,
+            remote_qkey,
+            ah_num,
+            ..
+        } = wqe.ud();
         let ah = core.ahs.get(ah_num).ok_or(Status::LocQpOp)?;
         if ah.pd() != self.limits.pd {
             return Err(Status::LocQpOp);
         }
-        Ok(Some(UdDest { ah, qpn: remote_qpn & 0xff_ffff, qkey: remote_qkey }))
+        Ok(Some(UdDest {
+            ah,
+            qpn: remote_qpn & 0xff_ffff,
+            qkey: remote_qkey,
+        }))
     }
 
     fn check_inline(&self, wqe: &SendWqe, op: Op) -> Result<u32, Status> {
@@ -275,7 +299,9 @@ impl SendSlots {
     #[inline]
     fn sges_of(&self, n: u32, count: u32) -> &[Sge] {
         let first = self.first_sge(n);
-        self.sges.get(first..first.wrapping_add(count as usize)).unwrap_or_default()
+        self.sges
+            .get(first..first.wrapping_add(count as usize))
+            .unwrap_or_default()
     }
 
     #[inline]
@@ -330,7 +356,10 @@ impl SendSlots {
     #[inline]
     pub(crate) fn release(&mut self, n: u32) -> Option<Released> {
         let slot = self.slot(n).filter(|_| n == self.head)?;
-        let released = Released { wr_id: slot.wr_id, op: slot.op };
+        let released = Released {
+            wr_id: slot.wr_id,
+            op: slot.op,
+        };
         self.clear(n);
         self.head = self.head.wrapping_add(1);
         self.ring.set_consumer(self.base.wrapping_add(self.head));
@@ -347,7 +376,13 @@ impl SendSlots {
             slot.sges = 0;
             slot.inline = false;
         }
-        for sge in self.sges.get_mut(first..).unwrap_or_default().iter_mut().take(max) {
+        for sge in self
+            .sges
+            .get_mut(first..)
+            .unwrap_or_default()
+            .iter_mut()
+            .take(max)
+        {
             *sge = Sge::default();
         }
     }

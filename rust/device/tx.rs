@@ -38,7 +38,10 @@ impl<'bh> Batch<'bh> {
     /// An empty one.
     #[inline]
     pub(crate) fn new(bh: &'bh BhGuard) -> Self {
-        Batch { bh, queue: TxQueue::new(bh) }
+        Batch {
+            bh,
+            queue: TxQueue::new(bh),
+        }
     }
 
     /// Whether it is time to send.
@@ -75,7 +78,9 @@ impl<'bh> Batch<'bh> {
             NoPacket::NoMemory
         })?;
         write(skb.data(), &header, repr, payload_len as usize, fill)?;
-        self.queue.push(skb, route, &header).map_err(|_| NoPacket::NoRoute)
+        self.queue
+            .push(skb, route, &header)
+            .map_err(|_| NoPacket::NoRoute)
     }
 
     /// Sends all, in order. No lock held.
@@ -101,7 +106,9 @@ fn write(
     // None of these lengths is anybody's but ours, so they fit; if not, it is a packet less.
     let headers = repr.emit(out).map_err(|_| NoPacket::Payload)?;
     let body = out.get_mut(headers..).ok_or(NoPacket::Payload)?;
-    let (payload, rest) = body.split_at_mut_checked(payload_len).ok_or(NoPacket::Payload)?;
+    let (payload, rest) = body
+        .split_at_mut_checked(payload_len)
+        .ok_or(NoPacket::Payload)?;
     if payload_len != 0 {
         fill(payload).ok_or(NoPacket::Payload)?;
     }

@@ -53,7 +53,12 @@ impl Ud {
 
     /// Sends what is posted until the batch is full. A datagram is complete when it is sent.
     #[inline]
-    pub(crate) fn transmit(&mut self, qp: &Qp, sq: &mut SendSlots, batch: &mut Batch<'_>) -> Progress {
+    pub(crate) fn transmit(
+        &mut self,
+        qp: &Qp,
+        sq: &mut SendSlots,
+        batch: &mut Batch<'_>,
+    ) -> Progress {
         while self.state == State::Rts && self.failed.is_none() {
             if batch.is_full() {
                 return Progress::More;
@@ -98,9 +103,9 @@ impl Ud {
             Ok(repr) => repr,
             Err(status) => return Some(Err(Some(status))),
         };
-        let built = dest.ah.with_path(|path| {
-            batch.add(&qp.core, path, &repr, len, |out| sq.gather(n, 0, out))
-        });
+        let built = dest
+            .ah
+            .with_path(|path| batch.add(&qp.core, path, &repr, len, |out| sq.gather(n, 0, out)));
         Some(match built {
             // No way there: a datagram that is lost, like any other.
             Ok(()) | Err(NoPacket::NoRoute) => Ok(()),
@@ -190,7 +195,9 @@ pub(crate) fn handle(
             placed.err().unwrap_or(Status::Success)
         }
     };
-    let Some(wr_id) = rq.finish() else { return Ok(()) };
+    let Some(wr_id) = rq.finish() else {
+        return Ok(());
+    };
     let done = RecvCompletion {
         status,
         write_imm: false,
@@ -201,7 +208,11 @@ pub(crate) fn handle(
     };
     let mut completion = Completion::recv(qp, wr_id, &done);
     completion.wc.src_qp = info.src_qpn.get();
-    completion.wc.grh = Some(if packet.skb.is_v6() { Network::V6 } else { Network::V4 });
+    completion.wc.grh = Some(if packet.skb.is_v6() {
+        Network::V6
+    } else {
+        Network::V4
+    });
     completion.wc.smac = packet.skb.source_mac();
     after.recv.merge(qp.recv_cq.push(&completion));
     if status != Status::Success {

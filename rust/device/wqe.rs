@@ -160,7 +160,11 @@ impl SendWqe {
         put(&mut out, EX, &self.ex);
         put(&mut out, WR, &self.wr);
         put(&mut out, SEND_DMA + DMA_LENGTH, &self.length.to_ne_bytes());
-        put(&mut out, SEND_DMA + DMA_NUM_SGE, &self.num_sge.to_ne_bytes());
+        put(
+            &mut out,
+            SEND_DMA + DMA_NUM_SGE,
+            &self.num_sge.to_ne_bytes(),
+        );
         out
     }
 
@@ -237,7 +241,11 @@ impl RecvWqe {
     pub(crate) fn emit(&self) -> [u8; RECV_HEAD] {
         let mut out = [0; RECV_HEAD];
         put(&mut out, 0, &self.wr_id.to_ne_bytes());
-        put(&mut out, RECV_DMA + DMA_NUM_SGE, &self.num_sge.to_ne_bytes());
+        put(
+            &mut out,
+            RECV_DMA + DMA_NUM_SGE,
+            &self.num_sge.to_ne_bytes(),
+        );
         out
     }
 }
@@ -265,7 +273,10 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 /// Copies `bytes` to a constant offset, where there is room for them.
 pub(crate) fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
-    if let Some(place) = out.get_mut(at..).and_then(|rest| rest.get_mut(..bytes.len())) {
+    if let Some(place) = out
+        .get_mut(at..)
+        .and_then(|rest| rest.get_mut(..bytes.len()))
+    {
         place.copy_from_slice(bytes);
     }
 }

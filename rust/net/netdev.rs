@@ -51,22 +51,6 @@ impl NetDevice {
         }
     }
 
-    /// A reference to the device with the index `ifindex` in this one's namespace.
-    pub(crate) fn by_index(&self, ifindex: u32) -> Option<Netdev> {
-        let mut tracker = null_mut();
-        // SAFETY: the device lives, and the tracker is kept beside the other's address.
-        let dev = unsafe { ffi::oxe_netdev_hold_index(self.as_raw(), ifindex, &mut tracker) };
-        let dev = NonNull::new(dev.cast::<NetDevice>())?;
-        Some(Netdev { dev, tracker })
-    }
-
-    /// The interface index: unique in its namespace.
-    #[inline]
-    pub(crate) fn ifindex(&self) -> u32 {
-        // SAFETY: the device lives.
-        unsafe { ffi::oxe_netdev_ifindex(self.as_raw()) }
-    }
-
     /// The interface name.
     pub(crate) fn name(&self) -> Name {
         let mut name = Name([0; 16]);
@@ -106,18 +90,6 @@ impl NetDevice {
     pub(crate) fn is_up(&self) -> bool {
         // SAFETY: the device lives.
         unsafe { ffi::oxe_netdev_is_up(self.as_raw()) }
-    }
-
-    /// Whether `other` is the same device.
-    #[inline]
-    pub(crate) fn is(&self, other: &NetDevice) -> bool {
-        core::ptr::eq(self, other)
-    }
-
-    /// Whether `other` is in the same network namespace.
-    pub(crate) fn same_net(&self, other: &NetDevice) -> bool {
-        // SAFETY: both devices live; the namespaces are compared by address alone.
-        unsafe { ffi::oxe_netdev_same_net(self.as_raw(), other.as_raw()) }
     }
 
     /// Calls `f` with the device at the bottom, if this is a VLAN. `f` must not sleep.

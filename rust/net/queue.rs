@@ -28,7 +28,12 @@ impl<'bh> TxQueue<'bh> {
     /// An empty one.
     #[inline]
     pub(crate) fn new(_bh: &'bh BhGuard) -> Self {
-        Self { head: null_mut(), tail: null_mut(), len: 0, _bh: PhantomData }
+        Self {
+            head: null_mut(),
+            tail: null_mut(),
+            len: 0,
+            _bh: PhantomData,
+        }
     }
 
     /// How many packets wait.
@@ -50,7 +55,13 @@ impl<'bh> TxQueue<'bh> {
         // SAFETY: the packet is ours and has room for the longest header; the destination is held, and
         // stays while bottom halves are off.
         unsafe {
-            ffi::oxe_tx_prepare(raw, route.as_raw(), bytes.as_ptr(), bytes.len() as u32, header.v6)
+            ffi::oxe_tx_prepare(
+                raw,
+                route.as_raw(),
+                bytes.as_ptr(),
+                bytes.len() as u32,
+                header.v6,
+            )
         };
         if self.head.is_null() {
             self.head = raw;

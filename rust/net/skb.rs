@@ -105,35 +105,6 @@ impl RxSkb {
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
     }
 
-    /// The IPv4 type of service, or the IPv6 traffic class.
-    pub(crate) fn traffic_class(&self) -> u8 {
-        match (self.ip_header(), self.rx.v6) {
-            (&[a, b, ..], true) => a << 4 | b >> 4,
-            (&[_, tos, ..], false) => tos,
-            _ => 0,
-        }
-    }
-
-    /// The IPv6 flow label; zero for IPv4.
-    pub(crate) fn flow_label(&self) -> u32 {
-        match (self.ip_header(), self.rx.v6) {
-            (&[_, a, b, c, ..], true) => u32::from_be_bytes([0, a & 0x0f, b, c]),
-            _ => 0,
-        }
-    }
-
-    /// The IPv4 time to live, or the IPv6 hop limit.
-    pub(crate) fn hop_limit(&self) -> u8 {
-        let at = if self.rx.v6 { 7 } else { 8 };
-        self.ip_header().get(at).copied().unwrap_or(0)
-    }
-
-    /// The sender's UDP port.
-    pub(crate) fn source_port(&self) -> u16 {
-        let [a, b, ..] = *self.udp_header();
-        u16::from_be_bytes([a, b])
-    }
-
     /// The hardware address it came from, if it came in an Ethernet frame.
     pub(crate) fn source_mac(&self) -> Option<[u8; 6]> {
         let mut mac = [0; 6];
@@ -231,13 +202,6 @@ impl RxSkb {
             _ => Err(EFAULT),
         }
     }
-
-    /// Frees it as one that is wrong, which those who watch for drops will see. Any context.
-    pub(crate) fn reject(self) {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: the packet is ours, and not used again.
-        unsafe { ffi::oxe_skb_drop(this.skb.as_ptr()) };
-    }
 }
 
 impl Drop for RxSkb {
@@ -283,12 +247,6 @@ impl TxSkb {
         // SAFETY: by the type's invariants. The memory came from an allocator that the compiler knows
         // nothing of, so its bytes have some value or other.
         unsafe { core::slice::from_raw_parts_mut(self.data.as_ptr(), self.len) }
-    }
-
-    /// How many bytes the payload has.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.len
     }
 
     /// Gives the packet away.

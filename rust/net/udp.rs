@@ -33,9 +33,8 @@ struct Sockets {
     id: u64,
     /// The namespace: an address to compare, which is not followed.
     net: usize,
-    v4: Socket,
-    /// Absent if the kernel has no IPv6.
-    v6: Option<Socket>,
+    /// Held for their drop; that of IPv6 is absent if the kernel has none.
+    _sockets: (Socket, Option<Socket>),
     users: usize,
 }
 
@@ -135,8 +134,7 @@ impl Tunnel {
         let sockets = Sockets {
             id,
             net: address,
-            v4,
-            v6,
+            _sockets: (v4, v6),
             users: 1,
         };
         list.sockets.push(sockets, GFP_KERNEL)?;

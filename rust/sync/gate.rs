@@ -62,11 +62,6 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Whether the gate is closed, or closing. Any context. An answer of `false` may be outdated at once.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.state.load(Acquire) & CLOSED != 0
-    }
-
     /// Refuses new users, waits until nobody is inside, and drops the value. Process context.
     ///
     /// May be called again, and concurrently: each call returns when the value is gone. Must not be

@@ -17,24 +17,18 @@
 
 use crate::ffi::{self, lock_class_key, spinlock_t};
 use kernel::ffi::{c_char, c_ulong};
-use kernel::sync::lock::{Backend, Guard, Lock};
+use kernel::sync::lock::{Backend, Lock};
 
 /// A spin lock that disables bottom halves on this CPU while it is held.
 ///
 /// Contexts: process and softirq; never a hard interrupt, nor with interrupts disabled.
 pub(crate) type SpinLockBh<T> = Lock<T, SpinLockBhBackend>;
 
-/// What locking a [`SpinLockBh`] returns.
-pub(crate) type SpinLockBhGuard<'a, T> = Guard<'a, T, SpinLockBhBackend>;
-
 /// A spin lock that saves and disables interrupts on this CPU while it is held, and restores them.
 ///
 /// Contexts: any. Guards must be dropped in the reverse order of their taking, or the interrupt state
 /// that comes back is not the one that was saved.
 pub(crate) type SpinLockIrq<T> = Lock<T, SpinLockIrqBackend>;
-
-/// What locking a [`SpinLockIrq`] returns.
-pub(crate) type SpinLockIrqGuard<'a, T> = Guard<'a, T, SpinLockIrqBackend>;
 
 /// Makes an initialiser of a [`SpinLockBh`] with a lockdep class of its own, and an optional name.
 #[macro_export]

@@ -182,13 +182,6 @@ impl<T: Send + Sync + 'static> Table<T> {
         }
     }
 
-    /// Puts `object` at `id`. Context and errors as for [`Table::reserve`].
-    pub(crate) fn insert_at(&self, id: u32, object: Arc<T>) -> Result {
-        self.reserve_at(id)?;
-        self.publish(id, object);
-        Ok(())
-    }
-
     /// Gives up a reserved identifier. Any context.
     pub(crate) fn cancel(&self, id: u32) {
         self.remove(id);
@@ -207,35 +200,6 @@ impl<T: Send + Sync + 'static> Table<T> {
         // when all who could have read it are gone.
         unsafe { ffi::call_rcu(Opaque::cast_into(&raw const (*entry).rcu), Some(free::<T>)) };
         true
-    }
-
-    /// Whether nothing is in the table, nor reserved. Any context; may be outdated at once.
-    pub(crate) fn is_empty(&self) -> bool {
-        // SAFETY: the array is initialised.
-        unsafe { ffi::oxe_xa_empty(self.array.get()) }
-    }
-
-    /// Calls `f` for each object there is, in the order of the identifiers, without any lock held.
-    /// What is inserted or removed meanwhile may be met or not. Any context that `f` allows.
-    pub(crate) fn for_each(&self, mut f: impl FnMut(u32, Arc<T>)) {
-        let (mut id, mut after) = (0usize, false);
-        loop {
-            let object: Option<Arc<T>> = {
-                let _reading = rcu::read_lock();
-                // SAFETY: the array is initialised and `id` is writable.
-                let entry = unsafe { ffi::oxe_xa_next(self.array.get(), &mut id, after) };
-                // SAFETY: null or an entry, which is not freed while we read.
-                match unsafe { entry.cast::<Entry<T>>().as_ref() } {
-                    Some(entry) => entry.object().map(Arc::from),
-                    None => return,
-                }
-            };
-            if let Some(object) = object {
-                // Identifiers have 32 bits.
-                f(id as u32, object);
-            }
-            after = true;
-        }
     }
 }
 

@@ -138,13 +138,6 @@ impl<T: HasTimer<ID>, const ID: u64> Timer<T, ID> {
         }
     }
 
-    /// Arms the timer of `object` for `when`, whatever it was armed for before. Otherwise as
-    /// [`Timer::arm_at`].
-    pub(crate) fn rearm_at(&self, object: ArcBorrow<'_, T>, when: u64) {
-        let when = i64::try_from(when).unwrap_or(IDLE);
-        Self::start(object, when, true);
-    }
-
     /// The timer of `object`, by way of its offset: it is the one that belongs to the reference, which
     /// the receiver of a public method need not be.
     fn of(object: &T) -> &Self {

@@ -11,7 +11,7 @@ use crate::ffi::{self, workqueue_struct};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Release};
 use kernel::sync::{rcu, Arc};
-use kernel::workqueue::{HasWork, Queue, Work, WorkItem};
+use kernel::workqueue::{HasWork, Queue, WorkItem};
 
 /// The queues, as addresses (zero: there is none).
 static BH: Atomic<usize> = Atomic::new(0);
@@ -92,24 +92,4 @@ where
     // SAFETY: a queue is destroyed no earlier than a grace period after its address is gone.
     let queue = unsafe { Queue::from_raw(queue) };
     queue.enqueue::<Arc<T>, ID>(object.clone()).is_ok()
-}
-
-/// Takes the object's work back if it is pending, and waits for it if it is running. Process context;
-/// never from the work itself, nor with a lock held that the work takes. Others may queue it again
-/// meanwhile: stopping for good is for those who queue it.
-pub(crate) fn cancel<T, const ID: u64>(object: &Arc<T>)
-where
-    T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
-{
-    let object = Arc::as_ptr(object);
-    // SAFETY: the object lives, so its `Work` can be pointed to; it was initialised with the object.
-    let pending = unsafe {
-        let work = Work::raw_get(T::raw_get_work(object.cast_mut()));
-        ffi::cancel_work_sync(work)
-    };
-    if pending {
-        // SAFETY: pending work owns a reference (`enqueue` leaked it), and the function that would have
-        // taken it back will not be called.
-        drop(unsafe { Arc::from_raw(object) });
-    }
 }

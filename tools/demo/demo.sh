@@ -57,7 +57,7 @@ devinfo() {
 	for dev in $DEV_A $DEV_B; do
 		ibv_devinfo -v -d $dev || return 1
 	done | tee "$TMP/client"
-	[ "$(grep -c PORT_ACTIVE "$TMP/client")" = 2 ]
+	[ "$(grep -c 'state:.*PORT_ACTIVE' "$TMP/client")" = 2 ]
 }
 
 # What each program's output says, in a few words.

@@ -200,7 +200,12 @@ impl World {
         self.ip_id = self.ip_id.wrapping_add(1);
         let frame = frame::build(route, self.ip_id, &transmit.header, payload)?;
         self.watch_transmit(qp, &frame)?;
+        let before = self.network.tally.harmed();
         self.send_frame(from, to, frame);
+        let harmed = self.network.tally.harmed() - before;
+        let kind = transmit.header.bth.opcode.kind();
+        let requester = if kind.is_response() { peer } else { qp };
+        self.qps[requester].watch.packets_harmed(harmed);
         Ok(())
     }
 

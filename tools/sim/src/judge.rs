@@ -8,6 +8,9 @@ use crate::profile::Profile;
 use crate::watch::ensure;
 use crate::world::{tell, Pause, World};
 
+/// Timeout exponents below this may be shorter than the way to the peer and back.
+const HASTY: u8 = 8;
+
 /// What has become of a QP, as the program behind it sees it.
 #[derive(Clone, Debug, Default)]
 pub struct Fate {
@@ -184,9 +187,25 @@ impl World {
 
     /// Retries can only run out where packets are harmed, or the peer is not there.
     fn ensure_silence(&self, qp: usize) -> Result<(), String> {
-        let peer = &self.qps[self.qps[qp].peer];
-        let ill = self.plan.weather.is_ill() || self.plan.staggered || self.plan.tx_fail != 0;
-        ensure!(ill || peer.fate.dead, "no answer from a healthy peer");
+        let q = &self.qps[qp];
+        let peer = &self.qps[q.peer];
+        // A device that cannot send is as late as one that is not there yet.
+        if peer.fate.dead || self.plan.staggered || self.plan.tx_fail != 0 {
+            return Ok(());
+        }
+        ensure!(self.plan.weather.is_ill(), "no answer from a healthy peer");
+        // Records of a greedy peer's READs are overwritten: nobody can answer them again.
+        if q.flow.greedy {
+            return Ok(());
+        }
+        // Each attempt failed for a reason of its own (that of the first may have come before the
+        // last answer that was taken), unless the timer is too short to wait for.
+        let (harm, retries) = (q.watch.harm(), q.setup.retry_cnt);
+        let hasty = q.setup.timeout < HASTY;
+        ensure!(
+            hasty || harm >= retries.into(),
+            "gave up after {harm} packets were harmed, {retries} retries allowed"
+        );
         Ok(())
     }
 

@@ -18,6 +18,13 @@ pub struct Tally {
     pub corrupted: u64,
 }
 
+impl Tally {
+    /// How many frames were not carried as they should.
+    pub fn harmed(&self) -> u64 {
+        self.lost + self.duplicated + self.held + self.corrupted
+    }
+}
+
 /// One direction between two hosts.
 #[derive(Clone, Debug, Default)]
 struct Link {

@@ -32,6 +32,8 @@ pub struct Watch {
     finished: usize,
     /// The last request sent asks for an answer.
     asked: bool,
+    /// The last request packet sent.
+    last: Option<u64>,
     /// The device has given back a packet since.
     given_back: bool,
     /// There was a reason to go back, and the requester is not where it was yet.
@@ -42,6 +44,10 @@ pub struct Watch {
     epoch: u64,
     /// For each packet, how often it was sent since the last progress, and when that was.
     rounds: Vec<(u64, u32)>,
+    /// Packets of the flow, requests and answers, that the network harmed, and how many of them
+    /// before the last answer that was taken.
+    harmed: u64,
+    harmed_before: u64,
     /// RNR NAKs that the requester has heeded since the last progress.
     rnr_heeded: u32,
     /// A NAK for a sequence error that the requester has heeded since progress or timeout.
@@ -111,7 +117,13 @@ impl Watch {
         for count in &mut self.sent[packet as usize..covered as usize] {
             *count += 1;
         }
+        // The last packet once more, in order to ask, is no retry.
+        let repeated = self.last == Some(packet) && !self.asked;
+        self.last = Some(packet);
         self.asked = seen.ack_req || request.verb.is_read_like();
+        if repeated {
+            return Ok(());
+        }
         self.count_round(packet, limits)
     }
 
@@ -125,8 +137,7 @@ impl Watch {
             *round = (self.epoch, 0);
         }
         round.1 += 1;
-        // The first time, the retries, and once more in order to ask.
-        let most = 1 + limits.retry_cnt + self.rnr_heeded + 1;
+        let most = 1 + limits.retry_cnt + self.rnr_heeded;
         ensure!(
             round.1 <= most,
             "packet {packet} sent {} times without progress",
@@ -301,6 +312,16 @@ impl Watch {
         self.nak_heeded = None;
     }
 
+    /// The network has harmed so many packets.
+    pub fn packets_harmed(&mut self, count: u64) {
+        self.harmed += count;
+    }
+
+    /// How many it has harmed since the requester took an answer.
+    pub fn harm(&self) -> u64 {
+        self.harmed - self.harmed_before
+    }
+
     /// The retransmission timer has gone off.
     pub fn timed_out(&mut self) {
         self.may_resend = true;
@@ -339,7 +360,10 @@ impl Watch {
                 ensure!(!again, "goes back twice for one NAK of {packet}");
                 self.nak_heeded = Some(packet);
             }
-            _ => self.progress(),
+            _ => {
+                self.progress();
+                self.harmed_before = self.harmed;
+            }
         }
         Ok(())
     }
