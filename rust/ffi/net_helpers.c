@@ -399,12 +399,12 @@ struct sk_buff *oxe_tx_alloc(const struct dst_entry *dst, u32 len, u8 **data)
 	rcu_read_unlock();
 	room = ALIGN(room + sizeof(struct ipv6hdr) + sizeof(struct udphdr), 16);
 	size = SKB_DATA_ALIGN(room + len) + SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
-	frag = napi_alloc_frag(size);
-	if (!frag)
-		return NULL;
-	skb = napi_build_skb(frag, size);
+	/* The cache of fragments does not give more than a page. */
+	frag = size <= PAGE_SIZE ? napi_alloc_frag(size) : NULL;
+	skb = frag ? napi_build_skb(frag, size) : alloc_skb(room + len, GFP_ATOMIC | __GFP_NOWARN);
 	if (!skb) {
-		skb_free_frag(frag);
+		if (frag)
+			skb_free_frag(frag);
 		return NULL;
 	}
 	skb_reserve(skb, room);

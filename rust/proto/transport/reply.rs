@@ -20,13 +20,6 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             return Some(answer_packet(&answer, attr));
         }
         let reply = self.reply.take()?;
-        if !matches!(
-            reply.syndrome,
-            Syndrome::Ack { .. } | Syndrome::RnrNak { .. }
-        ) && self.closing
-        {
-            self.closing = false;
-        }
         let aeth = AethRepr {
             syndrome: reply.syndrome,
             msn: self.msn,
@@ -48,9 +41,6 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             return;
         };
         let fatal = matches!(aeth.syndrome, Syndrome::Nak { code } if code != NakCode::PsnSequence);
-        if fatal {
-            self.closing = true;
-        }
         if fatal || self.reply.is_none() {
             self.reply = Some(Reply {
                 syndrome: aeth.syndrome,

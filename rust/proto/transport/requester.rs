@@ -62,6 +62,8 @@ pub struct Requester {
     pub(super) since_ack_req: u16,
     /// The packet before `cursor` did not ask for an acknowledgement.
     pub(super) unasked: bool,
+    /// What `unasked` was before the packet sent last.
+    was_unasked: bool,
     /// The cursor went back to `una` and nothing was acknowledged since.
     pub(super) recovering: bool,
     /// `deadline` is the end of a wait that an RNR NAK asked for.
@@ -90,6 +92,7 @@ impl Requester {
             responses_due: 0,
             since_ack_req: 0,
             unasked: false,
+            was_unasked: false,
             recovering: false,
             rnr_wait: false,
             retries: 0,
@@ -246,6 +249,7 @@ impl Requester {
             };
         }
         let request = *request;
+        self.was_unasked = self.unasked;
         let index = psn.offset_from(request.first_psn);
         let transmit = if request.op.wants_response() {
             self.cursor.psn = request.end_psn();
@@ -330,7 +334,8 @@ impl Requester {
             self.responses_due = self.responses_due.saturating_sub(1);
         }
         // What went before it may have counted on it to ask for the acknowledgement.
-        self.unasked = self.in_flight > 0 && !self.ends_with_response(q);
+        self.unasked = self.in_flight > 0 && self.was_unasked && !self.ends_with_response(q);
+        self.was_unasked = true;
         if self.in_flight == 0 && !self.rnr_wait {
             self.deadline = None;
         }

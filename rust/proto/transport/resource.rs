@@ -377,7 +377,6 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
                 self.push(*resource);
             }
         }
-        self.due = old.due.min(keep);
         old.slots
     }
 }

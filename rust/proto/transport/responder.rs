@@ -46,7 +46,7 @@ pub struct Responder<R> {
     /// The peer was told to send from `epsn` again: nothing more is said until it does.
     pub(super) quiet: bool,
     pub(super) reply: Option<Reply>,
-    /// The connection is over, but for the NAK that says so.
+    /// The connection is over, but for what is due and the NAK that says so.
     pub(super) closing: bool,
     /// The first packet has come.
     pub(super) established: bool,

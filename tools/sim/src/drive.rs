@@ -5,10 +5,9 @@
 use crate::api::*;
 use crate::decode::Seen;
 use crate::device::{Hand, Notes};
-use crate::frame::{self, Route};
+use crate::frame;
 use crate::profile::{Profile, MS, US};
 use crate::sabotage::Sabotage;
-use crate::watch::ensure;
 use crate::world::{tell, Event, Pause, World};
 
 /// Most packets that a device sends at a time.
@@ -46,7 +45,7 @@ impl World {
     }
 
     /// The device is to look after the QP at a moment, if not before.
-    fn pump_by(&mut self, qp: usize, at: u64) {
+    pub fn pump_by(&mut self, qp: usize, at: u64) {
         if self.qps[qp].pump_at.is_none_or(|old| old > at) {
             self.qps[qp].pump_at = Some(at);
             self.at(at, Event::Pump { qp });
@@ -118,157 +117,6 @@ impl World {
         q.watch
             .check_asked()
             .map_err(|text| format!("qp{qp}: {text}"))
-    }
-
-    /// The packet could not be sent: takes it back.
-    fn fail_transmit(&mut self, qp: usize, transmit: &Transmit) -> Result<(), String> {
-        self.stats.undone += 1;
-        tell!(self, "qp{qp} cannot send {transmit:?}");
-        let now = Instant(self.now);
-        let q = &mut self.qps[qp];
-        q.conn.undo(transmit, &mut q.send);
-        if self.rng.one_in(2) {
-            let q = &mut self.qps[qp];
-            let again = q.conn.poll_transmit(now, &mut q.send);
-            let mut same = *transmit;
-            if let Some(again) = &again {
-                // May be asked for later instead.
-                same.header.bth.ack_req = again.header.bth.ack_req;
-            }
-            ensure!(
-                again == Some(same),
-                "qp{qp}: taken back {transmit:?}, then got {again:?}"
-            );
-            q.conn.undo(&same, &mut q.send);
-        }
-        let at = self.now + self.rng.range(1, 20 * US);
-        self.pump_by(qp, at);
-        Ok(())
-    }
-
-    /// Makes a frame and hands it to the network.
-    fn transmit(&mut self, qp: usize, mut transmit: Transmit) -> Result<(), String> {
-        let q = &mut self.qps[qp];
-        let host = &self.hosts[q.host];
-        let payload = match transmit.payload {
-            Payload::None => &[][..],
-            Payload::Request { n, offset, len } => {
-                ensure!(
-                    q.send.get(n).is_some(),
-                    "qp{qp}: payload of request {n}, which is done"
-                );
-                let slot = &q.send.slots[n as usize];
-                let end = u64::from(offset) + u64::from(len);
-                ensure!(
-                    end <= slot.len.into(),
-                    "qp{qp}: {transmit:?} of {} bytes",
-                    slot.len
-                );
-                if slot.unusable {
-                    q.conn.local_error(&transmit, Status::LocProt, &mut q.send);
-                    q.watch.packet_given_back();
-                    return Ok(());
-                }
-                host.memory.read(slot.local + offset as usize, len as usize)
-            }
-            Payload::Read { len, rkey, .. } => {
-                let at = q.keys.read(&transmit.payload, &host.regions)?;
-                if host
-                    .regions
-                    .0
-                    .iter()
-                    .any(|r| r.rkey == rkey && r.unreadable)
-                {
-                    q.conn.local_error(&transmit, Status::LocProt, &mut q.send);
-                    return Ok(());
-                }
-                host.memory.read(at, len as usize)
-            }
-        };
-        ensure!(
-            !transmit.payload.is_empty() || transmit.payload == Payload::None,
-            "qp{qp}: empty payload in {transmit:?}"
-        );
-        tamper(&mut self.saboteur, &mut transmit);
-        let (from, peer) = (q.host, q.peer);
-        let to = self.qps[peer].host;
-        let route = Route {
-            from,
-            to,
-            ipv6: self.plan.ipv6,
-        };
-        self.ip_id = self.ip_id.wrapping_add(1);
-        let frame = frame::build(route, self.ip_id, &transmit.header, payload)?;
-        self.watch_transmit(qp, &frame)?;
-        let before = self.network.tally.harmed();
-        self.send_frame(from, to, frame);
-        let harmed = self.network.tally.harmed() - before;
-        let kind = transmit.header.bth.opcode.kind();
-        let requester = if kind.is_response() { peer } else { qp };
-        self.qps[requester].watch.packets_harmed(harmed);
-        Ok(())
-    }
-
-    /// Shows a frame that a QP sends to the oracle on the wire.
-    fn watch_transmit(&mut self, qp: usize, frame: &[u8]) -> Result<(), String> {
-        if self.plan.profile == Profile::Hostile {
-            return Ok(());
-        }
-        let seen = frame::roce(frame).and_then(Seen::decode);
-        let seen = seen.ok_or_else(|| format!("qp{qp}: sends no RC packet"))?;
-        let peer = self.qps[qp].peer;
-        let dest = self.qps[peer].qpn;
-        tell!(self, "qp{qp} -> {seen:x?}");
-        self.check_silence(qp, &seen)?;
-        let result = if seen.is_response() {
-            let p = &mut self.qps[peer];
-            p.watch.response_sent(&p.flow, &seen)
-        } else {
-            let q = &mut self.qps[qp];
-            q.watch
-                .request_sent(self.now, &q.flow, q.setup.limits(), &seen)
-        };
-        let q = &self.qps[qp];
-        ensure!(seen.dest_qp == dest, "qp{qp}: sends to {:#x}", seen.dest_qp);
-        ensure!(seen.pkey == q.setup.pkey, "qp{qp}: P_Key {:#x}", seen.pkey);
-        ensure!(
-            seen.payload.len() <= q.setup.pmtu as usize,
-            "qp{qp}: longer than the path MTU"
-        );
-        ensure!(
-            seen.pad == seen.payload.len().wrapping_neg() as u8 & 3,
-            "qp{qp}: pad {}",
-            seen.pad
-        );
-        if let (false, Pause::Draining(begun) | Pause::Drained(begun)) =
-            (seen.is_response(), q.pause)
-        {
-            let index = q.flow.op_at(q.flow.packet(seen.psn));
-            ensure!(
-                index.is_some_and(|i| i < begun),
-                "qp{qp}: request {index:?} begins in SQD"
-            );
-        }
-        result.map_err(|text| format!("qp{qp}: {text}"))
-    }
-
-    /// A QP in error sends the last answers and a NAK, if it was its peer who was wrong, and nothing
-    /// otherwise.
-    fn check_silence(&self, qp: usize, seen: &Seen) -> Result<(), String> {
-        let q = &self.qps[qp];
-        let dead = q.conn.state() == State::Err;
-        let own = q.fate.first_error.is_some_and(|s| s != Status::WrFlush);
-        let mute = dead && (q.fate.killed || own || !seen.is_response());
-        ensure!(!mute, "qp{qp}: in error, and sends {seen:x?}");
-        Ok(())
-    }
-
-    /// Hands a frame to the network.
-    pub fn send_frame(&mut self, from: usize, to: usize, frame: Vec<u8>) {
-        self.stats.packets += 1;
-        for (time, frame) in self.network.carry(self.now, from, to, frame) {
-            self.at(time, Event::Arrive { host: to, frame });
-        }
     }
 
     /// A frame reaches a host.
@@ -451,24 +299,5 @@ impl World {
         let at = (wanted + slack).max(self.now);
         self.qps[qp].timer_at = Some(at);
         self.at(at, Event::Timer { qp });
-    }
-}
-
-/// Sabotage of what goes out.
-fn tamper(saboteur: &mut crate::sabotage::Saboteur, transmit: &mut Transmit) {
-    use oxe_proto::wire::{Ext, Kind};
-    let bth = &mut transmit.header.bth;
-    if bth.ack_req && saboteur.strikes(Sabotage::DropAckReq) {
-        bth.ack_req = false;
-    }
-    if bth.opcode.kind() == Kind::Ack && saboteur.strikes(Sabotage::AckTooMuch) {
-        bth.psn = bth.psn.next();
-    }
-    if bth.opcode.kind() == Kind::ReadRequest {
-        if let Ext::Reth(reth) = &mut transmit.header.ext {
-            if saboteur.strikes(Sabotage::WrongRange) {
-                reth.dma_len ^= 1;
-            }
-        }
     }
 }

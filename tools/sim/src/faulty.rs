@@ -6,12 +6,13 @@ use crate::api::Status;
 use crate::model::{Fault, Op, Verb};
 use crate::world::World;
 
-const FAULTS: [Fault; 12] = [
+const FAULTS: [Fault; 13] = [
     Fault::Denied,
     Fault::Denied,
     Fault::Disallowed,
     Fault::Misaligned,
     Fault::TooLong,
+    Fault::Lie,
     Fault::BrokenReceive,
     Fault::RemoteDefect,
     Fault::Unfit(Status::LocProt),
@@ -38,7 +39,7 @@ impl World {
         // What the responder refuses changes nothing.
         let traces = matches!(
             fault,
-            Fault::BrokenReceive | Fault::Unreadable | Fault::Unplaceable
+            Fault::BrokenReceive | Fault::Lie | Fault::Unreadable | Fault::Unplaceable
         );
         (op, inbox.filter(|_| traces))
     }
@@ -79,6 +80,7 @@ impl World {
                 !matches!(verb, Verb::Send | Verb::SendImm | Verb::SendInv) && allowed(verb)
             }
             Fault::Unfit(_) => allowed(verb),
+            Fault::Lie => matches!(verb, Verb::Write | Verb::WriteImm) && allowed(verb),
             Fault::TooMany => false,
             Fault::Unreadable => verb.carries_data() && allowed(verb),
             Fault::Unplaceable => verb.is_read_like() && allowed(verb),

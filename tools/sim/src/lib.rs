@@ -35,6 +35,7 @@ pub mod rebirth;
 pub mod rng;
 pub mod runner;
 pub mod sabotage;
+pub mod send;
 pub mod watch;
 pub mod workload;
 pub mod world;

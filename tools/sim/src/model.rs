@@ -66,6 +66,8 @@ pub enum Fault {
     Unreadable,
     /// The answer cannot be stored.
     Unplaceable,
+    /// A WRITE that announces another length than it has: only a broken peer sends such.
+    Lie,
     /// More READs and atomics under way than the peer has records for.
     TooMany,
     /// The responder cannot read what it has promised to send.
@@ -79,7 +81,11 @@ impl Fault {
         match self {
             Fault::Denied | Fault::ReadFails => &[RemAccess],
             // An operation that the receive queue does not support (11.6.2).
-            Fault::Disallowed | Fault::Misaligned | Fault::TooLong | Fault::TooMany => &[RemInvReq],
+            Fault::Disallowed
+            | Fault::Lie
+            | Fault::Misaligned
+            | Fault::TooLong
+            | Fault::TooMany => &[RemInvReq],
             Fault::BrokenReceive | Fault::RemoteDefect => &[RemOp],
             Fault::Unfit(LocLen) => &[LocLen],
             Fault::Unfit(LocQpOp) => &[LocQpOp],

@@ -7,8 +7,9 @@ use super::super::wire::{
     opcode, AethRepr, AtomicAckEthRepr, AtomicEthRepr, BthRepr, Ext, IethRepr, ImmDtRepr, NakCode,
     Opcode, PKey, PacketRepr, Qpn, RethRepr, RnrTimer, Syndrome,
 };
-use super::super::{Cause, Events, Instant, SendOp, State, Status, Verdict};
+use super::super::{Cause, Events, Instant, Modify, Request, SendOp, State, Status, Verdict};
 use super::pair::*;
+use super::sink::Sink;
 
 const NOW: Instant = Instant(0);
 
@@ -408,4 +409,32 @@ fn repeated_requests_that_were_never_made() {
         .map(|p| (p.psn(), p.payload.len()))
         .collect();
     assert_eq!(again, [(1001, 256), (1002, 44), (1004, 0)]);
+}
+
+#[test]
+fn a_send_that_does_not_end() {
+    // Two gibibytes are the most; one byte more is too much, whatever the buffer.
+    let config = Modify {
+        pmtu: Some(4096),
+        ..config()
+    };
+    let full = (1u32 << 31) / 4096;
+    let refused = Verdict::Dropped(Cause::Refused);
+    for (before, last, expect, status, len) in [
+        (full - 1, 4096, Verdict::Accepted, Status::Success, 1 << 31),
+        (full, 1, refused, Status::LocLen, 0),
+    ] {
+        let mut node = Node::new(1, &config, 0, 0);
+        let mut sink = Sink::new(Request::broken(Status::General));
+        let mut feed = |opcode, at, len| {
+            let header = packet(opcode, at, Ext::None, 0).header;
+            node.conn.handle_packet(NOW, &header, len, &mut sink)
+        };
+        assert_eq!(feed(Opcode::RcSendFirst, 0, 4096), Verdict::Accepted);
+        for at in 1..before {
+            assert_eq!(feed(Opcode::RcSendMiddle, at, 4096), Verdict::Accepted);
+        }
+        assert_eq!(feed(Opcode::RcSendLast, before, last), expect);
+        assert_eq!(sink.received, [(status, len)]);
+    }
 }

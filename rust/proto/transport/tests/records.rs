@@ -281,3 +281,72 @@ fn a_retry_of_everything_is_the_same_as_none() {
     assert_eq!(pair.b.host.received.len(), 1);
     assert_eq!(pair.b.host.writes_started, 1);
 }
+
+#[test]
+fn a_read_that_was_missing_ends_the_silence() {
+    let mut pair = Pair::with(&config(), 0, 0);
+    pair.a.post(SendOp::Read, vec![0; 4], 0);
+    for _ in 0..3 {
+        pair.a.post(SendOp::Write, vec![0; 4], 0);
+    }
+    let packets = pair.a.transmit_all(NOW);
+    let _ = pair.b.receive(NOW, &packets[1]);
+    assert_eq!(pair.b.transmit_all(NOW).len(), 1);
+    let _ = pair.b.receive(NOW, &packets[0]);
+    let _ = pair.b.receive(NOW, &packets[2]);
+    let answers = pair.b.transmit_all(NOW);
+    let code = NakCode::PsnSequence;
+    assert_eq!(answers[0].opcode(), Opcode::RcReadResponseOnly);
+    assert_eq!(
+        (answers[1].psn(), answers[1].syndrome()),
+        (1, Some(Syndrome::Nak { code }))
+    );
+}
+
+#[test]
+fn the_answer_to_a_read_stands_for_what_is_due_before_it() {
+    // An ACK of the WRITE, and a NAK that asked for the READ.
+    for order in [&[0, 1][..], &[0, 2, 1]] {
+        let mut pair = Pair::with(&config(), 0, 0);
+        for (op, len) in [(SendOp::Write, 4), (SendOp::Read, 4), (SendOp::Write, 4)] {
+            pair.a.post(op, vec![0; len], 0);
+        }
+        let mut packets = pair.a.transmit_all(NOW);
+        packets[0].header.bth.ack_req = true;
+        for index in order {
+            let _ = pair.b.receive(NOW, &packets[*index]);
+        }
+        let answers = pair.b.transmit_all(NOW);
+        let answers: Vec<_> = answers.iter().map(Packet::opcode).collect();
+        assert_eq!(answers, [Opcode::RcReadResponseOnly]);
+    }
+}
+
+#[test]
+fn a_repetition_does_not_push_a_nak_aside() {
+    let mut pair = Pair::with(&config(), 0, 0);
+    pair.a.post(SendOp::Write, vec![0; 1000], 0);
+    let packets = pair.a.transmit_all(NOW);
+    for index in [0, 2, 0] {
+        let _ = pair.b.receive(NOW, &packets[index]);
+    }
+    let code = NakCode::PsnSequence;
+    let answers = pair.b.transmit_all(NOW);
+    let answers: Vec<_> = answers.iter().map(Packet::syndrome).collect();
+    assert_eq!(answers, [Some(Syndrome::Nak { code })]);
+}
+
+#[test]
+fn a_repetition_in_progress_gives_way_to_a_new_read() {
+    let mut pair = Pair::with(&config(), 0, 0);
+    let (requests, answers) = converse(&mut pair, &[(SendOp::Read, 600); 16]);
+    for packet in &answers {
+        let _ = pair.a.receive(NOW, packet);
+    }
+    // The peer has had everything; a copy from the past begins the oldest answer again.
+    assert_eq!(pair.b.receive(NOW, &requests[0]), AGAIN);
+    pair.b.transmit(NOW).unwrap();
+    let (_, answers) = converse(&mut pair, &[(SendOp::Read, 4)]);
+    let opcodes: Vec<_> = answers.iter().map(Packet::opcode).collect();
+    assert_eq!(opcodes, [Opcode::RcReadResponseOnly]);
+}

@@ -14,6 +14,8 @@ pub struct Sink {
     pub expect: Payload,
     /// Bytes placed, in order.
     pub placed: u64,
+    /// How receives ended.
+    pub received: Vec<(Status, u32)>,
 }
 
 impl Sink {
@@ -22,6 +24,7 @@ impl Sink {
             request,
             expect: Payload::None,
             placed: 0,
+            received: Vec::new(),
         }
     }
 }
@@ -64,12 +67,14 @@ impl ResponseSink for Sink {
 
 impl Target for Sink {
     fn recv_start(&mut self) -> RecvStart {
-        RecvStart::Empty
+        RecvStart::Taken
     }
     fn recv_place(&mut self, _: u32) -> Result<(), Status> {
-        Err(Status::LocLen)
+        Ok(())
     }
-    fn recv_done(&mut self, _: RecvCompletion) {}
+    fn recv_done(&mut self, completion: RecvCompletion) {
+        self.received.push((completion.status, completion.byte_len));
+    }
     fn write_start(&mut self, _: u64, _: u32, _: u32) -> Result<(), Denied> {
         Ok(())
     }

@@ -121,6 +121,17 @@ fn a_queue_that_stops_unforeseen_asks_once_more() {
 }
 
 #[test]
+fn a_packet_that_asked_is_not_sent_again_to_ask() {
+    let mut node = Node::new(1, &config(), 0, 0);
+    node.post(SendOp::Write, vec![0; 4], 0);
+    assert!(node.transmit(NOW).unwrap().1.header.bth.ack_req);
+    node.post(SendOp::Write, vec![0; 4], 0);
+    let t = node.conn.poll_transmit(NOW, &mut node.host).unwrap();
+    node.conn.local_error(&t, Status::LocProt, &mut node.host);
+    assert!(node.transmit(NOW).is_none());
+}
+
+#[test]
 fn reads_and_atomics_are_limited() {
     let config = Modify {
         max_rd_atomic: Some(2),

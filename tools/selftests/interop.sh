@@ -1,0 +1,102 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Two machines on one wire, this driver and the stock rdma_rxe, each as server and as client, by programs that know nothing
+# of either: send, write, read (1, 1023, 65537 bytes), atomics, UD, rping, ucmatose. Ends in a table.
+# Both machines run this script; the server's side carries out what the client's asks for (py/agent.py).
+# vm: time=600 peers=oxe:rxe,rxe:oxe
+. "$(dirname "$0")/lib.sh"
+[ -n "${OXE_PEER_ADDR:-}" ] || skip_all "needs two machines on a wire (see README)"
+AGENT=7001 DEV=${LINK_TYPE}0 LIMIT=40
+SIX_SERVER=fd99::1 SIX_CLIENT=fd99::2
+
+up() {
+	local six=$SIX_CLIENT
+	[ "$OXE_ROLE" = client ] || six=$SIX_SERVER
+	ip link set eth0 up && ip -6 addr add $six/64 dev eth0 nodad && need_module && link_add $DEV eth0 &&
+		GID4=$(wait_gid $DEV "$OXE_ADDR") && GID6=$(wait_gid $DEV $six)
+}
+t "$OXE_ROLE: a $LINK_TYPE device on the wire" up
+
+if [ "$OXE_ROLE" = server ]; then
+	export DEV GID4 GID6
+	t "server: the client's orders carried out" timeout $((550 * SLOW)) python3 "$PY/agent.py" $AGENT
+	t "server: the device goes away" link_del $DEV
+	finish
+fi
+
+# order WORD...: a line to the agent, its answer on stdout; the agent's first word is the status.
+order() {
+	local answer
+	exec 8<>"/dev/tcp/$OXE_PEER_ADDR/$AGENT" || return 1
+	echo "$*" >&8
+	answer=$(cat <&8)
+	exec 8>&-
+	sed 1d <<<"$answer"
+	return "$(head -n 1 <<<"$answer")"
+}
+t "the server's agent answers" poll 60 order ping
+
+# both READY SERVER CLIENT: as pair in lib.sh, the server on the other machine; \$DEV and \$GID4 in it are the server's.
+both() {
+	local status=0 server_status=0
+	order "start $1 $2" || return 1
+	timeout -k 2 $((LIMIT * SLOW)) bash -c "$3" || status=$?
+	echo "--- client: $3 (status $status)"
+	order "finish $([ $status = 0 ] && echo 10 || echo 1)" || server_status=$?
+	echo "--- server: $2 (status $server_status)"
+	[ $status = 0 ] && [ $server_status = 0 ]
+}
+table=$TMP/table
+# row NAME COMMAND...: a case, and its line in the table.
+row() {
+	local name=$1 before=$FAILED verdict=ok
+	t "$OXE_PEER_TYPE server, $LINK_TYPE client: $1" "${@:2}"
+	[ "$FAILED" = "$before" ] || verdict=FAILED
+	printf '%-34s %s\n' "$name" "$verdict" >>"$table"
+}
+next() { PORT=$((PORT + 1)); }
+pingpong() { # PROGRAM OPTION...
+	local program=$1
+	shift
+	next
+	both "tcp:$PORT" "$program -d \$DEV -g \$GID4 -p $PORT $*" "$program -d $DEV -g $GID4 -p $PORT $* $OXE_PEER_ADDR"
+}
+pingpong6() {
+	next
+	both "tcp:$PORT" "ibv_rc_pingpong -d \$DEV -g \$GID6 -p $PORT $*" "ibv_rc_pingpong -d $DEV -g $GID6 -p $PORT $* $OXE_PEER_ADDR"
+}
+perftest() {
+	next
+	both "tcp:$PORT" "$1 -F -d \$DEV -x \$GID4 -p $PORT ${*:2}" "$1 -F -d $DEV -x $GID4 -p $PORT ${*:2} $OXE_PEER_ADDR"
+}
+cm() { # SERVER CLIENT, with their ports
+	both "cm:$PORT" "$1" "$2"
+}
+ping_rdma() { next; cm "rping -s -a $1 -p $PORT -V -v ${*:2}" "rping -c -a $1 -p $PORT -V -v ${*:2}"; }
+
+for size in 1 1023 65537; do
+	row "send $size bytes, data compared" pingpong ibv_rc_pingpong -c -e -n 30 -s $size
+	row "send bandwidth, $size bytes" perftest ib_send_bw -e -s $size -n 20
+	row "write $size bytes" perftest ib_write_bw -s $size -n 20
+	row "write latency, $size bytes" perftest ib_write_lat -s $size -n 10
+	row "read $size bytes" perftest ib_read_bw -e -s $size -n 20
+done
+row "fetch and add" perftest ib_atomic_bw -e -A FETCH_AND_ADD -n 50
+row "compare and swap" perftest ib_atomic_bw -e -A CMP_AND_SWAP -n 50
+row "both directions, 4 QPs" perftest ib_send_bw -b -q 4 -s 4096 -n 30
+row "UD" pingpong ibv_ud_pingpong -e -n 50 -s 1024
+row "UD bandwidth" perftest ib_send_bw -e -c UD -s 1000 -n 50
+row "send over IPv6" pingpong6 -c -e -n 30
+row "rping, data compared" ping_rdma "$OXE_PEER_ADDR" -C 10
+row "rping 30,000 bytes, data compared" ping_rdma "$OXE_PEER_ADDR" -C 5 -S 30000
+row "rping over IPv6" ping_rdma $SIX_SERVER -C 10
+matose() { next; cm "ucmatose -b $OXE_PEER_ADDR -p $PORT -c 3 -C 10 -S 3000" "ucmatose -s $OXE_PEER_ADDR -p $PORT -c 3 -C 10 -S 3000"; }
+row "ucmatose" matose
+# shellcheck disable=SC2317 # called through row
+daddy() { PORT=7174; cm "udaddy -b $OXE_PEER_ADDR" "udaddy -s $OXE_PEER_ADDR"; PORT=21000; }
+row "udaddy" daddy
+order quit >/dev/null
+t "client: the device goes away" link_del $DEV
+{ echo "server $OXE_PEER_TYPE, client $LINK_TYPE:"; cat "$table"; } | diag
+finish

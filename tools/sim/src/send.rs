@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What goes out: makes frames of what the protocol wants to send, under the eyes of the oracle on
+//! the wire.
+
+use crate::api::*;
+use crate::decode::Seen;
+use crate::frame::{self, Route};
+use crate::model::Fault;
+use crate::profile::{Profile, US};
+use crate::sabotage::{Sabotage, Saboteur};
+use crate::watch::ensure;
+use crate::world::{tell, Event, Pause, Qp, World};
+use oxe_proto::transport::Origin;
+use oxe_proto::wire::{Ext, Kind, PacketRepr};
+
+impl World {
+    /// The packet could not be sent: takes it back.
+    pub fn fail_transmit(&mut self, qp: usize, transmit: &Transmit) -> Result<(), String> {
+        self.stats.undone += 1;
+        tell!(self, "qp{qp} cannot send {transmit:?}");
+        let now = Instant(self.now);
+        let q = &mut self.qps[qp];
+        q.conn.undo(transmit, &mut q.send);
+        if self.rng.one_in(2) {
+            let q = &mut self.qps[qp];
+            let again = q.conn.poll_transmit(now, &mut q.send);
+            let mut same = *transmit;
+            if let Some(again) = &again {
+                // May be asked for later instead.
+                same.header.bth.ack_req = again.header.bth.ack_req;
+            }
+            ensure!(
+                again == Some(same),
+                "qp{qp}: taken back {transmit:?}, then got {again:?}"
+            );
+            q.conn.undo(&same, &mut q.send);
+        }
+        let at = self.now + self.rng.range(1, 20 * US);
+        self.pump_by(qp, at);
+        Ok(())
+    }
+
+    /// Makes a frame of what the protocol wants to send, and hands it to the network.
+    pub fn transmit(&mut self, qp: usize, mut transmit: Transmit) -> Result<(), String> {
+        let Some(at) = self.locate(qp, &transmit)? else {
+            return Ok(());
+        };
+        tamper(&mut self.saboteur, &mut transmit);
+        let q = &self.qps[qp];
+        let (from, peer) = (q.host, q.peer);
+        let route = Route {
+            from,
+            to: self.qps[peer].host,
+            ipv6: self.plan.ipv6,
+        };
+        self.ip_id = self.ip_id.wrapping_add(1);
+        let len = transmit.payload.len() as usize;
+        let payload = self.hosts[from].memory.read(at, len);
+        let mut frame = frame::build(route, self.ip_id, &transmit.header, payload)?;
+        let lie = lie(q, &transmit);
+        let lie = lie.map(|header| frame::build(route, self.ip_id, &header, payload));
+        self.watch_transmit(qp, &frame)?;
+        if let Some(lie) = lie {
+            frame = lie?;
+        }
+        let before = self.network.tally.harmed();
+        self.send_frame(route.from, route.to, frame);
+        let harmed = self.network.tally.harmed() - before;
+        let kind = transmit.header.bth.opcode.kind();
+        let requester = if kind.is_response() { peer } else { qp };
+        self.qps[requester].watch.packets_harmed(harmed);
+        Ok(())
+    }
+
+    /// Where the payload is in the memory of the QP's host; `None` when it cannot be read, which the
+    /// protocol knows then.
+    fn locate(&mut self, qp: usize, transmit: &Transmit) -> Result<Option<usize>, String> {
+        let q = &mut self.qps[qp];
+        let regions = &self.hosts[q.host].regions;
+        let empty = transmit.payload.is_empty() && transmit.payload != Payload::None;
+        ensure!(!empty, "qp{qp}: empty payload in {transmit:?}");
+        let (at, readable) = match transmit.payload {
+            Payload::None => (0, true),
+            Payload::Request { n, offset, len } => {
+                let live = q.send.get(n).is_some();
+                ensure!(live, "qp{qp}: payload of request {n}, which is done");
+                let slot = &q.send.slots[n as usize];
+                let inside = u64::from(offset) + u64::from(len) <= slot.len.into();
+                ensure!(inside, "qp{qp}: {transmit:?} of {} bytes", slot.len);
+                (slot.local + offset as usize, !slot.unusable)
+            }
+            Payload::Read { rkey, .. } => {
+                let at = q.keys.read(&transmit.payload, regions)?;
+                let mut hidden = regions.0.iter().filter(|r| r.unreadable);
+                (at, !hidden.any(|r| r.rkey == rkey))
+            }
+        };
+        if !readable {
+            q.conn.local_error(transmit, Status::LocProt, &mut q.send);
+            q.watch.packet_given_back();
+        }
+        Ok(readable.then_some(at))
+    }
+
+    /// Shows a frame that a QP sends to the oracle on the wire.
+    fn watch_transmit(&mut self, qp: usize, frame: &[u8]) -> Result<(), String> {
+        if self.plan.profile == Profile::Hostile {
+            return Ok(());
+        }
+        let seen = frame::roce(frame).and_then(Seen::decode);
+        let seen = seen.ok_or_else(|| format!("qp{qp}: sends no RC packet"))?;
+        let peer = self.qps[qp].peer;
+        let dest = self.qps[peer].qpn;
+        tell!(self, "qp{qp} -> {seen:x?}");
+        self.check_silence(qp, &seen)?;
+        let result = if seen.is_response() {
+            let p = &mut self.qps[peer];
+            p.watch.response_sent(&p.flow, &seen)
+        } else {
+            let q = &mut self.qps[qp];
+            q.watch
+                .request_sent(self.now, &q.flow, q.setup.limits(), &seen)
+        };
+        let q = &self.qps[qp];
+        ensure!(seen.dest_qp == dest, "qp{qp}: sends to {:#x}", seen.dest_qp);
+        ensure!(seen.pkey == q.setup.pkey, "qp{qp}: P_Key {:#x}", seen.pkey);
+        ensure!(
+            seen.payload.len() <= q.setup.pmtu as usize,
+            "qp{qp}: longer than the path MTU"
+        );
+        ensure!(
+            seen.pad == seen.payload.len().wrapping_neg() as u8 & 3,
+            "qp{qp}: pad {}",
+            seen.pad
+        );
+        if let (false, Pause::Draining(begun) | Pause::Drained(begun)) =
+            (seen.is_response(), q.pause)
+        {
+            let index = q.flow.op_at(q.flow.packet(seen.psn));
+            ensure!(
+                index.is_some_and(|i| i < begun),
+                "qp{qp}: request {index:?} begins in SQD"
+            );
+        }
+        result.map_err(|text| format!("qp{qp}: {text}"))
+    }
+
+    /// A QP in error sends the last answers and a NAK, if it was its peer who was wrong, and nothing
+    /// otherwise.
+    fn check_silence(&self, qp: usize, seen: &Seen) -> Result<(), String> {
+        let q = &self.qps[qp];
+        let dead = q.conn.state() == State::Err;
+        let own = q.fate.first_error.is_some_and(|s| s != Status::WrFlush);
+        let mute = dead && (q.fate.killed || own || !seen.is_response());
+        ensure!(!mute, "qp{qp}: in error, and sends {seen:x?}");
+        Ok(())
+    }
+
+    /// Hands a frame to the network.
+    pub fn send_frame(&mut self, from: usize, to: usize, frame: Vec<u8>) {
+        self.stats.packets += 1;
+        for (time, frame) in self.network.carry(self.now, from, to, frame) {
+            self.at(time, Event::Arrive { host: to, frame });
+        }
+    }
+}
+
+/// Other headers for the first packet of a WRITE that is to lie about its length.
+fn lie(q: &Qp, transmit: &Transmit) -> Option<PacketRepr> {
+    let Origin::Request { n } = transmit.origin else {
+        return None;
+    };
+    let op = q.flow.ops.get(n as usize)?;
+    if op.fault != Some(Fault::Lie) {
+        return None;
+    }
+    let mut header = transmit.header;
+    if let Ext::Reth(reth) | Ext::RethImm(reth, _) = &mut header.ext {
+        // Within the inbox, so that only the length is wrong.
+        let end = op.inbox? + op.len as usize;
+        let room = end < q.flow.inbox_len();
+        reth.dma_len = if room { op.len + 1 } else { op.len - 1 };
+    }
+    Some(header)
+}
+
+/// Sabotage of what goes out.
+fn tamper(saboteur: &mut Saboteur, transmit: &mut Transmit) {
+    let bth = &mut transmit.header.bth;
+    if bth.ack_req && saboteur.strikes(Sabotage::DropAckReq) {
+        bth.ack_req = false;
+    }
+    if bth.opcode.kind() == Kind::Ack && saboteur.strikes(Sabotage::AckTooMuch) {
+        bth.psn = bth.psn.next();
+    }
+    if bth.opcode.kind() == Kind::ReadRequest {
+        if let Ext::Reth(reth) = &mut transmit.header.ext {
+            if saboteur.strikes(Sabotage::WrongRange) {
+                reth.dma_len ^= 1;
+            }
+        }
+    }
+}
