@@ -35,6 +35,11 @@ const REGION_ACCESS: u32 = Access::LOCAL_WRITE.bits()
     | Access::HUGETLB.bits()
     | Access::RELAXED_ORDERING.bits();
 
+/// Whether a send queue takes requests in this state (IBTA 10.8.2).
+fn takes_sends(state: State) -> bool {
+    matches!(state, State::Rts | State::Sqd | State::Sqe | State::Err)
+}
+
 impl Driver for Oxe {
     type Ucontext = ();
     type Pd = PdId;
@@ -160,22 +165,22 @@ impl Driver for Oxe {
 
     fn post_send(qp: &QpObject, wr: &SendWr<'_, Self>) -> Result {
         let qp = &qp.qp;
-        // IBTA 10.8.2: a send queue takes requests in RTS, SQD, SQE and ERR.
-        if !matches!(
-            qp.state(),
-            State::Rts | State::Sqd | State::Sqe | State::Err
-        ) {
+        if !takes_sends(qp.state()) {
             return Err(EINVAL);
         }
         qp.send_poster.send(wr, qp.kind != QpType::Rc)
     }
 
-    fn doorbell(qp: &QpObject) {
-        if qp.user {
+    fn doorbell(qp: &QpObject) -> Result {
+        if !qp.user {
+            engine::kick(&qp.qp);
+        } else if takes_sends(qp.qp.state()) {
             engine::run(&qp.qp, Input::Doorbell);
         } else {
-            engine::kick(&qp.qp);
+            qp.qp.discard_sends();
+            return Err(EINVAL);
         }
+        Ok(())
     }
 
     fn post_recv(qp: &QpObject, wr: &RecvWr<'_>) -> Result {

@@ -267,6 +267,14 @@ impl Qp {
         self.timer.cancel();
     }
 
+    /// Forgets what was posted before the QP may send, as the poster is told that it was not taken.
+    pub(crate) fn discard_sends(&self) {
+        let mut inner = self.inner.lock();
+        if matches!(inner.state(), State::Reset | State::Init | State::Rtr) {
+            inner.sq.reset();
+        }
+    }
+
     /// The state, as it was a moment ago. Any context.
     #[inline]
     pub(crate) fn state(&self) -> State {

@@ -99,6 +99,10 @@ impl Ud {
             solicited: request.solicited,
         };
         self.attr.mtu = qp.core.port.mtu();
+        // Too long for the port: nothing is sent, and that is no error (IBTA C10-93.1.1).
+        if len > self.attr.mtu {
+            return Some(Ok(()));
+        }
         let repr = match self.sender.build(&self.attr, &datagram) {
             Ok(repr) => repr,
             Err(status) => return Some(Err(Some(status))),

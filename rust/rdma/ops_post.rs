@@ -44,7 +44,10 @@ pub(super) unsafe extern "C" fn post_send<D: Driver>(
         next = raw.next;
     }
     if !part.user || list.is_null() {
-        D::doorbell(&part.driver);
+        let started = D::doorbell(&part.driver);
+        if part.user {
+            result = result.and(started);
+        }
     }
     errno(result)
 }

@@ -125,7 +125,9 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
 
     /// Starts what was posted: after a kernel user's requests (any context), and when a process
     /// says that there are requests in its ring (process context).
-    fn doorbell(qp: &Self::Qp);
+    ///
+    /// An error is told to the process; a kernel user had its answer from [`Driver::post_send`].
+    fn doorbell(qp: &Self::Qp) -> Result;
 
     /// Takes one receive request of a kernel user; [`Driver::posted_recv`] follows after the last.
     /// Any context.

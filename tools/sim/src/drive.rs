@@ -217,7 +217,7 @@ impl World {
                 .watch
                 .answer_heeded(self.now, &q.flow, q.setup.limits(), seen),
             Verdict::Dropped(Cause::Gap) => {
-                q.watch.gap_noticed();
+                q.watch.gap_noticed(&q.flow, seen);
                 Ok(())
             }
             Verdict::Dropped(_) => Ok(()),

@@ -20,8 +20,8 @@ const NAK_SEQUENCE: u8 = 0x60;
 pub struct Watch {
     /// How often each was sent, a READ request counted for all the packets of its answer.
     sent: Vec<u32>,
-    /// Everything before was acknowledged by something that reached the requester.
-    acked: u64,
+    /// What the requester has no answer to yet: everything before was acknowledged.
+    una: u64,
     /// What the responder waits for.
     pub accepted: u64,
     /// RNR NAKs that reached the requester.
@@ -104,7 +104,7 @@ impl Watch {
             );
         }
         let ahead = flow.requests_before(packet) + 1;
-        let in_flight = ahead.saturating_sub(flow.requests_before(self.acked));
+        let in_flight = ahead.saturating_sub(flow.requests_before(self.una));
         ensure!(in_flight <= WINDOW, "{in_flight} requests in flight");
         let covered = if request.verb == Verb::Read {
             request.first + request.span
@@ -288,14 +288,8 @@ impl Watch {
         if packet >= self.sent.len() as u64 {
             return;
         }
-        let nak = seen.opcode == op::ACK && seen.aeth.is_some_and(|(s, _)| s >> 5 != 0);
         if seen.opcode == op::ACK && seen.aeth.is_some_and(|(s, _)| s >> 5 == 1) {
             *self.rnr.entry(packet).or_default() += 1;
-        }
-        let acked = packet + u64::from(!nak);
-        if acked > self.acked {
-            self.acked = acked;
-            self.progress();
         }
         let ends = matches!(seen.opcode, op::READ_LAST | op::READ_ONLY | op::ATOMIC_ACK);
         if let (true, Some(index)) = (ends, flow.op_at(packet)) {
@@ -306,10 +300,26 @@ impl Watch {
         }
     }
 
+    /// An answer acknowledges every packet before `end`, as far as no READ or atomic is in the way.
+    fn acknowledge(&mut self, flow: &Flow, end: u64) {
+        let before = self.una;
+        while self.una < end {
+            let op = flow.op_at(self.una).map(|index| &flow.ops[index]);
+            let Some(op) = op.filter(|op| !op.verb.is_read_like()) else {
+                break;
+            };
+            self.una = (op.first + op.span).min(end);
+        }
+        if self.una != before {
+            self.progress();
+        }
+    }
+
     fn progress(&mut self) {
         self.epoch += 1;
         self.rnr_heeded = 0;
         self.nak_heeded = None;
+        self.harmed_before = self.harmed;
     }
 
     /// The network has harmed so many packets.
@@ -343,10 +353,12 @@ impl Watch {
     ) -> Result<(), String> {
         let packet = flow.packet(seen.psn);
         self.wait_until = 0;
-        match seen.aeth {
-            Some((syndrome, _)) if seen.opcode == op::ACK && syndrome >> 5 == 1 => {
+        let syndrome = seen.aeth.map(|(syndrome, _)| syndrome);
+        match syndrome.filter(|_| seen.opcode == op::ACK) {
+            Some(rnr) if rnr >> 5 == 1 => {
+                self.acknowledge(flow, packet);
                 self.may_resend = true;
-                self.wait_until = now + rnr_delay(syndrome & 0x1f);
+                self.wait_until = now + rnr_delay(rnr & 0x1f);
                 self.rnr_heeded += 1;
                 let (n, most) = (self.rnr_heeded, limits.rnr_retry);
                 ensure!(
@@ -354,22 +366,33 @@ impl Watch {
                     "goes on after {n} RNR NAKs, {most} allowed"
                 );
             }
-            Some((NAK_SEQUENCE, _)) if seen.opcode == op::ACK => {
+            Some(NAK_SEQUENCE) => {
+                self.acknowledge(flow, packet);
                 self.may_resend = true;
                 let again = self.nak_heeded == Some(packet);
                 ensure!(!again, "goes back twice for one NAK of {packet}");
                 self.nak_heeded = Some(packet);
             }
-            _ => {
+            Some(_) => self.acknowledge(flow, packet + 1),
+            None => {
+                self.acknowledge(flow, packet);
+                ensure!(
+                    packet == self.una,
+                    "takes answer {packet}, not {}",
+                    self.una
+                );
+                self.una += 1;
                 self.progress();
-                self.harmed_before = self.harmed;
             }
         }
         Ok(())
     }
 
     /// An answer has shown the requester a gap before it; what was before the gap counts.
-    pub fn gap_noticed(&mut self) {
+    pub fn gap_noticed(&mut self, flow: &Flow, seen: &Seen) {
+        let positive = seen.aeth.is_some_and(|(syndrome, _)| syndrome >> 5 == 0);
+        let whole = seen.opcode == op::ACK && positive;
+        self.acknowledge(flow, flow.packet(seen.psn) + u64::from(whole));
         self.wait_until = 0;
         self.may_resend = true;
     }
@@ -394,7 +417,7 @@ impl Watch {
 
     /// The requester has nothing to send now: somebody must have been asked for an answer.
     pub fn check_asked(&self) -> Result<(), String> {
-        let waiting = self.acked < self.sent.len() as u64;
+        let waiting = self.una < self.sent.len() as u64;
         let fine = !waiting || self.asked || !self.rnr.is_empty();
         ensure!(fine, "last packet in flight without AckReq");
         Ok(())

@@ -105,6 +105,7 @@ fn a_good_exchange() {
         ..wire.answer(op::READ_FIRST, 3, 0x1f, 2)
     };
     wire.respond(&first).unwrap();
+    wire.heed(&first).unwrap();
     let last = Seen {
         payload: &data[256..],
         ..wire.answer(op::READ_LAST, 4, 0x1f, 2)
@@ -180,9 +181,7 @@ fn going_back_needs_a_reason() {
         wire.send_packet(packet).unwrap();
     }
     refused(wire.send_packet(0), "for no reason");
-    // One retry is allowed, and one repetition in order to ask.
-    wire.watch.timed_out();
-    wire.send_packet(0).unwrap();
+    // One retry is allowed.
     wire.watch.timed_out();
     refused(wire.send_packet(0), "without progress");
 }
@@ -234,7 +233,10 @@ fn reads_and_fences_are_counted() {
     wire.flow.ops[1].fence = true;
     wire.send_packet(0).unwrap();
     refused(wire.send_packet(2), "fenced");
-    wire.heed(&wire.answer(op::READ_LAST, 1, 0x1f, 1)).unwrap();
+    let last = wire.answer(op::READ_LAST, 1, 0x1f, 1);
+    refused(wire.heed(&last), "takes answer 1, not 0");
+    wire.heed(&wire.answer(op::READ_FIRST, 0, 0x1f, 1)).unwrap();
+    wire.heed(&last).unwrap();
     wire.send_packet(2).unwrap();
 }
 
@@ -306,6 +308,24 @@ fn wrong_answers() {
         }),
         "wrong data",
     );
+}
+
+#[test]
+fn progress_is_what_the_requester_sees() {
+    let mut wire = Wire::new(&[(Verb::Send, 600), (Verb::Read, 300), (Verb::Send, 0)]);
+    for packet in [0, 1, 2, 3, 5] {
+        wire.send_packet(packet).unwrap();
+    }
+    // The ACK of the last cannot stand for the READ.
+    let ack = wire.answer(op::ACK, 5, 0x1f, 3);
+    wire.watch.gap_noticed(&wire.flow, &ack);
+    assert_eq!(wire.watch.una, 3);
+    wire.send_packet(3).unwrap();
+    assert_eq!(wire.watch.harm(), 0);
+    wire.watch.packets_harmed(2);
+    assert_eq!(wire.watch.harm(), 2);
+    wire.heed(&wire.answer(op::READ_FIRST, 3, 0x1f, 2)).unwrap();
+    assert_eq!((wire.watch.una, wire.watch.harm()), (4, 0));
 }
 
 #[test]
