@@ -9,13 +9,12 @@
 #include <linux/skbuff.h>
 #include <linux/udp.h>
 #include <net/addrconf.h>
+#include <net/dsfield.h>
 #include <net/ip.h>
 #include <net/ip6_route.h>
 #include <net/ipv6.h>
 #include <net/net_namespace.h>
 #include <net/route.h>
-#include <net/sock.h>
-#include <net/udp_tunnel.h>
 
 #include "net_helpers.h"
 
@@ -128,7 +127,7 @@ struct net_device *oxe_netdev_of_notice(void *info)
 	return netdev_notifier_info_to_dev(info);
 }
 
-/* --- Network namespaces and sockets --- */
+/* --- Network namespaces --- */
 
 static struct pernet_operations oxe_net_ops;
 
@@ -158,129 +157,6 @@ struct net *oxe_net_get(const struct net_device *dev)
 void oxe_net_put(struct net *net)
 {
 	put_net(net);
-}
-
-/* A socket that hands what arrives at the port to receive. It does not keep the namespace. */
-int oxe_udp_open(struct net *net, bool v6, u16 port,
-		 int (*receive)(struct sock *sk, struct sk_buff *skb), struct sock **sk)
-{
-	/* No option for zero checksums: udp_port_cfg accepts them over IPv6 unless told otherwise. */
-	struct udp_port_cfg where = {
-		.family = v6 ? AF_INET6 : AF_INET,
-		.local_udp_port = htons(port),
-		.ipv6_v6only = v6,
-	};
-	struct udp_tunnel_sock_cfg how = {
-		.encap_type = 1,
-		.encap_rcv = receive,
-	};
-	struct socket *sock;
-	int err;
-
-	err = udp_sock_create(net, &where, &sock);
-	if (err < 0)
-		return err;
-	setup_udp_tunnel_sock(net, sock->sk, &how);
-	*sk = sock->sk;
-	return 0;
-}
-
-void oxe_udp_close(struct sock *sk)
-{
-	udp_tunnel_sock_release(sk);
-}
-
-/* Wait until no receive function of a closed socket is running. */
-void oxe_udp_settle(void)
-{
-	synchronize_net();
-}
-
-/* --- Packets that arrived --- */
-
-static void locate(struct sk_buff *skb, struct oxe_rx *rx)
-{
-	rx->ip = skb_network_header(skb);
-	rx->udp = skb->data;
-	rx->data = skb->data + sizeof(struct udphdr);
-	rx->linear = skb_headlen(skb) - sizeof(struct udphdr);
-}
-
-/* False if the packet is not what a UDP socket would take: then nothing is known about it. */
-bool oxe_rx_facts(struct sk_buff *skb, struct oxe_rx *rx)
-{
-	if (skb_headlen(skb) < sizeof(struct udphdr) ||
-	    ntohs(((struct udphdr *)skb->data)->len) != skb->len)
-		return false;
-	switch (skb->protocol) {
-	case htons(ETH_P_IP):
-		rx->v6 = false;
-		rx->ip_len = ip_hdrlen(skb);
-		break;
-	case htons(ETH_P_IPV6):
-		rx->v6 = true;
-		rx->ip_len = sizeof(struct ipv6hdr);
-		break;
-	default:
-		return false;
-	}
-	rx->dev = skb->dev;
-	rx->len = skb->len - sizeof(struct udphdr);
-	locate(skb, rx);
-	return true;
-}
-
-/* Make at least len bytes of the payload linear. */
-bool oxe_rx_pull(struct sk_buff *skb, u32 len, struct oxe_rx *rx)
-{
-	bool done = len <= rx->len && pskb_may_pull(skb, len + sizeof(struct udphdr));
-
-	/* Also when it failed: the header may have moved before memory ran out. */
-	locate(skb, rx);
-	return done;
-}
-
-int oxe_rx_copy(const struct sk_buff *skb, u32 offset, u8 *to, u32 len)
-{
-	return skb_copy_bits(skb, offset + sizeof(struct udphdr), to, len);
-}
-
-static_assert(sizeof(struct oxe_walk) >= sizeof(struct skb_seq_state));
-static_assert(__alignof__(struct oxe_walk) >= __alignof__(struct skb_seq_state));
-
-void oxe_rx_walk(struct sk_buff *skb, u32 offset, u32 len, struct oxe_walk *walk)
-{
-	offset += sizeof(struct udphdr);
-	skb_prepare_seq_read(skb, offset, offset + len, (struct skb_seq_state *)walk);
-}
-
-u32 oxe_rx_walk_next(struct oxe_walk *walk, u32 consumed, const u8 **data)
-{
-	return skb_seq_read(consumed, data, (struct skb_seq_state *)walk);
-}
-
-void oxe_rx_walk_abort(struct oxe_walk *walk)
-{
-	skb_abort_seq_read((struct skb_seq_state *)walk);
-}
-
-bool oxe_rx_source_mac(const struct sk_buff *skb, u8 mac[6])
-{
-	if (!skb_mac_header_was_set(skb) || skb_mac_header_len(skb) < ETH_HLEN)
-		return false;
-	memcpy(mac, eth_hdr(skb)->h_source, ETH_ALEN);
-	return true;
-}
-
-void oxe_skb_consume(struct sk_buff *skb)
-{
-	/* In a softirq its structure goes to the cache that the next packet to be sent takes one from. */
-	napi_consume_skb(skb, in_softirq());
-}
-
-void oxe_skb_drop(struct sk_buff *skb)
-{
-	kfree_skb(skb);
 }
 
 /* --- Routes, and packets to send --- */

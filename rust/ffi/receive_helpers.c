@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0
+/* How packets come in: sockets, the hook before them, and the parts of a packet. See net_helpers.h. */
+#include <linux/etherdevice.h>
+#include <linux/netfilter_ipv4.h>
+#include <linux/netfilter_ipv6.h>
+#include <linux/skbuff.h>
+#include <linux/udp.h>
+#include <net/ip.h>
+#include <net/ipv6.h>
+#include <net/net_namespace.h>
+#if IS_ENABLED(CONFIG_NF_CONNTRACK)
+#include <net/netfilter/nf_conntrack.h>
+#endif
+#include <net/sock.h>
+#include <net/udp_tunnel.h>
+#include <net/xfrm.h>
+
+#include "net_helpers.h"
+
+/* --- Sockets --- */
+
+/*
+ * The short way in: a hook behind the firewall's takes packets to the port before a UDP socket is looked for, and
+ * takes GSO packets whole. Whatever is not plain goes on to the socket, which has the last word on it. The socket
+ * keeps the port ours.
+ */
+struct oxe_hook {
+	struct nf_hook_ops ops;
+	struct rcu_head rcu;
+	int (*receive)(struct sock *sk, struct sk_buff *skb);
+	__be16 port;
+};
+
+/* Whether connection tracking has still to take note of the packet, which it does after us. */
+static bool is_tracked_anew(const struct sk_buff *skb)
+{
+#if IS_ENABLED(CONFIG_NF_CONNTRACK)
+	enum ip_conntrack_info info;
+	const struct nf_conn *ct = nf_ct_get(skb, &info);
+
+	return ct && !nf_ct_is_confirmed(ct);
+#else
+	return false;
+#endif
+}
+
+/* Whether the packet is one that the checks of UDP would let pass; at is where the UDP header is. */
+static bool is_plain(struct sk_buff *skb, const struct udphdr *udp, u32 at, u16 family)
+{
+	if (skb->pkt_type != PACKET_HOST || ntohs(udp->len) != skb->len - at)
+		return false;
+	/* Others than our own kind (from a virtual machine, say) may not be as their header says. */
+	if (skb_is_gso(skb) && (skb_shinfo(skb)->gso_type != SKB_GSO_UDP_L4 || skb_has_frag_list(skb)))
+		return false;
+	if (udp->check && !skb_csum_unnecessary(skb))
+		return false;
+	return !is_tracked_anew(skb) && xfrm_policy_check(NULL, XFRM_POLICY_IN, skb, family);
+}
+
+static unsigned int take(const struct oxe_hook *hook, struct sk_buff *skb, u32 at, u16 family)
+{
+	const struct udphdr *udp;
+
+	if (!pskb_may_pull(skb, at + sizeof(*udp)))
+		return NF_ACCEPT;
+	udp = (const struct udphdr *)(skb->data + at);
+	if (udp->dest != hook->port || !is_plain(skb, udp, at, family))
+		return NF_ACCEPT;
+	/* As a socket's encap_rcv gets it. */
+	__skb_pull(skb, at);
+	skb_reset_transport_header(skb);
+	hook->receive(NULL, skb);
+	return NF_STOLEN;
+}
+
+static unsigned int hook4(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
+{
+	const struct iphdr *ip = ip_hdr(skb);
+
+	if (ip->protocol != IPPROTO_UDP || skb_network_offset(skb))
+		return NF_ACCEPT;
+	return take(priv, skb, ip->ihl * 4, NFPROTO_IPV4);
+}
+
+static unsigned int hook6(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
+{
+	if (ipv6_hdr(skb)->nexthdr != IPPROTO_UDP || skb_network_offset(skb))
+		return NF_ACCEPT;
+	return take(priv, skb, sizeof(struct ipv6hdr), NFPROTO_IPV6);
+}
+
+/* What is returned belongs to the socket's owner, until unhook. */
+static struct oxe_hook *hook_up(struct net *net, bool v6, u16 port,
+				int (*receive)(struct sock *sk, struct sk_buff *skb))
+{
+	struct oxe_hook *hook = kzalloc(sizeof(*hook), GFP_KERNEL);
+	int err;
+
+	if (!hook)
+		return ERR_PTR(-ENOMEM);
+	hook->receive = receive;
+	hook->port = htons(port);
+	hook->ops.hook = v6 ? hook6 : hook4;
+	hook->ops.priv = hook;
+	hook->ops.pf = v6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
+	hook->ops.hooknum = NF_INET_LOCAL_IN;
+	/* Behind filters, address translation and whatever else looks at packets. */
+	hook->ops.priority = INT_MAX;
+	err = nf_register_net_hook(net, &hook->ops);
+	if (err) {
+		kfree(hook);
+		return ERR_PTR(err);
+	}
+	return hook;
+}
+
+/* A socket that hands what arrives at the port to receive. It does not keep the namespace. */
+int oxe_udp_open(struct net *net, bool v6, u16 port,
+		 int (*receive)(struct sock *sk, struct sk_buff *skb), struct sock **sk)
+{
+	/* No option for zero checksums: udp_port_cfg accepts them over IPv6 unless told otherwise. */
+	struct udp_port_cfg where = {
+		.family = v6 ? AF_INET6 : AF_INET,
+		.local_udp_port = htons(port),
+		.ipv6_v6only = v6,
+	};
+	struct udp_tunnel_sock_cfg how = {
+		.encap_type = 1,
+		.encap_rcv = receive,
+	};
+	struct oxe_hook *hook;
+	struct socket *sock;
+	int err;
+
+	err = udp_sock_create(net, &where, &sock);
+	if (err < 0)
+		return err;
+	hook = hook_up(net, v6, port, receive);
+	if (IS_ERR(hook)) {
+		udp_tunnel_sock_release(sock->sk);
+		return PTR_ERR(hook);
+	}
+	how.sk_user_data = hook;
+	setup_udp_tunnel_sock(net, sock->sk, &how);
+	*sk = sock->sk;
+	return 0;
+}
+
+void oxe_udp_close(struct sock *sk)
+{
+	struct oxe_hook *hook = sk->sk_user_data;
+
+	nf_unregister_net_hook(sock_net(sk), &hook->ops);
+	udp_tunnel_sock_release(sk);
+	/* A packet may be on its way through it, until oxe_udp_settle. */
+	kfree_rcu(hook, rcu);
+}
+
+/* Wait until no receive function of a closed socket is running. */
+void oxe_udp_settle(void)
+{
+	synchronize_net();
+}
+
+/* --- Packets that arrived --- */
+
+static void locate(struct sk_buff *skb, struct oxe_rx *rx)
+{
+	rx->ip = skb_network_header(skb);
+	rx->udp = skb->data;
+	rx->data = skb->data + sizeof(struct udphdr);
+	rx->linear = skb_headlen(skb) - sizeof(struct udphdr);
+}
+
+/* False if the packet is not what a UDP socket would take: then nothing is known about it. */
+bool oxe_rx_facts(struct sk_buff *skb, struct oxe_rx *rx)
+{
+	if (skb_headlen(skb) < sizeof(struct udphdr) ||
+	    ntohs(((struct udphdr *)skb->data)->len) != skb->len)
+		return false;
+	switch (skb->protocol) {
+	case htons(ETH_P_IP):
+		rx->v6 = false;
+		rx->ip_len = ip_hdrlen(skb);
+		break;
+	case htons(ETH_P_IPV6):
+		rx->v6 = true;
+		rx->ip_len = sizeof(struct ipv6hdr);
+		break;
+	default:
+		return false;
+	}
+	rx->dev = skb->dev;
+	rx->len = skb->len - sizeof(struct udphdr);
+	locate(skb, rx);
+	return true;
+}
+
+/* Make at least len bytes of the payload linear. */
+bool oxe_rx_pull(struct sk_buff *skb, u32 len, struct oxe_rx *rx)
+{
+	bool done = len <= rx->len && pskb_may_pull(skb, len + sizeof(struct udphdr));
+
+	/* Also when it failed: the header may have moved before memory ran out. */
+	locate(skb, rx);
+	return done;
+}
+
+int oxe_rx_copy(const struct sk_buff *skb, u32 offset, u8 *to, u32 len)
+{
+	return skb_copy_bits(skb, offset + sizeof(struct udphdr), to, len);
+}
+
+static_assert(sizeof(struct oxe_walk) >= sizeof(struct skb_seq_state));
+static_assert(__alignof__(struct oxe_walk) >= __alignof__(struct skb_seq_state));
+
+void oxe_rx_walk(struct sk_buff *skb, u32 offset, u32 len, struct oxe_walk *walk)
+{
+	offset += sizeof(struct udphdr);
+	skb_prepare_seq_read(skb, offset, offset + len, (struct skb_seq_state *)walk);
+}
+
+u32 oxe_rx_walk_next(struct oxe_walk *walk, u32 consumed, const u8 **data)
+{
+	return skb_seq_read(consumed, data, (struct skb_seq_state *)walk);
+}
+
+void oxe_rx_walk_abort(struct oxe_walk *walk)
+{
+	skb_abort_seq_read((struct skb_seq_state *)walk);
+}
+
+bool oxe_rx_source_mac(const struct sk_buff *skb, u8 mac[6])
+{
+	if (!skb_mac_header_was_set(skb) || skb_mac_header_len(skb) < ETH_HLEN)
+		return false;
+	memcpy(mac, eth_hdr(skb)->h_source, ETH_ALEN);
+	return true;
+}
+
+void oxe_skb_consume(struct sk_buff *skb)
+{
+	/* In a softirq its structure goes to the cache that the next packet to be sent takes one from. */
+	napi_consume_skb(skb, in_softirq());
+}
+
+void oxe_skb_drop(struct sk_buff *skb)
+{
+	kfree_skb(skb);
+}
