@@ -24,8 +24,9 @@ OXE_DEBUG_ARGS="LLVM=1"
 say() { printf 'oxe: %s\n' "$*" >&2; }
 die() { printf 'oxe: error: %s\n' "$*" >&2; exit 1; }
 
-# step TEXT: announce a long step with the time since the script began.
-step() { printf 'oxe: [%3d s] %s\n' "$SECONDS" "$*" >&2; }
+# step TEXT: announce a long step with the time since the first of these scripts began.
+export OXE_BEGAN=${OXE_BEGAN:-$EPOCHSECONDS}
+step() { printf 'oxe: [%3d s] %s\n' $((EPOCHSECONDS - OXE_BEGAN)) "$*" >&2; }
 
 # hash_of FILE...: twelve hex digits naming the contents of these files and the pinned versions.
 hash_of() {

@@ -10,7 +10,9 @@ use super::ah::Ah;
 use super::pd::PdId;
 use super::ring::Ring;
 use super::sge::{self, Sge};
-use super::wqe::{flag, Op, RawSge, SendWqe, UdPart, SEND_HEAD, SGE_LEN};
+use super::wqe::{
+    flag, Op, RawSge, SendWqe, UdPart, DMA_LEN, SEND_DMA, SEND_HEAD, SGE_LEN, WHAT_LEN,
+};
 use super::{limits, Core};
 use crate::proto::transport::{Flags, Request, SendOp, SendQueue, Status};
 use kernel::prelude::*;
@@ -158,11 +160,15 @@ impl SendSlots {
     /// Copies and checks WQE `n`.
     fn load(&mut self, core: &Core, n: u32) -> Result<(), (u64, Op, Status)> {
         let index = self.base.wrapping_add(n);
-        let mut head = [0; SEND_HEAD];
-        if self.ring.read(index, 0, &mut head).is_none() {
+        let (mut what, mut dma) = ([0; WHAT_LEN], [0; DMA_LEN]);
+        let copied = self
+            .ring
+            .read(index, 0, &mut what)
+            .and_then(|()| self.ring.read(index, SEND_DMA, &mut dma));
+        if copied.is_none() {
             return Err((0, Op::Send, Status::General));
         }
-        let wqe = SendWqe::parse(&head);
+        let wqe = SendWqe::parse(&what, &dma);
         let op = Op::from_u32(wqe.opcode).ok_or((wqe.wr_id, Op::Send, Status::LocQpOp))?;
         let fail = |status| (wqe.wr_id, op, status);
         let request = self.request(&wqe, op).map_err(fail)?;

@@ -9,6 +9,12 @@
 
 /// A send WQE up to its SGEs or inline data.
 pub(crate) const SEND_HEAD: usize = 208;
+/// The part of a send WQE that says what to do, at its start; the other is [`SEND_DMA`].
+pub(crate) const WHAT_LEN: usize = WR + WR_LEN;
+/// Where a send WQE says how much there is.
+pub(crate) const SEND_DMA: usize = 184;
+/// The part of it that is read.
+pub(crate) const DMA_LEN: usize = 16;
 /// A receive WQE up to its SGEs.
 pub(crate) const RECV_HEAD: usize = 40;
 /// An SGE.
@@ -20,8 +26,9 @@ const OPCODE: usize = 12;
 const SEND_FLAGS: usize = 16;
 const EX: usize = 20;
 const WR: usize = 24;
+/// The bytes of the union that the driver reads; the rest is an address vector, in its stead a number.
+const WR_LEN: usize = 40;
 // Offsets of `struct rxe_dma_info`, in a send WQE and in a receive WQE.
-const SEND_DMA: usize = 184;
 const RECV_DMA: usize = 16;
 const DMA_LENGTH: usize = 0;
 const DMA_NUM_SGE: usize = 12;
@@ -104,7 +111,7 @@ pub(crate) struct SendWqe {
     /// Bytes of the message; for inline data, of these.
     pub(crate) length: u32,
     pub(crate) num_sge: u32,
-    wr: [u8; 40],
+    wr: [u8; WR_LEN],
 }
 
 /// `wr.ud` of a send WQE.
@@ -117,24 +124,17 @@ pub(crate) struct UdPart {
 }
 
 impl SendWqe {
-    /// Reads the head of a send WQE.
-    pub(crate) fn parse(bytes: &[u8; SEND_HEAD]) -> Self {
-        let mut wr = [0; 40];
-        if let Some(source) = bytes.get(WR..WR + 40) {
-            wr.copy_from_slice(source);
-        }
-        let mut ex = [0; 4];
-        if let Some(source) = bytes.get(EX..EX + 4) {
-            ex.copy_from_slice(source);
-        }
+    /// Reads the two parts of a send WQE.
+    #[inline]
+    pub(crate) fn parse(what: &[u8; WHAT_LEN], dma: &[u8; DMA_LEN]) -> Self {
         SendWqe {
-            wr_id: u64_at(bytes, WR_ID),
-            opcode: u32_at(bytes, OPCODE),
-            flags: u32_at(bytes, SEND_FLAGS),
-            ex,
-            length: u32_at(bytes, SEND_DMA + DMA_LENGTH),
-            num_sge: u32_at(bytes, SEND_DMA + DMA_NUM_SGE),
-            wr,
+            wr_id: u64_at(what, WR_ID),
+            opcode: u32_at(what, OPCODE),
+            flags: u32_at(what, SEND_FLAGS),
+            ex: array(what, EX),
+            length: u32_at(dma, DMA_LENGTH),
+            num_sge: u32_at(dma, DMA_NUM_SGE),
+            wr: array(what, WR),
         }
     }
 
@@ -147,7 +147,7 @@ impl SendWqe {
             ex,
             length: 0,
             num_sge: 0,
-            wr: [0; 40],
+            wr: [0; WR_LEN],
         }
     }
 

@@ -17,10 +17,13 @@ traffic() {
 	poll 10 listening "$HOLD_A" $PORT || return 1
 	nsenter --net=/run/netns/$NS_B $tool -F -p $PORT -d $DEV_B -x $GID4_B -n 1000000 "$@" $IP4_A >"$TMP/client" 2>&1 9>&- &
 	B=$!
-	poll 10 busy || { cat "$TMP/client" "$TMP/server"; return 1; }
+	poll 15 busy || { cat "$TMP/client" "$TMP/server"; rdma resource show qp; ends; return 1; }
 }
-# Both ends have their queue pair in RTS.
-busy() { [ "$(rdma resource show qp | grep -c 'type RC state RTS')" -ge 2 ]; }
+# Both ends have their queue pair, the sender's in RTS (a perftest server that only receives stays in RTR).
+busy() {
+	rdma resource show qp >"$TMP/qp"
+	[ "$(grep -cE 'type RC state RT[RS]' "$TMP/qp")" -ge 2 ] && grep -q 'type RC state RTS' "$TMP/qp"
+}
 ends() { kill_wait $A $B; }
 gone() { [ ! -d /sys/class/infiniband/"$1" ]; }
 
