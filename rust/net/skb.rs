@@ -14,7 +14,10 @@ use kernel::prelude::*;
 /// A UDP datagram that arrived: the payload, and the headers in front of it. Dropping it frees it (any
 /// context), as one that was used.
 ///
-/// Offsets and lengths are bytes of the UDP payload. A part of it is linear in memory; the rest is in
+/// It may be one of a row that travelled the network stack as one packet (UDP GSO): they have the same
+/// headers but for lengths and IPv4 identification; [`RxSkb::advance`] goes from one to the next.
+///
+/// Offsets and lengths are bytes of the UDP payload of the datagram. A part of it is linear in memory; the rest is in
 /// pages that may still belong to a sender on this machine, who may change them: look at a byte of the
 /// payload once, and take headers by [`RxSkb::headers`], which copies what is not linear.
 ///
@@ -25,6 +28,12 @@ use kernel::prelude::*;
 pub(crate) struct RxSkb {
     skb: NonNull<ffi::sk_buff>,
     rx: ffi::oxe_rx,
+    /// Where the datagram begins in the packet's payload, and how long it is: `base + len` is at most
+    /// `rx.len`.
+    base: u32,
+    len: u32,
+    /// The number of the datagram in its row.
+    index: u16,
 }
 
 // SAFETY: a packet has one owner, who may be in any context.
@@ -47,8 +56,35 @@ impl RxSkb {
                 return None;
             }
             // INVARIANT: the facts are the helper's.
-            Some(Self { skb, rx })
+            let len = rx.each;
+            Some(Self { skb, rx, base: 0, len, index: 0 })
         }
+    }
+
+    /// Goes on to the next datagram of the row; `false` if this is the last one.
+    #[inline]
+    pub(crate) fn advance(&mut self) -> bool {
+        // INVARIANT: neither sum is more than `rx.len`.
+        let base = self.base + self.len;
+        let len = self.rx.each.min(self.rx.len - base);
+        if len == 0 {
+            return false;
+        }
+        (self.base, self.len) = (base, len);
+        self.index = self.index.wrapping_add(1);
+        true
+    }
+
+    /// Whether several datagrams travelled as one.
+    #[inline]
+    pub(crate) fn is_row(&self) -> bool {
+        self.rx.each < self.rx.len
+    }
+
+    /// The number of the datagram in its row: 0 for the first, or only, one.
+    #[inline]
+    pub(crate) fn index(&self) -> u16 {
+        self.index
     }
 
     /// The device it came in by: the loopback device for what this machine sent to itself.
@@ -67,14 +103,15 @@ impl RxSkb {
         self.rx.v6
     }
 
-    /// The IP header: 20 to 60 bytes of IPv4, or the 40 of IPv6 without extensions.
+    /// The IP header: 20 to 60 bytes of IPv4, or the 40 of IPv6 without extensions. Length and IPv4
+    /// identification are those of the whole row.
     #[inline]
     pub(crate) fn ip_header(&self) -> &[u8] {
         // SAFETY: by the type's invariants.
         unsafe { core::slice::from_raw_parts(self.rx.ip, self.rx.ip_len as usize) }
     }
 
-    /// The UDP header.
+    /// The UDP header. Its length is that of the whole row.
     #[inline]
     pub(crate) fn udp_header(&self) -> &[u8; 8] {
         // SAFETY: by the type's invariants; bytes need no alignment.
@@ -144,33 +181,38 @@ impl RxSkb {
     /// How many bytes the UDP payload has.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.rx.len as usize
+        self.len as usize
     }
 
     /// The part of the payload that is linear in memory.
     #[inline]
     fn linear(&self) -> &[u8] {
         // SAFETY: by the type's invariants.
-        unsafe { core::slice::from_raw_parts(self.rx.data, self.rx.linear as usize) }
+        let all = unsafe { core::slice::from_raw_parts(self.rx.data, self.rx.linear as usize) };
+        let rest = all.get(self.base as usize..).unwrap_or_default();
+        rest.get(..self.len as usize).unwrap_or(rest)
     }
 
-    /// The first `n` bytes of the payload; `None` if there are fewer, or no memory to make them linear.
+    /// The first bytes of the payload, as many as `copy` has room for, or all of it; they are copied
+    /// there if they are not linear. `None` if they cannot be read.
     #[inline]
-    pub(crate) fn headers(&mut self, n: usize) -> Option<&[u8]> {
-        if n > self.linear().len() {
-            let n = u32::try_from(n).ok()?;
-            // SAFETY: the packet is ours, nothing borrows from it, and the facts follow it, also when
-            // it fails.
-            if !unsafe { ffi::oxe_rx_pull(self.skb.as_ptr(), n, &mut self.rx) } {
-                return None;
-            }
+    pub(crate) fn headers<'a>(&'a self, copy: &'a mut [u8]) -> Option<&'a [u8]> {
+        let n = copy.len().min(self.len());
+        if let Some(bytes) = self.linear().get(..n) {
+            return Some(bytes);
         }
-        self.linear().get(..n)
+        let bytes = copy.get_mut(..n)?;
+        self.copy(0, bytes).ok()?;
+        Some(bytes)
     }
 
     /// Copies the payload from `offset` on to `to`. `EFAULT` if it has not that many bytes.
     #[inline]
     pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
+        if let Some(from) = self.linear().get(offset..).and_then(|rest| rest.get(..to.len())) {
+            to.copy_from_slice(from);
+            return Ok(());
+        }
         let (offset, len) = self.range(offset, to.len())?;
         // SAFETY: the packet is ours, and `to` is writable.
         to_result(unsafe { ffi::oxe_rx_copy(self.skb.as_ptr(), offset, to.as_mut_ptr(), len) })
@@ -223,11 +265,13 @@ impl RxSkb {
         Ok(())
     }
 
-    /// Checks that the payload has `len` bytes from `offset` on; so their sum does not overflow.
+    /// Checks that the payload has `len` bytes from `offset` on, so their sum does not overflow; gives
+    /// where they begin in the packet, and how many they are.
+    #[inline]
     fn range(&self, offset: usize, len: usize) -> Result<(u32, u32)> {
         let (offset, len) = (u32::try_from(offset)?, u32::try_from(len)?);
         match offset.checked_add(len) {
-            Some(end) if end <= self.rx.len => Ok((offset, len)),
+            Some(end) if end <= self.len => Ok((self.base + offset, len)),
             _ => Err(EFAULT),
         }
     }
