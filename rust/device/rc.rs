@@ -16,6 +16,8 @@ use crate::proto::transport::{
     AtomicOp, Cause, Connection, Denied, Instant, Payload, RecvCompletion, RecvStart, Request,
     Resource, ResponseSink, SendQueue, Status, Target, Transmit, Verdict,
 };
+use crate::proto::wire::bth::BTH_LEN;
+use crate::proto::wire::PacketRepr;
 use crate::rdma::access::Access;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -112,7 +114,8 @@ impl Rc {
             let Transmit { header, payload, .. } = &transmit;
             let keys = &self.read_keys;
             let slots = &*sq;
-            let built = batch.add(&qp.core, path, header, payload.len(), |out| match *payload {
+            let more = followers(header, payload, slots);
+            let built = batch.add(&qp.core, path, header, payload.len(), more, |out| match *payload {
                 Payload::None => Some(()),
                 Payload::Request { n, offset, .. } => slots.gather(n, offset, out),
                 Payload::Read { res, va, rkey, offset, .. } => {
@@ -157,6 +160,23 @@ impl Rc {
         }
         after.events = after.events.union(self.conn.take_events());
         any
+    }
+}
+
+/// How many packets of the same length will come after this one, if all goes well; or a number that is
+/// large, if we do not know. One with more headers than others has none.
+#[inline]
+fn followers(header: &PacketRepr, payload: &Payload, slots: &SendSlots) -> u32 {
+    if header.header_len() != BTH_LEN {
+        return 0;
+    }
+    match *payload {
+        Payload::None => 0,
+        Payload::Request { n, offset, len } => {
+            let total = slots.get(n).map_or(0, |request| request.len);
+            total.saturating_sub(offset).saturating_sub(len).div_ceil(len.max(1))
+        }
+        Payload::Read { .. } => u32::MAX,
     }
 }
 

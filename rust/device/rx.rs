@@ -35,7 +35,7 @@ pub(crate) struct Packet {
 
 impl Packet {
     /// The first intact packet of the row `skb`.
-    #[inline]
+    #[inline(always)]
     fn first(core: &Core, mut skb: RxSkb) -> Option<Self> {
         let mut head = IcrcHead::ip(skb.ip_header(), skb.udp_header()).ok()?;
         let first_id = head.datagram().ip_id;
@@ -62,7 +62,7 @@ impl Packet {
     /// Goes on to the next intact packet of the row; `false` if there is none.
     #[inline]
     pub(crate) fn advance(&mut self, core: &Core) -> bool {
-        while self.skb.advance() {
+        while self.skb.is_row() && self.skb.advance() {
             let parsed = read(core, &self.skb, &mut self.head, self.first_id);
             if let Some(Parsed { repr, header_len, payload_len }) = parsed {
                 self.repr = repr;
@@ -141,7 +141,7 @@ fn deliver(core: &Arc<Core>, skb: RxSkb) {
 }
 
 /// Reads the headers and checks the ICRC of the packet that `skb` is at; counts it.
-#[inline]
+#[inline(always)]
 fn read(core: &Core, skb: &RxSkb, head: &mut IcrcHead, first_id: u16) -> Option<Parsed> {
     core.counters.count(Count::RcvdPackets);
     let mut copy = [0; MAX_HEADER_LEN];
@@ -154,25 +154,36 @@ fn read(core: &Core, skb: &RxSkb, head: &mut IcrcHead, first_id: u16) -> Option<
         }
     };
     if skb.is_row() {
-        let udp_len = u16::try_from(skb.len().checked_add(UDP_LEN)?).ok()?;
         // Segmentation counts the identification up by one.
-        let ip_id = first_id.wrapping_add(skb.index());
-        head.set_datagram(Datagram { udp_len, ip_id });
-        if check_icrc(skb, headers, head).is_some() {
-            return Some(parsed);
-        }
-        // Packets that were merged here may have had one and the same, as RFC 6864 allows.
-        head.set_datagram(Datagram { udp_len, ip_id: first_id });
+        head.set_datagram(datagram(skb, first_id.wrapping_add(skb.index()))?);
     }
-    if check_icrc(skb, headers, head).is_none() {
+    if check_icrc(skb, headers, head).is_none() && retry(skb, headers, head, first_id).is_none() {
         core.counters.count(Count::BadIcrc);
         return None;
     }
     Some(parsed)
 }
 
-/// Whether the ICRC is right.
+/// The datagram of a row that `skb` is at.
 #[inline]
+fn datagram(skb: &RxSkb, ip_id: u16) -> Option<Datagram> {
+    let udp_len = u16::try_from(skb.len().checked_add(UDP_LEN)?).ok()?;
+    Some(Datagram { udp_len, ip_id })
+}
+
+/// Packets that were merged on this machine may all have had one and the same identification, as RFC 6864
+/// allows.
+#[cold]
+fn retry(skb: &RxSkb, headers: &[u8], head: &mut IcrcHead, first_id: u16) -> Option<()> {
+    if skb.index() == 0 {
+        return None;
+    }
+    head.set_datagram(datagram(skb, first_id)?);
+    check_icrc(skb, headers, head)
+}
+
+/// Whether the ICRC is right.
+#[inline(always)]
 fn check_icrc(skb: &RxSkb, headers: &[u8], head: &IcrcHead) -> Option<()> {
     let end = skb.len().checked_sub(ICRC_LEN)?;
     let bth = headers.first_chunk::<BTH_LEN>()?;

@@ -179,6 +179,13 @@ impl Route {
         unsafe { ffi::oxe_route_mtu(self.as_raw()) }
     }
 
+    /// Whether packets that are rows of datagrams may go there, to be segmented where that is due.
+    #[inline]
+    pub(crate) fn takes_rows(&self) -> bool {
+        // SAFETY: the destination is held.
+        unsafe { ffi::oxe_route_takes_rows(self.as_raw(), self.v6) }
+    }
+
     /// The destination's address, for the helpers.
     pub(super) fn as_raw(&self) -> *mut ffi::dst_entry {
         self.dst.as_ptr()

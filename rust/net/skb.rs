@@ -3,9 +3,10 @@
 //! Packets: those that a UDP socket received, and those to be sent.
 
 use super::netdev::NetDevice;
-use super::route::Route;
+use super::route::{Header, Route};
 use crate::ffi;
 use crate::sync::bh::BhGuard;
+use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ptr::{null, null_mut, NonNull};
 use kernel::error::to_result;
@@ -291,37 +292,54 @@ impl Drop for RxSkb {
     }
 }
 
-/// A packet to be sent: what follows the UDP header. Dropping it frees it (any context).
+/// The longest packet in bytes that [`TxSkb::alloc`] has memory for: pieces of 32 KiB, less headers, the
+/// room in front and what the network stack keeps behind.
+pub(crate) const TX_MAX: usize = 31 * 1024;
+
+/// A packet to be sent: what follows the UDP header. Dropping it frees it.
 ///
 /// # Invariants
 ///
-/// `skb` is owned; `len` bytes at `data` are its content, all of it, and writable.
-pub(crate) struct TxSkb {
+/// `skb` is owned; `len` bytes at `data` are the place for its content, and writable. Bottom halves are
+/// off as long as it lives, so the destination that it points to is there: one is freed a grace period
+/// after it is given up.
+pub(crate) struct TxSkb<'bh> {
     skb: NonNull<ffi::sk_buff>,
     data: NonNull<u8>,
     len: usize,
+    v6: bool,
+    _bh: PhantomData<&'bh BhGuard>,
 }
 
-// SAFETY: a packet has one owner, who may be in any context.
-unsafe impl Send for TxSkb {}
-
-impl TxSkb {
-    /// A packet with `len` bytes of payload, for `route`. `ENOMEM`.
+impl<'bh> TxSkb<'bh> {
+    /// A packet with place for `len` bytes of payload, to go by `route`. `ENOMEM`, also for more than
+    /// [`TX_MAX`] bytes.
     ///
-    /// The bytes are whatever was in memory there: **write them all** before the packet is sent.
+    /// The bytes are whatever was in memory there: **write all** that are to be sent.
     #[inline]
-    pub(crate) fn alloc(route: &Route, len: usize, _bh: &BhGuard) -> Result<Self> {
+    pub(crate) fn alloc(route: &Route, len: usize, _bh: &'bh BhGuard) -> Result<Self> {
         let mut data = null_mut();
-        let size = u32::try_from(len)?;
+        let size = u32::try_from(len.min(TX_MAX))?;
+        if size as usize != len {
+            return Err(ENOMEM);
+        }
         // SAFETY: the route is held, and bottom halves are off.
         let skb = unsafe { ffi::oxe_tx_alloc(route.as_raw(), size, &mut data) };
         match (NonNull::new(skb), NonNull::new(data)) {
-            (Some(skb), Some(data)) => Ok(Self { skb, data, len }),
+            (Some(skb), Some(data)) => {
+                Ok(Self { skb, data, len, v6: route.is_v6(), _bh: PhantomData })
+            }
             _ => Err(ENOMEM),
         }
     }
 
-    /// The payload, to be written.
+    /// How many bytes of payload there is place for.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        self.len
+    }
+
+    /// The place for the payload, to be written.
     #[inline]
     pub(crate) fn data(&mut self) -> &mut [u8] {
         // SAFETY: by the type's invariants. The memory came from an allocator that the compiler knows
@@ -329,19 +347,40 @@ impl TxSkb {
         unsafe { core::slice::from_raw_parts_mut(self.data.as_ptr(), self.len) }
     }
 
-    /// How many bytes the payload has.
+    /// Ends the packet after `len` bytes, and puts `header` in front: it is one datagram, or a row of
+    /// datagrams of `each` bytes, the last of which may have less (UDP GSO). Segmentation gives them their
+    /// own lengths, and IPv4 identifications counted up from 0. Gives the packet away.
+    ///
+    /// `EINVAL` if there is no place for `len` bytes, or header and route are not of one IP version.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Gives the packet away.
-    pub(super) fn into_raw(self) -> *mut ffi::sk_buff {
-        ManuallyDrop::new(self).skb.as_ptr()
+    pub(super) fn finish(
+        self,
+        len: usize,
+        each: usize,
+        header: &Header,
+    ) -> Result<*mut ffi::sk_buff> {
+        if header.v6 != self.v6 || len > self.len || each == 0 || each > len {
+            return Err(EINVAL);
+        }
+        let raw = ManuallyDrop::new(self).skb.as_ptr();
+        let bytes = header.as_bytes();
+        // SAFETY: the packet is ours, has place for the payload, and room for the longest header. The
+        // lengths are below 32 KiB.
+        unsafe {
+            ffi::oxe_tx_prepare(
+                raw,
+                len as u32,
+                each as u32,
+                bytes.as_ptr(),
+                bytes.len() as u32,
+                header.v6,
+            )
+        };
+        Ok(raw)
     }
 }
 
-impl Drop for TxSkb {
+impl Drop for TxSkb<'_> {
     fn drop(&mut self) {
         // SAFETY: the packet is ours, and not used again.
         unsafe { ffi::oxe_skb_drop(self.skb.as_ptr()) };
