@@ -34,8 +34,8 @@ pub(crate) enum Input<'a> {
     Doorbell,
     /// The timer has expired.
     Timer,
-    /// A packet came.
-    Packet(&'a Packet),
+    /// A packet came, perhaps with others behind it; those of them that are for this QP are taken too.
+    Packet(&'a mut Packet),
 }
 
 /// What is left to be done once the lock is free.
@@ -60,7 +60,7 @@ pub(crate) enum Progress {
 /// Runs `qp`: takes the input, sends what is due, completes what is done.
 ///
 /// Softirq or process context, with no lock held that the network stack or a consumer may take.
-pub(crate) fn run(qp: &Arc<Qp>, input: Input<'_>) {
+pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
     let bh = BhGuard::new();
     let now = Instant(timer::now_ns());
     let mut batch = Batch::new(&bh);
@@ -70,7 +70,7 @@ pub(crate) fn run(qp: &Arc<Qp>, input: Input<'_>) {
     if inner.dead {
         return;
     }
-    take(qp, &mut inner, now, &input, &mut after);
+    take(qp, &mut inner, now, &mut input, &mut after);
     if inner.sending {
         inner.again = true;
         complete(qp, &mut inner, &mut after);
@@ -125,7 +125,7 @@ pub(crate) fn kick(qp: &Arc<Qp>) {
 
 /// Gives the input to the transport.
 #[inline]
-fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &Input<'_>, after: &mut After) {
+fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &mut Input<'_>, after: &mut After) {
     match input {
         Input::Doorbell => {}
         Input::Timer => {
@@ -133,7 +133,7 @@ fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &Input<'_>, after:
                 rc.conn.handle_timeout(now, &mut inner.sq);
             }
         }
-        Input::Packet(packet) => {
+        Input::Packet(packet) => loop {
             let dropped = match &mut inner.transport {
                 Transport::Rc(_) => rc::handle(qp, inner, now, packet, after),
                 Transport::Datagram(_) => ud::handle(qp, inner, packet, after),
@@ -141,7 +141,10 @@ fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &Input<'_>, after:
             if let Err(cause) = dropped {
                 qp.core.counters.dropped(cause);
             }
-        }
+            if !packet.advance(&qp.core) || packet.repr.bth.dest_qp.get() != qp.qpn {
+                return;
+            }
+        },
     }
 }
 

@@ -16,6 +16,8 @@ use crate::proto::transport::{
     AtomicOp, Cause, Connection, Denied, Instant, Payload, RecvCompletion, RecvStart, Request,
     Resource, ResponseSink, SendQueue, Status, Target, Transmit, Verdict,
 };
+use crate::proto::wire::bth::BTH_LEN;
+use crate::proto::wire::PacketRepr;
 use crate::rdma::access::Access;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -114,26 +116,15 @@ impl Rc {
             } = &transmit;
             let keys = &self.read_keys;
             let slots = &*sq;
-            let built = batch.add(
-                &qp.core,
-                path,
-                header,
-                payload.len(),
-                |out| match *payload {
-                    Payload::None => Some(()),
-                    Payload::Request { n, offset, .. } => slots.gather(n, offset, out),
-                    Payload::Read {
-                        res,
-                        va,
-                        rkey,
-                        offset,
-                        ..
-                    } => {
-                        let va = va.wrapping_add(u64::from(offset));
-                        match keys.get(usize::from(res)).and_then(Option::as_ref) {
-                            Some(mr) => mr.read(va, out),
-                            None => read_access(qp, va, rkey, out.len() as u32)?.read(va, out),
-                        }
+            let more = followers(header, payload, slots);
+            let built = batch.add(&qp.core, path, header, payload.len(), more, |out| match *payload {
+                Payload::None => Some(()),
+                Payload::Request { n, offset, .. } => slots.gather(n, offset, out),
+                Payload::Read { res, va, rkey, offset, .. } => {
+                    let va = va.wrapping_add(u64::from(offset));
+                    match keys.get(usize::from(res)).and_then(Option::as_ref) {
+                        Some(mr) => mr.read(va, out),
+                        None => read_access(qp, va, rkey, out.len() as u32)?.read(va, out),
                     }
                 },
             );
@@ -168,6 +159,23 @@ impl Rc {
         }
         after.events = after.events.union(self.conn.take_events());
         any
+    }
+}
+
+/// How many packets of the same length will come after this one, if all goes well; or a number that is
+/// large, if we do not know. One with more headers than others has none.
+#[inline]
+fn followers(header: &PacketRepr, payload: &Payload, slots: &SendSlots) -> u32 {
+    if header.header_len() != BTH_LEN {
+        return 0;
+    }
+    match *payload {
+        Payload::None => 0,
+        Payload::Request { n, offset, len } => {
+            let total = slots.get(n).map_or(0, |request| request.len);
+            total.saturating_sub(offset).saturating_sub(len).div_ceil(len.max(1))
+        }
+        Payload::Read { .. } => u32::MAX,
     }
 }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! From a packet's description to the wire.
+//!
+//! Consecutive packets of one QP which are equally long travel the network stack as one: a row of datagrams
+//! (UDP GSO), each with its own BTH and ICRC. The network segments them where it must, and then gives the
+//! datagrams IPv4 identifications from 0 up; their ICRCs cover those.
 
 use super::counters::Count;
 use super::path::Path;
@@ -8,14 +12,15 @@ use super::Core;
 use crate::net::crc::crc32_le;
 use crate::net::queue::TxQueue;
 use crate::net::route::Header;
-use crate::net::skb::TxSkb;
+use crate::net::skb::{TxSkb, TX_MAX};
 use crate::proto::wire::bth::BTH_LEN;
+use crate::proto::wire::icrc::{Datagram, UDP_LEN};
 use crate::proto::wire::{IcrcHead, PacketRepr, ICRC_LEN};
 use crate::sync::bh::BhGuard;
 use kernel::prelude::*;
 
 /// How many packets are built before they are sent, under one hold of the QP's lock.
-const BATCH: usize = 32;
+const BATCH: usize = 64;
 
 /// Why no packet was built.
 pub(crate) enum NoPacket {
@@ -27,37 +32,73 @@ pub(crate) enum NoPacket {
     Payload,
 }
 
+/// A row of datagrams to which more may be added.
+struct Row<'bh> {
+    skb: TxSkb<'bh>,
+    /// The headers of the first datagram.
+    header: Header,
+    head: IcrcHead,
+    /// The length of each datagram but the last, without the headers above.
+    each: usize,
+    /// The bytes of all so far.
+    used: usize,
+    count: u16,
+}
+
+impl Row<'_> {
+    /// Adds a packet at the end. On an error it is as if nothing had been done.
+    #[inline]
+    fn write(
+        &mut self,
+        len: usize,
+        repr: &PacketRepr,
+        payload_len: usize,
+        fill: impl FnOnce(&mut [u8]) -> Option<()>,
+    ) -> Option<()> {
+        // None of these lengths is anybody's but ours, so they fit; if not, it is a packet less.
+        let end = self.used.checked_add(len)?;
+        let out = self.skb.data().get_mut(self.used..end)?;
+        let udp_len = u16::try_from(len.checked_add(UDP_LEN)?).ok()?;
+        self.head.set_datagram(Datagram { udp_len, ip_id: self.count });
+        write(out, &self.head, repr, payload_len, fill)?;
+        self.used = end;
+        self.count = self.count.wrapping_add(1);
+        Some(())
+    }
+}
+
 /// Packets that wait until the QP's lock is free: sending may run other parts of the network stack
-/// that may come back to us.
+/// that may come back to us. All are of one QP, and those of a connected QP have one path.
 pub(crate) struct Batch<'bh> {
     bh: &'bh BhGuard,
     queue: TxQueue<'bh>,
+    row: Option<Row<'bh>>,
+    packets: usize,
 }
 
 impl<'bh> Batch<'bh> {
     /// An empty one.
     #[inline]
     pub(crate) fn new(bh: &'bh BhGuard) -> Self {
-        Batch {
-            bh,
-            queue: TxQueue::new(bh),
-        }
+        Batch { bh, queue: TxQueue::new(bh), row: None, packets: 0 }
     }
 
     /// Whether it is time to send.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.queue.len() >= BATCH
+        self.packets >= BATCH
     }
 
     /// Whether there is nothing to send.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.queue.len() == 0
+        self.packets == 0
     }
 
     /// Builds a packet with headers `repr` and `payload_len` bytes that `fill` writes, and adds it.
     ///
+    /// `more` packets are expected to follow by the same path, equally long, but perhaps the last; it is
+    /// an estimate. Where it is 0 this packet may end a row, but begins none.
     #[inline]
     pub(crate) fn add(
         &mut self,
@@ -65,9 +106,42 @@ impl<'bh> Batch<'bh> {
         path: &mut Path,
         repr: &PacketRepr,
         payload_len: u32,
+        more: u32,
         fill: impl FnOnce(&mut [u8]) -> Option<()>,
     ) -> Result<(), NoPacket> {
-        let len = repr.wire_len(payload_len as usize);
+        let payload_len = payload_len as usize;
+        let len = repr.wire_len(payload_len);
+        if !self.row.as_ref().is_some_and(|row| len <= row.each && more_fits(row, len)) {
+            self.close();
+            if more == 0 {
+                return self.add_single(core, path, len, repr, payload_len, fill);
+            }
+            self.row = Some(self.open(core, path, len, more)?);
+        }
+        let Some(row) = &mut self.row else { return Err(NoPacket::Payload) };
+        let written = row.write(len, repr, payload_len, fill);
+        if written.is_some() {
+            self.packets += 1;
+        }
+        if row.count == 0 {
+            self.row = None;
+        } else if len < row.each || !more_fits(row, 1) {
+            self.close();
+        }
+        written.ok_or(NoPacket::Payload)
+    }
+
+    /// Adds a packet that is no part of a row.
+    #[inline]
+    fn add_single(
+        &mut self,
+        core: &Core,
+        path: &mut Path,
+        len: usize,
+        repr: &PacketRepr,
+        payload_len: usize,
+        fill: impl FnOnce(&mut [u8]) -> Option<()>,
+    ) -> Result<(), NoPacket> {
         let header = path.flow().header(len).ok_or(NoPacket::Payload)?;
         let route = path.route(&core.port).map_err(|_| {
             core.counters.count(Count::SendErrors);
@@ -77,10 +151,47 @@ impl<'bh> Batch<'bh> {
             core.counters.count(Count::NoMemory);
             NoPacket::NoMemory
         })?;
-        write(skb.data(), &header, repr, payload_len as usize, fill)?;
-        self.queue
-            .push(skb, route, &header)
-            .map_err(|_| NoPacket::NoRoute)
+        let head = icrc_head(&header).ok_or(NoPacket::Payload)?;
+        write(skb.data(), &head, repr, payload_len, fill).ok_or(NoPacket::Payload)?;
+        self.packets += 1;
+        self.queue.push(skb, len, len, &header).map_err(|_| NoPacket::NoRoute)
+    }
+
+    /// Begins a row with a packet of `len` bytes.
+    #[inline(never)]
+    fn open(
+        &self,
+        core: &Core,
+        path: &mut Path,
+        len: usize,
+        more: u32,
+    ) -> Result<Row<'bh>, NoPacket> {
+        let header = path.flow().header(len).ok_or(NoPacket::Payload)?;
+        let route = path.route(&core.port).map_err(|_| {
+            core.counters.count(Count::SendErrors);
+            NoPacket::NoRoute
+        })?;
+        let mut memory = Err(ENOMEM);
+        if route.takes_rows() {
+            let rest = BATCH.saturating_sub(self.packets).max(1);
+            let count = (more as usize).saturating_add(1).min(rest).min(TX_MAX / len.max(1));
+            memory = TxSkb::alloc(route, len.saturating_mul(count), self.bh);
+        }
+        let skb = memory.or_else(|_| TxSkb::alloc(route, len, self.bh)).map_err(|_| {
+            core.counters.count(Count::NoMemory);
+            NoPacket::NoMemory
+        })?;
+        let head = icrc_head(&header).ok_or(NoPacket::Payload)?;
+        Ok(Row { skb, header, head, each: len, used: 0, count: 0 })
+    }
+
+    /// Ends the row, if there is one.
+    #[inline]
+    fn close(&mut self) {
+        if let Some(row) = self.row.take() {
+            // It fails if path and header are not of one kind: a packet that is lost.
+            let _ = self.queue.push(row.skb, row.used, row.each, &row.header);
+        }
     }
 
     /// Sends all, in order. No lock held.
@@ -88,44 +199,47 @@ impl<'bh> Batch<'bh> {
     /// A packet that the network drops is as one lost on the way: the retransmit timer sees to it.
     #[inline]
     pub(crate) fn send(&mut self, core: &Core) {
+        self.close();
+        self.packets = 0;
         let (sent, failed) = self.queue.send();
         core.counters.add(Count::SentPackets, sent);
         core.counters.add(Count::SendErrors, failed);
     }
 }
 
+/// What the ICRC begins with.
+#[inline]
+fn icrc_head(header: &Header) -> Option<IcrcHead> {
+    let (ip, udp) = header.as_bytes().split_last_chunk()?;
+    IcrcHead::ip(ip, udp).ok()
+}
+
+/// Whether there is place for a datagram of `len` bytes.
+#[inline]
+fn more_fits(row: &Row<'_>, len: usize) -> bool {
+    row.used.saturating_add(len) <= row.skb.room()
+}
+
 /// Writes headers, payload, pad and ICRC; all of `out`.
 #[inline]
 fn write(
     out: &mut [u8],
-    header: &Header,
+    head: &IcrcHead,
     repr: &PacketRepr,
     payload_len: usize,
     fill: impl FnOnce(&mut [u8]) -> Option<()>,
-) -> Result<(), NoPacket> {
-    // None of these lengths is anybody's but ours, so they fit; if not, it is a packet less.
-    let headers = repr.emit(out).map_err(|_| NoPacket::Payload)?;
-    let body = out.get_mut(headers..).ok_or(NoPacket::Payload)?;
-    let (payload, rest) = body
-        .split_at_mut_checked(payload_len)
-        .ok_or(NoPacket::Payload)?;
+) -> Option<()> {
+    let headers = repr.emit(out).ok()?;
+    let (payload, rest) = out.get_mut(headers..)?.split_at_mut_checked(payload_len)?;
     if payload_len != 0 {
-        fill(payload).ok_or(NoPacket::Payload)?;
+        fill(payload)?;
     }
     rest.fill(0);
-    let end = out.len().checked_sub(ICRC_LEN).ok_or(NoPacket::Payload)?;
-    let (packet, icrc) = out.split_at_mut_checked(end).ok_or(NoPacket::Payload)?;
-    let value = icrc_of(header, packet).ok_or(NoPacket::Payload)?;
-    icrc.copy_from_slice(&value);
-    Ok(())
-}
-
-/// The ICRC of a packet that is in one piece from the BTH to the pad.
-#[inline]
-fn icrc_of(header: &Header, packet: &[u8]) -> Option<[u8; ICRC_LEN]> {
-    let (ip, udp) = header.as_bytes().split_last_chunk()?;
+    let end = out.len().checked_sub(ICRC_LEN)?;
+    let (packet, place) = out.split_at_mut_checked(end)?;
     let (bth, rest) = packet.split_first_chunk::<BTH_LEN>()?;
-    let mut icrc = IcrcHead::ip(ip, udp).ok()?.start(crc32_le, bth);
+    let mut icrc = head.start(crc32_le, bth);
     icrc.update(rest);
-    Some(icrc.finish())
+    place.copy_from_slice(&icrc.finish());
+    Some(())
 }

@@ -260,47 +260,91 @@ u32 oxe_route_mtu(const struct dst_entry *dst)
 	return mtu;
 }
 
+/* Whether GSO packets may go there: where UDP itself would send some. */
+bool oxe_route_takes_rows(const struct dst_entry *dst, bool v6)
+{
+	netdev_features_t csum = NETIF_F_HW_CSUM | (v6 ? NETIF_F_IPV6_CSUM : NETIF_F_IP_CSUM);
+	bool takes;
+
+	rcu_read_lock();
+	takes = !dst_xfrm(dst) && (READ_ONCE(dst_dev_rcu(dst)->features) & csum);
+	rcu_read_unlock();
+	return takes;
+}
+
+static struct sk_buff *small_skb(u32 size)
+{
+	struct sk_buff *skb;
+	void *frag;
+
+	frag = napi_alloc_frag(size);
+	if (!frag)
+		return NULL;
+	skb = napi_build_skb(frag, size);
+	if (!skb)
+		skb_free_frag(frag);
+	return skb;
+}
+
 /*
- * A packet with len bytes to fill, and room in front for the headers of all layers below. Bottom halves off:
- * memory and structure come from this CPU's caches, which are not cleared for every packet.
+ * A packet to a destination, with place for len bytes and room in front for the headers of all layers below.
+ * Memory and structure of one that fits a page come from this CPU's caches, which are not cleared for every
+ * packet; the destination must be there until the packet is sent. For both reasons bottom halves stay off until
+ * then.
  */
-struct sk_buff *oxe_tx_alloc(const struct dst_entry *dst, u32 len, u8 **data)
+struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 len, u8 **data)
 {
 	struct sk_buff *skb;
 	u32 room, size;
-	void *frag;
 
 	rcu_read_lock();
 	room = LL_RESERVED_SPACE(dst_dev_rcu(dst));
 	rcu_read_unlock();
 	room = ALIGN(room + sizeof(struct ipv6hdr) + sizeof(struct udphdr), 16);
 	size = SKB_DATA_ALIGN(room + len) + SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
-	/* The cache of fragments does not give more than a page. */
-	frag = size <= PAGE_SIZE ? napi_alloc_frag(size) : NULL;
-	skb = frag ? napi_build_skb(frag, size) : alloc_skb(room + len, GFP_ATOMIC | __GFP_NOWARN);
-	if (!skb) {
-		if (frag)
-			skb_free_frag(frag);
+	skb = size <= PAGE_SIZE ? small_skb(size) : alloc_skb(room + len, GFP_ATOMIC | __GFP_NOWARN);
+	if (!skb)
 		return NULL;
-	}
 	skb_reserve(skb, room);
-	*data = skb_put(skb, len);
+	*data = skb->data;
+	/* Who keeps the packet beyond this section takes a reference (skb_dst_force). */
+	skb_dst_set_noref(skb, dst);
 	return skb;
 }
 
-/*
- * Put the header (IP and UDP) in front, and say where the packet goes. The destination must be there until
- * the packet is sent: bottom halves stay off until then.
- */
-void oxe_tx_prepare(struct sk_buff *skb, struct dst_entry *dst, const u8 *header, u32 header_len, bool v6)
+/* Have the packet segmented, below us or on its way, into datagrams of each bytes of UDP payload (UDP GSO). */
+static void make_row(struct sk_buff *skb, u32 len, u32 each, bool v6)
 {
+	struct udphdr *udp = udp_hdr(skb);
+	u32 udp_len = len + sizeof(*udp);
+
+	udp->len = htons(udp_len);
+	if (v6)
+		udp->check = ~csum_ipv6_magic(&ipv6_hdr(skb)->saddr, &ipv6_hdr(skb)->daddr, udp_len, IPPROTO_UDP, 0);
+	else
+		udp->check = ~csum_tcpudp_magic(ip_hdr(skb)->saddr, ip_hdr(skb)->daddr, udp_len, IPPROTO_UDP, 0);
+	skb->ip_summed = CHECKSUM_PARTIAL;
+	skb->csum_start = skb_transport_header(skb) - skb->head;
+	skb->csum_offset = offsetof(struct udphdr, check);
+	skb_shinfo(skb)->gso_type = SKB_GSO_UDP_L4;
+	skb_shinfo(skb)->gso_size = each;
+	skb_shinfo(skb)->gso_segs = DIV_ROUND_UP(len, each);
+}
+
+/*
+ * The packet has len bytes, each of them a datagram, the last perhaps less: put the header (IP and UDP) of a
+ * datagram in front.
+ */
+void oxe_tx_prepare(struct sk_buff *skb, u32 len, u32 each, const u8 *header, u32 header_len, bool v6)
+{
+	skb_put(skb, len);
 	memcpy(skb_push(skb, header_len), header, header_len);
 	skb_reset_network_header(skb);
 	skb_set_transport_header(skb, header_len - sizeof(struct udphdr));
 	skb->protocol = v6 ? htons(ETH_P_IPV6) : htons(ETH_P_IP);
 	skb->priority = rt_tos2priority(v6 ? ipv6_get_dsfield(ipv6_hdr(skb)) : ip_hdr(skb)->tos);
-	/* Who keeps the packet beyond this section takes a reference (skb_dst_force). */
-	skb_dst_set_noref(skb, dst);
+	if (len > each)
+		make_row(skb, len, each, v6);
 }
 
 void oxe_tx_link(struct sk_buff *tail, struct sk_buff *skb)
@@ -323,12 +367,14 @@ void oxe_tx_send(struct sk_buff *list, struct oxe_sent *count)
 	struct sk_buff *skb, *next;
 	struct net_device *dev;
 	struct net *net;
+	u32 packets;
 	int err;
 
 	rcu_read_lock();
 	for (skb = list; skb; skb = next) {
 		next = skb->next;
 		skb_mark_not_on_list(skb);
+		packets = skb_is_gso(skb) ? skb_shinfo(skb)->gso_segs : 1;
 		dev = dst_dev_rcu(skb_dst(skb));
 		net = dev_net_rcu(dev);
 		skb->dev = dev;
@@ -339,9 +385,9 @@ void oxe_tx_send(struct sk_buff *list, struct oxe_sent *count)
 #endif
 			err = ip_local_out(net, NULL, skb);
 		if (net_xmit_eval(err))
-			count->failed++;
+			count->failed += packets;
 		else
-			count->sent++;
+			count->sent += packets;
 	}
 	rcu_read_unlock();
 }

@@ -41,7 +41,7 @@ int oxe_udp_open(struct net *net, bool v6, u16 port,
 void oxe_udp_close(struct sock *sk);
 void oxe_udp_settle(void);
 
-/* Where the parts of a packet are, that a UDP socket's encap_rcv was given. */
+/* Where the parts of a packet are, that a UDP socket's encap_rcv or our hook was given. */
 struct oxe_rx {
 	const u8 *ip;		/* the IP header: ip_len bytes */
 	const u8 *udp;		/* the UDP header: 8 bytes */
@@ -50,6 +50,7 @@ struct oxe_rx {
 	u32 ip_len;
 	u32 linear;
 	u32 len;		/* all of the UDP payload, fragments included */
+	u32 each;		/* how much of it one datagram has; the last may have less */
 	bool v6;
 };
 
@@ -59,7 +60,6 @@ struct oxe_walk {
 };
 
 bool oxe_rx_facts(struct sk_buff *skb, struct oxe_rx *rx);
-bool oxe_rx_pull(struct sk_buff *skb, u32 len, struct oxe_rx *rx);
 int oxe_rx_copy(const struct sk_buff *skb, u32 offset, u8 *to, u32 len);
 void oxe_rx_walk(struct sk_buff *skb, u32 offset, u32 len, struct oxe_walk *walk);
 u32 oxe_rx_walk_next(struct oxe_walk *walk, u32 consumed, const u8 **data);
@@ -86,8 +86,9 @@ void oxe_route_put(struct dst_entry *dst);
 bool oxe_route_is_valid(struct dst_entry *dst, u32 cookie);
 bool oxe_route_is_loopback(const struct dst_entry *dst);
 u32 oxe_route_mtu(const struct dst_entry *dst);
-struct sk_buff *oxe_tx_alloc(const struct dst_entry *dst, u32 len, u8 **data);
-void oxe_tx_prepare(struct sk_buff *skb, struct dst_entry *dst, const u8 *header, u32 header_len, bool v6);
+bool oxe_route_takes_rows(const struct dst_entry *dst, bool v6);
+struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 len, u8 **data);
+void oxe_tx_prepare(struct sk_buff *skb, u32 len, u32 each, const u8 *header, u32 header_len, bool v6);
 void oxe_tx_link(struct sk_buff *tail, struct sk_buff *skb);
 void oxe_tx_drop(struct sk_buff *list);
 

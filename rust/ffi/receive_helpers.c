@@ -164,14 +164,6 @@ void oxe_udp_settle(void)
 
 /* --- Packets that arrived --- */
 
-static void locate(struct sk_buff *skb, struct oxe_rx *rx)
-{
-	rx->ip = skb_network_header(skb);
-	rx->udp = skb->data;
-	rx->data = skb->data + sizeof(struct udphdr);
-	rx->linear = skb_headlen(skb) - sizeof(struct udphdr);
-}
-
 /* False if the packet is not what a UDP socket would take: then nothing is known about it. */
 bool oxe_rx_facts(struct sk_buff *skb, struct oxe_rx *rx)
 {
@@ -192,18 +184,14 @@ bool oxe_rx_facts(struct sk_buff *skb, struct oxe_rx *rx)
 	}
 	rx->dev = skb->dev;
 	rx->len = skb->len - sizeof(struct udphdr);
-	locate(skb, rx);
+	rx->each = rx->len;
+	if (skb_is_gso(skb) && skb_shinfo(skb)->gso_size < rx->len)
+		rx->each = skb_shinfo(skb)->gso_size;
+	rx->ip = skb_network_header(skb);
+	rx->udp = skb->data;
+	rx->data = skb->data + sizeof(struct udphdr);
+	rx->linear = skb_headlen(skb) - sizeof(struct udphdr);
 	return true;
-}
-
-/* Make at least len bytes of the payload linear. */
-bool oxe_rx_pull(struct sk_buff *skb, u32 len, struct oxe_rx *rx)
-{
-	bool done = len <= rx->len && pskb_may_pull(skb, len + sizeof(struct udphdr));
-
-	/* Also when it failed: the header may have moved before memory ran out. */
-	locate(skb, rx);
-	return done;
 }
 
 int oxe_rx_copy(const struct sk_buff *skb, u32 offset, u8 *to, u32 len)

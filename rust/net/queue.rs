@@ -2,7 +2,7 @@
 
 //! Packets that are ready to go, in order.
 
-use super::route::{Header, Route};
+use super::route::Header;
 use super::skb::TxSkb;
 use crate::ffi;
 use crate::sync::bh::BhGuard;
@@ -20,7 +20,6 @@ use kernel::prelude::*;
 pub(crate) struct TxQueue<'bh> {
     head: *mut ffi::sk_buff,
     tail: *mut ffi::sk_buff,
-    len: usize,
     _bh: PhantomData<&'bh BhGuard>,
 }
 
@@ -28,41 +27,19 @@ impl<'bh> TxQueue<'bh> {
     /// An empty one.
     #[inline]
     pub(crate) fn new(_bh: &'bh BhGuard) -> Self {
-        Self {
-            head: null_mut(),
-            tail: null_mut(),
-            len: 0,
-            _bh: PhantomData,
-        }
+        Self { head: null_mut(), tail: null_mut(), _bh: PhantomData }
     }
 
-    /// How many packets wait.
+    /// Adds `skb`, with `header` in front; see [`TxSkb::finish`].
     #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Adds `skb`, with `header` in front, to go by `route`.
-    ///
-    /// `EINVAL` if header and route are not of the same IP version.
-    #[inline]
-    pub(crate) fn push(&mut self, skb: TxSkb, route: &Route, header: &Header) -> Result {
-        if header.v6 != route.is_v6() {
-            return Err(EINVAL);
-        }
-        let bytes = header.as_bytes();
-        let raw = skb.into_raw();
-        // SAFETY: the packet is ours and has room for the longest header; the destination is held, and
-        // stays while bottom halves are off.
-        unsafe {
-            ffi::oxe_tx_prepare(
-                raw,
-                route.as_raw(),
-                bytes.as_ptr(),
-                bytes.len() as u32,
-                header.v6,
-            )
-        };
+    pub(crate) fn push(
+        &mut self,
+        skb: TxSkb<'bh>,
+        len: usize,
+        each: usize,
+        header: &Header,
+    ) -> Result {
+        let raw = skb.finish(len, each, header)?;
         if self.head.is_null() {
             self.head = raw;
         } else {
@@ -71,7 +48,6 @@ impl<'bh> TxQueue<'bh> {
         }
         // INVARIANT: `raw` is prepared, ours, and the last.
         self.tail = raw;
-        self.len += 1;
         Ok(())
     }
 
@@ -84,7 +60,6 @@ impl<'bh> TxQueue<'bh> {
         let mut count = ffi::oxe_sent { sent: 0, failed: 0 };
         // INVARIANT: the packets are given away, and the list is empty.
         let list = core::mem::replace(&mut self.head, null_mut());
-        self.len = 0;
         // SAFETY: `list` is a list of prepared packets that nobody else has.
         unsafe { ffi::oxe_tx_send(list, &mut count) };
         (count.sent, count.failed)

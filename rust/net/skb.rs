@@ -3,9 +3,10 @@
 //! Packets: those that a UDP socket received, and those to be sent.
 
 use super::netdev::NetDevice;
-use super::route::Route;
+use super::route::{Header, Route};
 use crate::ffi;
 use crate::sync::bh::BhGuard;
+use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ptr::{null, null_mut, NonNull};
 use kernel::error::to_result;
@@ -14,7 +15,10 @@ use kernel::prelude::*;
 /// A UDP datagram that arrived: the payload, and the headers in front of it. Dropping it frees it (any
 /// context), as one that was used.
 ///
-/// Offsets and lengths are bytes of the UDP payload. A part of it is linear in memory; the rest is in
+/// It may be one of a row that travelled the network stack as one packet (UDP GSO): they have the same
+/// headers but for lengths and IPv4 identification; [`RxSkb::advance`] goes from one to the next.
+///
+/// Offsets and lengths are bytes of the UDP payload of the datagram. A part of it is linear in memory; the rest is in
 /// pages that may still belong to a sender on this machine, who may change them: look at a byte of the
 /// payload once, and take headers by [`RxSkb::headers`], which copies what is not linear.
 ///
@@ -25,6 +29,12 @@ use kernel::prelude::*;
 pub(crate) struct RxSkb {
     skb: NonNull<ffi::sk_buff>,
     rx: ffi::oxe_rx,
+    /// Where the datagram begins in the packet's payload, and how long it is: `base + len` is at most
+    /// `rx.len`.
+    base: u32,
+    len: u32,
+    /// The number of the datagram in its row.
+    index: u16,
 }
 
 // SAFETY: a packet has one owner, who may be in any context.
@@ -47,8 +57,35 @@ impl RxSkb {
                 return None;
             }
             // INVARIANT: the facts are the helper's.
-            Some(Self { skb, rx })
+            let len = rx.each;
+            Some(Self { skb, rx, base: 0, len, index: 0 })
         }
+    }
+
+    /// Goes on to the next datagram of the row; `false` if this is the last one.
+    #[inline]
+    pub(crate) fn advance(&mut self) -> bool {
+        // INVARIANT: neither sum is more than `rx.len`.
+        let base = self.base + self.len;
+        let len = self.rx.each.min(self.rx.len - base);
+        if len == 0 {
+            return false;
+        }
+        (self.base, self.len) = (base, len);
+        self.index = self.index.wrapping_add(1);
+        true
+    }
+
+    /// Whether several datagrams travelled as one.
+    #[inline]
+    pub(crate) fn is_row(&self) -> bool {
+        self.rx.each < self.rx.len
+    }
+
+    /// The number of the datagram in its row: 0 for the first, or only, one.
+    #[inline]
+    pub(crate) fn index(&self) -> u16 {
+        self.index
     }
 
     /// The device it came in by: the loopback device for what this machine sent to itself.
@@ -67,14 +104,15 @@ impl RxSkb {
         self.rx.v6
     }
 
-    /// The IP header: 20 to 60 bytes of IPv4, or the 40 of IPv6 without extensions.
+    /// The IP header: 20 to 60 bytes of IPv4, or the 40 of IPv6 without extensions. Length and IPv4
+    /// identification are those of the whole row.
     #[inline]
     pub(crate) fn ip_header(&self) -> &[u8] {
         // SAFETY: by the type's invariants.
         unsafe { core::slice::from_raw_parts(self.rx.ip, self.rx.ip_len as usize) }
     }
 
-    /// The UDP header.
+    /// The UDP header. Its length is that of the whole row.
     #[inline]
     pub(crate) fn udp_header(&self) -> &[u8; 8] {
         // SAFETY: by the type's invariants; bytes need no alignment.
@@ -115,33 +153,38 @@ impl RxSkb {
     /// How many bytes the UDP payload has.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.rx.len as usize
+        self.len as usize
     }
 
     /// The part of the payload that is linear in memory.
     #[inline]
     fn linear(&self) -> &[u8] {
         // SAFETY: by the type's invariants.
-        unsafe { core::slice::from_raw_parts(self.rx.data, self.rx.linear as usize) }
+        let all = unsafe { core::slice::from_raw_parts(self.rx.data, self.rx.linear as usize) };
+        let rest = all.get(self.base as usize..).unwrap_or_default();
+        rest.get(..self.len as usize).unwrap_or(rest)
     }
 
-    /// The first `n` bytes of the payload; `None` if there are fewer, or no memory to make them linear.
+    /// The first bytes of the payload, as many as `copy` has room for, or all of it; they are copied
+    /// there if they are not linear. `None` if they cannot be read.
     #[inline]
-    pub(crate) fn headers(&mut self, n: usize) -> Option<&[u8]> {
-        if n > self.linear().len() {
-            let n = u32::try_from(n).ok()?;
-            // SAFETY: the packet is ours, nothing borrows from it, and the facts follow it, also when
-            // it fails.
-            if !unsafe { ffi::oxe_rx_pull(self.skb.as_ptr(), n, &mut self.rx) } {
-                return None;
-            }
+    pub(crate) fn headers<'a>(&'a self, copy: &'a mut [u8]) -> Option<&'a [u8]> {
+        let n = copy.len().min(self.len());
+        if let Some(bytes) = self.linear().get(..n) {
+            return Some(bytes);
         }
-        self.linear().get(..n)
+        let bytes = copy.get_mut(..n)?;
+        self.copy(0, bytes).ok()?;
+        Some(bytes)
     }
 
     /// Copies the payload from `offset` on to `to`. `EFAULT` if it has not that many bytes.
     #[inline]
     pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
+        if let Some(from) = self.linear().get(offset..).and_then(|rest| rest.get(..to.len())) {
+            to.copy_from_slice(from);
+            return Ok(());
+        }
         let (offset, len) = self.range(offset, to.len())?;
         // SAFETY: the packet is ours, and `to` is writable.
         to_result(unsafe { ffi::oxe_rx_copy(self.skb.as_ptr(), offset, to.as_mut_ptr(), len) })
@@ -194,11 +237,13 @@ impl RxSkb {
         Ok(())
     }
 
-    /// Checks that the payload has `len` bytes from `offset` on; so their sum does not overflow.
+    /// Checks that the payload has `len` bytes from `offset` on, so their sum does not overflow; gives
+    /// where they begin in the packet, and how many they are.
+    #[inline]
     fn range(&self, offset: usize, len: usize) -> Result<(u32, u32)> {
         let (offset, len) = (u32::try_from(offset)?, u32::try_from(len)?);
         match offset.checked_add(len) {
-            Some(end) if end <= self.rx.len => Ok((offset, len)),
+            Some(end) if end <= self.len => Ok((self.base + offset, len)),
             _ => Err(EFAULT),
         }
     }
@@ -211,37 +256,54 @@ impl Drop for RxSkb {
     }
 }
 
-/// A packet to be sent: what follows the UDP header. Dropping it frees it (any context).
+/// The longest packet in bytes that [`TxSkb::alloc`] has memory for: pieces of 32 KiB, less headers, the
+/// room in front and what the network stack keeps behind.
+pub(crate) const TX_MAX: usize = 31 * 1024;
+
+/// A packet to be sent: what follows the UDP header. Dropping it frees it.
 ///
 /// # Invariants
 ///
-/// `skb` is owned; `len` bytes at `data` are its content, all of it, and writable.
-pub(crate) struct TxSkb {
+/// `skb` is owned; `len` bytes at `data` are the place for its content, and writable. Bottom halves are
+/// off as long as it lives, so the destination that it points to is there: one is freed a grace period
+/// after it is given up.
+pub(crate) struct TxSkb<'bh> {
     skb: NonNull<ffi::sk_buff>,
     data: NonNull<u8>,
     len: usize,
+    v6: bool,
+    _bh: PhantomData<&'bh BhGuard>,
 }
 
-// SAFETY: a packet has one owner, who may be in any context.
-unsafe impl Send for TxSkb {}
-
-impl TxSkb {
-    /// A packet with `len` bytes of payload, for `route`. `ENOMEM`.
+impl<'bh> TxSkb<'bh> {
+    /// A packet with place for `len` bytes of payload, to go by `route`. `ENOMEM`, also for more than
+    /// [`TX_MAX`] bytes.
     ///
-    /// The bytes are whatever was in memory there: **write them all** before the packet is sent.
+    /// The bytes are whatever was in memory there: **write all** that are to be sent.
     #[inline]
-    pub(crate) fn alloc(route: &Route, len: usize, _bh: &BhGuard) -> Result<Self> {
+    pub(crate) fn alloc(route: &Route, len: usize, _bh: &'bh BhGuard) -> Result<Self> {
         let mut data = null_mut();
-        let size = u32::try_from(len)?;
+        let size = u32::try_from(len.min(TX_MAX))?;
+        if size as usize != len {
+            return Err(ENOMEM);
+        }
         // SAFETY: the route is held, and bottom halves are off.
         let skb = unsafe { ffi::oxe_tx_alloc(route.as_raw(), size, &mut data) };
         match (NonNull::new(skb), NonNull::new(data)) {
-            (Some(skb), Some(data)) => Ok(Self { skb, data, len }),
+            (Some(skb), Some(data)) => {
+                Ok(Self { skb, data, len, v6: route.is_v6(), _bh: PhantomData })
+            }
             _ => Err(ENOMEM),
         }
     }
 
-    /// The payload, to be written.
+    /// How many bytes of payload there is place for.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        self.len
+    }
+
+    /// The place for the payload, to be written.
     #[inline]
     pub(crate) fn data(&mut self) -> &mut [u8] {
         // SAFETY: by the type's invariants. The memory came from an allocator that the compiler knows
@@ -249,13 +311,40 @@ impl TxSkb {
         unsafe { core::slice::from_raw_parts_mut(self.data.as_ptr(), self.len) }
     }
 
-    /// Gives the packet away.
-    pub(super) fn into_raw(self) -> *mut ffi::sk_buff {
-        ManuallyDrop::new(self).skb.as_ptr()
+    /// Ends the packet after `len` bytes, and puts `header` in front: it is one datagram, or a row of
+    /// datagrams of `each` bytes, the last of which may have less (UDP GSO). Segmentation gives them their
+    /// own lengths, and IPv4 identifications counted up from 0. Gives the packet away.
+    ///
+    /// `EINVAL` if there is no place for `len` bytes, or header and route are not of one IP version.
+    #[inline]
+    pub(super) fn finish(
+        self,
+        len: usize,
+        each: usize,
+        header: &Header,
+    ) -> Result<*mut ffi::sk_buff> {
+        if header.v6 != self.v6 || len > self.len || each == 0 || each > len {
+            return Err(EINVAL);
+        }
+        let raw = ManuallyDrop::new(self).skb.as_ptr();
+        let bytes = header.as_bytes();
+        // SAFETY: the packet is ours, has place for the payload, and room for the longest header. The
+        // lengths are below 32 KiB.
+        unsafe {
+            ffi::oxe_tx_prepare(
+                raw,
+                len as u32,
+                each as u32,
+                bytes.as_ptr(),
+                bytes.len() as u32,
+                header.v6,
+            )
+        };
+        Ok(raw)
     }
 }
 
-impl Drop for TxSkb {
+impl Drop for TxSkb<'_> {
     fn drop(&mut self) {
         // SAFETY: the packet is ours, and not used again.
         unsafe { ffi::oxe_skb_drop(self.skb.as_ptr()) };
