@@ -117,14 +117,27 @@ impl Rc {
             let keys = &self.read_keys;
             let slots = &*sq;
             let more = followers(header, payload, slots);
-            let built = batch.add(&qp.core, path, header, payload.len(), more, |out| match *payload {
-                Payload::None => Some(()),
-                Payload::Request { n, offset, .. } => slots.gather(n, offset, out),
-                Payload::Read { res, va, rkey, offset, .. } => {
-                    let va = va.wrapping_add(u64::from(offset));
-                    match keys.get(usize::from(res)).and_then(Option::as_ref) {
-                        Some(mr) => mr.read(va, out),
-                        None => read_access(qp, va, rkey, out.len() as u32)?.read(va, out),
+            let built = batch.add(
+                &qp.core,
+                path,
+                header,
+                payload.len(),
+                more,
+                |out| match *payload {
+                    Payload::None => Some(()),
+                    Payload::Request { n, offset, .. } => slots.gather(n, offset, out),
+                    Payload::Read {
+                        res,
+                        va,
+                        rkey,
+                        offset,
+                        ..
+                    } => {
+                        let va = va.wrapping_add(u64::from(offset));
+                        match keys.get(usize::from(res)).and_then(Option::as_ref) {
+                            Some(mr) => mr.read(va, out),
+                            None => read_access(qp, va, rkey, out.len() as u32)?.read(va, out),
+                        }
                     }
                 },
             );
@@ -173,7 +186,10 @@ fn followers(header: &PacketRepr, payload: &Payload, slots: &SendSlots) -> u32 {
         Payload::None => 0,
         Payload::Request { n, offset, len } => {
             let total = slots.get(n).map_or(0, |request| request.len);
-            total.saturating_sub(offset).saturating_sub(len).div_ceil(len.max(1))
+            total
+                .saturating_sub(offset)
+                .saturating_sub(len)
+                .div_ceil(len.max(1))
         }
         Payload::Read { .. } => u32::MAX,
     }
@@ -202,7 +218,7 @@ pub(crate) fn handle(
     let Transport::Rc(rc) = &mut inner.transport else {
         return Err(Cause::Service);
     };
-    // A packet from elsewhere is none of this connection's (annex A17.4).
+    // A packet from elsewhere is none of this connection's (annex A17.4.?).
     let skb = &packet.skb;
     if !rc
         .path

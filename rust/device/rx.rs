@@ -40,8 +40,11 @@ impl Packet {
         let mut head = IcrcHead::ip(skb.ip_header(), skb.udp_header()).ok()?;
         let first_id = head.datagram().ip_id;
         loop {
-            if let Some(Parsed { repr, header_len, payload_len }) =
-                read(core, &skb, &mut head, first_id)
+            if let Some(Parsed {
+                repr,
+                header_len,
+                payload_len,
+            }) = read(core, &skb, &mut head, first_id)
             {
                 return Some(Packet {
                     skb,
@@ -64,7 +67,12 @@ impl Packet {
     pub(crate) fn advance(&mut self, core: &Core) -> bool {
         while self.skb.is_row() && self.skb.advance() {
             let parsed = read(core, &self.skb, &mut self.head, self.first_id);
-            if let Some(Parsed { repr, header_len, payload_len }) = parsed {
+            if let Some(Parsed {
+                repr,
+                header_len,
+                payload_len,
+            }) = parsed
+            {
                 self.repr = repr;
                 self.payload_at = header_len;
                 self.payload_len = payload_len as u32;
@@ -124,7 +132,9 @@ fn find_core(skb: &RxSkb, netdev: &NetDevice) -> Option<Arc<Core>> {
 
 /// Takes the packets of a row to their QP, which may be more than one.
 fn deliver(core: &Arc<Core>, skb: RxSkb) {
-    let Some(mut packet) = Packet::first(core, skb) else { return };
+    let Some(mut packet) = Packet::first(core, skb) else {
+        return;
+    };
     loop {
         let index = packet.skb.index();
         match core.qps.get(packet.repr.bth.dest_qp.get()) {
@@ -189,7 +199,10 @@ fn check_icrc(skb: &RxSkb, headers: &[u8], head: &IcrcHead) -> Option<()> {
     let end = skb.len().checked_sub(ICRC_LEN)?;
     let bth = headers.first_chunk::<BTH_LEN>()?;
     let mut icrc = head.start(crc32_le, bth);
-    skb.for_each(BTH_LEN, end.checked_sub(BTH_LEN)?, |bytes| icrc.update(bytes)).ok()?;
+    skb.for_each(BTH_LEN, end.checked_sub(BTH_LEN)?, |bytes| {
+        icrc.update(bytes)
+    })
+    .ok()?;
     let mut sent = [0; ICRC_LEN];
     skb.copy(end, &mut sent).ok()?;
     (sent == icrc.finish()).then_some(())

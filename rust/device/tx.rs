@@ -59,7 +59,10 @@ impl Row<'_> {
         let end = self.used.checked_add(len)?;
         let out = self.skb.data().get_mut(self.used..end)?;
         let udp_len = u16::try_from(len.checked_add(UDP_LEN)?).ok()?;
-        self.head.set_datagram(Datagram { udp_len, ip_id: self.count });
+        self.head.set_datagram(Datagram {
+            udp_len,
+            ip_id: self.count,
+        });
         write(out, &self.head, repr, payload_len, fill)?;
         self.used = end;
         self.count = self.count.wrapping_add(1);
@@ -80,7 +83,12 @@ impl<'bh> Batch<'bh> {
     /// An empty one.
     #[inline]
     pub(crate) fn new(bh: &'bh BhGuard) -> Self {
-        Batch { bh, queue: TxQueue::new(bh), row: None, packets: 0 }
+        Batch {
+            bh,
+            queue: TxQueue::new(bh),
+            row: None,
+            packets: 0,
+        }
     }
 
     /// Whether it is time to send.
@@ -111,14 +119,20 @@ impl<'bh> Batch<'bh> {
     ) -> Result<(), NoPacket> {
         let payload_len = payload_len as usize;
         let len = repr.wire_len(payload_len);
-        if !self.row.as_ref().is_some_and(|row| len <= row.each && more_fits(row, len)) {
+        if !self
+            .row
+            .as_ref()
+            .is_some_and(|row| len <= row.each && more_fits(row, len))
+        {
             self.close();
             if more == 0 {
                 return self.add_single(core, path, len, repr, payload_len, fill);
             }
             self.row = Some(self.open(core, path, len, more)?);
         }
-        let Some(row) = &mut self.row else { return Err(NoPacket::Payload) };
+        let Some(row) = &mut self.row else {
+            return Err(NoPacket::Payload);
+        };
         let written = row.write(len, repr, payload_len, fill);
         if written.is_some() {
             self.packets += 1;
@@ -154,7 +168,9 @@ impl<'bh> Batch<'bh> {
         let head = icrc_head(&header).ok_or(NoPacket::Payload)?;
         write(skb.data(), &head, repr, payload_len, fill).ok_or(NoPacket::Payload)?;
         self.packets += 1;
-        self.queue.push(skb, len, len, &header).map_err(|_| NoPacket::NoRoute)
+        self.queue
+            .push(skb, len, len, &header)
+            .map_err(|_| NoPacket::NoRoute)
     }
 
     /// Begins a row with a packet of `len` bytes.
@@ -174,15 +190,27 @@ impl<'bh> Batch<'bh> {
         let mut memory = Err(ENOMEM);
         if route.takes_rows() {
             let rest = BATCH.saturating_sub(self.packets).max(1);
-            let count = (more as usize).saturating_add(1).min(rest).min(TX_MAX / len.max(1));
+            let count = (more as usize)
+                .saturating_add(1)
+                .min(rest)
+                .min(TX_MAX / len.max(1));
             memory = TxSkb::alloc(route, len.saturating_mul(count), self.bh);
         }
-        let skb = memory.or_else(|_| TxSkb::alloc(route, len, self.bh)).map_err(|_| {
-            core.counters.count(Count::NoMemory);
-            NoPacket::NoMemory
-        })?;
+        let skb = memory
+            .or_else(|_| TxSkb::alloc(route, len, self.bh))
+            .map_err(|_| {
+                core.counters.count(Count::NoMemory);
+                NoPacket::NoMemory
+            })?;
         let head = icrc_head(&header).ok_or(NoPacket::Payload)?;
-        Ok(Row { skb, header, head, each: len, used: 0, count: 0 })
+        Ok(Row {
+            skb,
+            header,
+            head,
+            each: len,
+            used: 0,
+            count: 0,
+        })
     }
 
     /// Ends the row, if there is one.

@@ -107,9 +107,9 @@ impl Ud {
             Ok(repr) => repr,
             Err(status) => return Some(Err(Some(status))),
         };
-        let built = dest.ah.with_path(|path| {
-            batch.add(&qp.core, path, &repr, len, 0, |out| sq.gather(n, 0, out))
-        });
+        let built = dest
+            .ah
+            .with_path(|path| batch.add(&qp.core, path, &repr, len, 0, |out| sq.gather(n, 0, out)));
         Some(match built {
             // No way there: a datagram that is lost, like any other.
             Ok(()) | Err(NoPacket::NoRoute) => Ok(()),

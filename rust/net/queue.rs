@@ -27,7 +27,11 @@ impl<'bh> TxQueue<'bh> {
     /// An empty one.
     #[inline]
     pub(crate) fn new(_bh: &'bh BhGuard) -> Self {
-        Self { head: null_mut(), tail: null_mut(), _bh: PhantomData }
+        Self {
+            head: null_mut(),
+            tail: null_mut(),
+            _bh: PhantomData,
+        }
     }
 
     /// Adds `skb`, with `header` in front; see [`TxSkb::finish`].

@@ -167,18 +167,6 @@ impl Route {
         unsafe { ffi::oxe_route_is_valid(self.as_raw(), self.cookie) }
     }
 
-    /// Whether it leads back to this machine. Any context.
-    pub(crate) fn is_loopback(&self) -> bool {
-        // SAFETY: the destination is held.
-        unsafe { ffi::oxe_route_is_loopback(self.as_raw()) }
-    }
-
-    /// The largest IP packet that fits the way, in bytes. Any context.
-    pub(crate) fn mtu(&self) -> u32 {
-        // SAFETY: the destination is held.
-        unsafe { ffi::oxe_route_mtu(self.as_raw()) }
-    }
-
     /// Whether packets that are rows of datagrams may go there, to be segmented where that is due.
     #[inline]
     pub(crate) fn takes_rows(&self) -> bool {

@@ -58,7 +58,13 @@ impl RxSkb {
             }
             // INVARIANT: the facts are the helper's.
             let len = rx.each;
-            Some(Self { skb, rx, base: 0, len, index: 0 })
+            Some(Self {
+                skb,
+                rx,
+                base: 0,
+                len,
+                index: 0,
+            })
         }
     }
 
@@ -181,7 +187,11 @@ impl RxSkb {
     /// Copies the payload from `offset` on to `to`. `EFAULT` if it has not that many bytes.
     #[inline]
     pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
-        if let Some(from) = self.linear().get(offset..).and_then(|rest| rest.get(..to.len())) {
+        if let Some(from) = self
+            .linear()
+            .get(offset..)
+            .and_then(|rest| rest.get(..to.len()))
+        {
             to.copy_from_slice(from);
             return Ok(());
         }
@@ -290,9 +300,13 @@ impl<'bh> TxSkb<'bh> {
         // SAFETY: the route is held, and bottom halves are off.
         let skb = unsafe { ffi::oxe_tx_alloc(route.as_raw(), size, &mut data) };
         match (NonNull::new(skb), NonNull::new(data)) {
-            (Some(skb), Some(data)) => {
-                Ok(Self { skb, data, len, v6: route.is_v6(), _bh: PhantomData })
-            }
+            (Some(skb), Some(data)) => Ok(Self {
+                skb,
+                data,
+                len,
+                v6: route.is_v6(),
+                _bh: PhantomData,
+            }),
             _ => Err(ENOMEM),
         }
     }
