@@ -260,14 +260,19 @@ u32 oxe_route_mtu(const struct dst_entry *dst)
 	return mtu;
 }
 
-/* Whether GSO packets may go there: where UDP itself would send some. */
+/*
+ * Whether GSO packets may go there: where UDP itself would send some, and the device takes them whole. To segment
+ * them in software costs more than to send one by one.
+ */
 bool oxe_route_takes_rows(const struct dst_entry *dst, bool v6)
 {
 	netdev_features_t csum = NETIF_F_HW_CSUM | (v6 ? NETIF_F_IPV6_CSUM : NETIF_F_IP_CSUM);
+	netdev_features_t features;
 	bool takes;
 
 	rcu_read_lock();
-	takes = !dst_xfrm(dst) && (READ_ONCE(dst_dev_rcu(dst)->features) & csum);
+	features = READ_ONCE(dst_dev_rcu(dst)->features);
+	takes = !dst_xfrm(dst) && (features & csum) && (features & NETIF_F_GSO_UDP_L4);
 	rcu_read_unlock();
 	return takes;
 }
