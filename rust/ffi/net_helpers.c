@@ -37,24 +37,6 @@ void oxe_netdev_put(struct net_device *dev, void **tracker)
 	netdev_put(dev, (netdevice_tracker *)tracker);
 }
 
-/* The device with an index, in the namespace where another one is. */
-struct net_device *oxe_netdev_hold_index(const struct net_device *near, u32 ifindex, void **tracker)
-{
-	struct net_device *dev;
-
-	rcu_read_lock();
-	dev = dev_get_by_index_rcu(dev_net_rcu(near), ifindex);
-	if (dev)
-		oxe_netdev_hold(dev, tracker);
-	rcu_read_unlock();
-	return dev;
-}
-
-u32 oxe_netdev_ifindex(const struct net_device *dev)
-{
-	return READ_ONCE(dev->ifindex);
-}
-
 u32 oxe_netdev_mtu(const struct net_device *dev)
 {
 	return READ_ONCE(dev->mtu);
@@ -84,11 +66,6 @@ bool oxe_netdev_is_loopback(const struct net_device *dev)
 bool oxe_netdev_is_up(const struct net_device *dev)
 {
 	return netif_running(dev) && netif_carrier_ok(dev);
-}
-
-bool oxe_netdev_same_net(const struct net_device *a, const struct net_device *b)
-{
-	return net_eq(dev_net(a), dev_net(b));
 }
 
 /* The device below a VLAN, or NULL. */
@@ -220,11 +197,6 @@ struct dst_entry *oxe_route_lookup(const struct net_device *near, const struct o
 	return dst;
 }
 
-struct dst_entry *oxe_route_clone(struct dst_entry *dst)
-{
-	return dst_clone(dst);
-}
-
 void oxe_route_put(struct dst_entry *dst)
 {
 	dst_release(dst);
@@ -238,26 +210,6 @@ bool oxe_route_is_valid(struct dst_entry *dst, u32 cookie)
 	valid = dst_check(dst, cookie);
 	rcu_read_unlock();
 	return valid;
-}
-
-bool oxe_route_is_loopback(const struct dst_entry *dst)
-{
-	bool loopback;
-
-	rcu_read_lock();
-	loopback = oxe_netdev_is_loopback(dst_dev_rcu(dst));
-	rcu_read_unlock();
-	return loopback;
-}
-
-u32 oxe_route_mtu(const struct dst_entry *dst)
-{
-	u32 mtu;
-
-	rcu_read_lock();
-	mtu = dst_mtu(dst);
-	rcu_read_unlock();
-	return mtu;
 }
 
 /*

@@ -15,15 +15,12 @@ struct sock;
 /* Network devices. A tracker is a place for one pointer, where the reference's owner keeps it. */
 void oxe_netdev_hold(struct net_device *dev, void **tracker);
 void oxe_netdev_put(struct net_device *dev, void **tracker);
-struct net_device *oxe_netdev_hold_index(const struct net_device *near, u32 ifindex, void **tracker);
-u32 oxe_netdev_ifindex(const struct net_device *dev);
 u32 oxe_netdev_mtu(const struct net_device *dev);
 void oxe_netdev_name(const struct net_device *dev, char name[16]);
 void oxe_netdev_address(const struct net_device *dev, u8 address[6]);
 bool oxe_netdev_is_ether(const struct net_device *dev);
 bool oxe_netdev_is_loopback(const struct net_device *dev);
 bool oxe_netdev_is_up(const struct net_device *dev);
-bool oxe_netdev_same_net(const struct net_device *a, const struct net_device *b);
 struct net_device *oxe_netdev_vlan_real(struct net_device *dev);
 struct net_device *oxe_netdev_owner(const struct net_device *near, const u8 address[16]);
 
@@ -81,11 +78,8 @@ struct oxe_flow {
 };
 
 struct dst_entry *oxe_route_lookup(const struct net_device *near, const struct oxe_flow *flow, u32 *cookie);
-struct dst_entry *oxe_route_clone(struct dst_entry *dst);
 void oxe_route_put(struct dst_entry *dst);
 bool oxe_route_is_valid(struct dst_entry *dst, u32 cookie);
-bool oxe_route_is_loopback(const struct dst_entry *dst);
-u32 oxe_route_mtu(const struct dst_entry *dst);
 bool oxe_route_takes_rows(const struct dst_entry *dst, bool v6);
 struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 len, u8 **data);
 void oxe_tx_prepare(struct sk_buff *skb, u32 len, u32 each, const u8 *header, u32 header_len, bool v6);

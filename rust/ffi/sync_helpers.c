@@ -117,11 +117,6 @@ void *oxe_xa_erase(struct xarray *xa, u32 id)
 	return old;
 }
 
-bool oxe_xa_empty(struct xarray *xa)
-{
-	return xa_empty(xa);
-}
-
 /* The first filled entry at *id or later (after: later), whose index goes to *id. Under RCU. */
 void *oxe_xa_next(struct xarray *xa, unsigned long *id, bool after)
 {

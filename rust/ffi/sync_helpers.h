@@ -30,7 +30,6 @@ int oxe_xa_alloc(struct xarray *xa, u32 *id, void *entry, u32 min, u32 max, u32 
 		 bool atomic);
 int oxe_xa_insert(struct xarray *xa, u32 id, void *entry);
 void *oxe_xa_erase(struct xarray *xa, u32 id);
-bool oxe_xa_empty(struct xarray *xa);
 void *oxe_xa_next(struct xarray *xa, unsigned long *id, bool after);
 
 bool oxe_hrtimer_is_queued(struct hrtimer *timer);

@@ -5,9 +5,9 @@
 # each; programs from Debian's rdma-core and perftest, unmodified, run between them and over one device. Ends with
 # a table; the exit status says whether all of them worked.
 HERE_DEMO=$(dirname "$0")
-TAP=0
+export TAP=0
 . "$HERE_DEMO/../selftests/lib.sh"
-LIMIT=60
+export LIMIT=60
 results=$TMP/results failures=0
 
 # show NAME WAY FIGURES-FUNCTION COMMAND...: run, take the figures from the client's output, keep a line for the table.
@@ -27,7 +27,7 @@ show() {
 
 # way WAY: sets where the two ends are: "wire" (host A and host B) or "loopback" (both on host A's device).
 way() {
-	WAY=$1 server_dev=$DEV_A server_gid=$GID4_A
+	server_dev=$DEV_A server_gid=$GID4_A
 	if [ "$1" = wire ]; then
 		client_dev=$DEV_B client_gid=$GID4_B client=''
 	else
@@ -75,8 +75,7 @@ if ! { net_up 1500 && links_up; } >"$TMP/log" 2>&1; then
 	echo "the devices could not be made:"
 	cat "$TMP/log"
 	dmesg | tail -n 20
-	FINISHED=1
-	exit 1
+	leave 1
 fi
 rdma link show
 
@@ -103,10 +102,9 @@ while IFS='|' read -r name where verdict text; do
 done <"$results"
 echo
 total=$(wc -l <"$results")
-FINISHED=1
 if [ $failures = 0 ]; then
 	echo "All $total worked. The figures are of an emulated CPU: they say that it works, not how fast it is."
-	exit 0
+	leave 0
 fi
 echo "$failures of $total FAILED."
-exit 1
+leave 1

@@ -27,12 +27,12 @@ t "rping on one device" rping_loop
 
 # A persistent server takes one client after another; it never ends by itself.
 rping_persistent() {
-	local pid status=0 n
+	local pid status=0
 	next
 	nsenter --net=/run/netns/$NS_A rping -s -P -a $IP4_A -p $PORT 9>&- &
 	pid=$!
 	poll 10 cm_listening $PORT || status=1
-	for n in 1 2 3 4; do
+	for _ in 1 2 3 4; do
 		in_b timeout $((20 * SLOW)) rping -c -a $IP4_A -p $PORT -C 5 -V || status=1
 	done
 	kill_wait $pid

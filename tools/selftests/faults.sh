@@ -19,6 +19,6 @@ done
 # A netdev of its own for the link that is added again and again.
 t "a netdev for link add" eval 'ip -n $NS_A link add oxvf type veth peer name oxvg && ip -n $NS_A link set oxvf up && ip -n $NS_A link set oxvg up'
 export NS_A
-LIMIT_PY=600
+export LIMIT_PY=600
 relay_py faults
 finish

@@ -4,7 +4,7 @@
 # Processes killed in mid-transfer, client, server and both at once, many times, at moments that differ: the survivor
 # gets its error and ends, nothing stays behind, and the next pair works.
 . "$(dirname "$0")/lib.sh"
-LIMIT=30
+export LIMIT=30
 hosts_up 4200
 
 # victim READY SERVER CLIENT WHO DELAY: start both; after DELAY seconds of traffic kill WHO (a, b or ab); the other must end by itself or

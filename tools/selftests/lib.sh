@@ -170,6 +170,7 @@ need_module() {
 	[ ! -d /sys/module/$name ] || return 0
 	module_load
 }
+# shellcheck disable=SC2120 # the parameters are some callers' business
 module_load() { # PARAMETER...
 	if [ "$LINK_TYPE" = rxe ]; then modprobe rdma_rxe; else insmod "$OXE_MODULE" "$@"; fi
 }
@@ -365,18 +366,21 @@ finish() {
 	if [ -e /sys/kernel/debug/kmemleak ]; then
 		t "kmemleak finds nothing" kmemleak_clean
 	fi
-	FINISHED=1
 	echo "1..$COUNT" >&9
 	echo "# $SELF: $((COUNT - FAILED - SKIPPED)) passed, $FAILED failed, $SKIPPED skipped, $((SECONDS - START)) s" >&9
-	[ $FAILED = 0 ] || exit 1
-	exit 0
+	[ $FAILED = 0 ] || leave 1
+	leave 0
+}
+# leave STATUS: end here, on purpose.
+leave() {
+	FINISHED=1
+	exit "$1"
 }
 
 # skip_all REASON: the whole subject does not apply here.
 skip_all() {
-	FINISHED=1
 	echo "1..0 # SKIP $*" >&9
-	exit 4
+	leave 4
 }
 
 # Whatever ends a script, nothing of it stays behind: no process, namespace, device or file.

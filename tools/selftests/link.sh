@@ -25,7 +25,7 @@ on() {
 }
 state_is() { port_attr $D state | grep -q "$1"; }
 mtu_is() { ibv_devinfo -d $D | grep -qE "active_mtu:[[:space:]]+$1 "; }
-veth() { ip link add x0 "$@" type veth peer name x1 && ip link set x0 up && ip link set x1 up; }
+veth() { ip link add x0 type veth peer name x1 && ip link set x0 up && ip link set x1 up; }
 
 t_veth() { veth && on x0; }
 t_dummy() { modprobe -q dummy; ip link add du0 type dummy && ip link set du0 up && on du0; }

@@ -4,7 +4,7 @@
 # The wire loses, reorders and duplicates packets (netem, both directions): nothing may show but time. Data
 # is compared byte for byte (py/ops.py), rping compares its own.
 . "$(dirname "$0")/lib.sh"
-LIMIT=90
+export LIMIT=90
 hosts_up 1500
 
 netem() { # what tc netem is to do, on both ends
@@ -17,7 +17,7 @@ if ! netem loss 0; then
 	skip_all "the kernel has no netem"
 fi
 t "1 % loss, reordering and duplication can be had" netem delay 1ms loss 1% duplicate 1% reorder 95% 25%
-LIMIT_PY=240
+export LIMIT_PY=240
 relay_py ops --few
 rping_case() { PORT=$((PORT + 1)); pair "cm $PORT" "rping -s -a $IP4_A -p $PORT -V -v $*" "rping -c -a $IP4_A -p $PORT -V -v $*"; }
 t "rping with 30,000 bytes, data compared" rping_case -C 10 -S 30000

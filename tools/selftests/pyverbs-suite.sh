@@ -26,7 +26,7 @@ status=$?
 relay <"$TMP/relay"
 ended() { cat "$TMP/err"; [ $status = 0 ] && [ "$(grep -cE '^(ok|not ok|skip) ' "$TMP/relay")" -gt 0 ]; }
 t "the suite ran to its end" ended
-still() { BASELINE=; ibv_devinfo -d $DEV_A && link_del $DEV_A; }
+still() { ibv_devinfo -d $DEV_A && link_del $DEV_A; }
 t "the device is as it was" still
 ip link del $VETH_A
 finish
