@@ -11,6 +11,7 @@
 #include <net/addrconf.h>
 #include <net/dsfield.h>
 #include <net/ip.h>
+#include <net/ip6_checksum.h>
 #include <net/ip6_route.h>
 #include <net/ipv6.h>
 #include <net/net_namespace.h>
