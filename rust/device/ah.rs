@@ -27,12 +27,13 @@ pub(crate) struct Ah {
 impl Ah {
     /// Makes one with a number of its own, never 0.
     ///
-    /// May be called in atomic context (the CM does). ENOMEM; EBUSY when there are too many.
+    /// May be called in atomic context (the CM does). ENOMEM; EBUSY when there are too many; EINVAL if
+    /// the addresses are not of one IP version.
     pub(crate) fn new(core: &Core, pd: PdId, attr: &AhAttr) -> Result<Arc<Self>> {
         let number = core.ahs.reserve_atomic()?;
         let state = State {
             attr: attr.clone(),
-            path: Path::new(attr, 0, 0),
+            path: Path::new(attr, 0, 0).inspect_err(|_| core.ahs.cancel(number))?,
         };
         let ah = Arc::pin_init(
             pin_init!(Ah {
@@ -58,10 +59,13 @@ impl Ah {
     }
 
     /// Points it elsewhere. Requests that are posted but not sent yet go there.
-    pub(crate) fn modify(&self, attr: &AhAttr) {
+    /// EINVAL as for [`Ah::new`].
+    pub(crate) fn modify(&self, attr: &AhAttr) -> Result {
+        let path = Path::new(attr, 0, 0)?;
         let mut state = self.state.lock();
         state.attr = attr.clone();
-        state.path = Path::new(attr, 0, 0);
+        state.path = path;
+        Ok(())
     }
 
     /// What it was made with.

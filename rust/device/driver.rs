@@ -109,8 +109,7 @@ impl Driver for Oxe {
     }
 
     fn modify_ah(ah: &AhObject, attr: &AhAttr) -> Result {
-        ah.modify(attr);
-        Ok(())
+        ah.modify(attr)
     }
 
     fn query_ah(ah: &AhObject) -> AhAttr {
@@ -160,6 +159,7 @@ impl Driver for Oxe {
     }
 
     fn destroy_qp(qp: &QpObject) {
+        engine::run(&qp.qp, Input::Farewell);
         qp.qp.close();
     }
 

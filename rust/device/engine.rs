@@ -34,6 +34,8 @@ pub(crate) enum Input<'a> {
     Doorbell,
     /// The timer has expired.
     Timer,
+    /// The QP is about to be reset or destroyed: what the peer is owed is sent.
+    Farewell,
     /// A packet came, perhaps with others behind it; those of them that are for this QP are taken too.
     Packet(&'a mut Packet),
 }
@@ -131,6 +133,11 @@ fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &mut Input<'_>, af
         Input::Timer => {
             if let Transport::Rc(rc) = &mut inner.transport {
                 rc.conn.handle_timeout(now, &mut inner.sq);
+            }
+        }
+        Input::Farewell => {
+            if let Transport::Rc(rc) = &mut inner.transport {
+                rc.conn.hurry();
             }
         }
         Input::Packet(packet) => loop {

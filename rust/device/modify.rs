@@ -51,6 +51,9 @@ pub(crate) fn modify(qp: &Arc<Qp>, attr: &QpAttr<'_>) -> Result {
         Some(count) => Some((Resources::new(count.into())?, read_keys(count.into())?)),
         None => None,
     };
+    if attr.state() == Some(QpState::Reset) {
+        engine::run(qp, Input::Farewell);
+    }
     let leftover = apply(qp, attr, records)?;
     drop(leftover);
     engine::run(qp, Input::Doorbell);
@@ -96,14 +99,18 @@ fn apply(qp: &Qp, attr: &QpAttr<'_>, records: Option<Records>) -> Result<Option<
     match &mut inner.transport {
         Transport::Rc(rc) => {
             let change = connected(attr);
+            let dest = change.dest_qpn.unwrap_or(rc.conn.attr().dest_qpn.get());
+            let path = match attr.av() {
+                Some(av) => Some(Path::new(av, qp.qpn, dest)?),
+                None => None,
+            };
             rc.conn.modify(&change).map_err(|_| EINVAL)?;
             if let Some((resources, keys)) = records {
                 let resources = rc.conn.replace_resources(resources);
                 old = Some((resources, core::mem::replace(&mut rc.read_keys, keys)));
             }
-            if let Some(av) = attr.av() {
-                let dest = rc.conn.attr().dest_qpn.get();
-                rc.path = Some(Path::new(av, qp.qpn, dest));
+            if path.is_some() {
+                rc.path = path;
             }
         }
         Transport::Datagram(ud) => {

@@ -4,7 +4,8 @@
 //! as long as the network's tables have not changed.
 
 use super::port::Port;
-use crate::net::route::{Flow, Route};
+use crate::net::route::{Flow, Header, Route};
+use crate::proto::wire::IcrcHead;
 use crate::rdma::gid::AhAttr;
 use kernel::prelude::*;
 
@@ -20,6 +21,9 @@ const DEFAULT_HOP_LIMIT: u8 = 64;
 /// The way to a peer.
 pub(crate) struct Path {
     flow: Flow,
+    /// What its packets begin with, and what their ICRCs begin with.
+    header: Header,
+    icrc: IcrcHead,
     route: Option<Route>,
 }
 
@@ -37,7 +41,9 @@ fn source_port(flow_label: u32, local_qpn: u32, remote_qpn: u32) -> u16 {
 
 impl Path {
     /// The path that `attr` describes, between these QPs (0 where there is no such one).
-    pub(crate) fn new(attr: &AhAttr, local_qpn: u32, remote_qpn: u32) -> Self {
+    ///
+    /// EINVAL if its addresses are not of one IP version.
+    pub(crate) fn new(attr: &AhAttr, local_qpn: u32, remote_qpn: u32) -> Result<Self> {
         let flow = Flow {
             source: *attr.sgid(),
             destination: *attr.dgid(),
@@ -51,12 +57,21 @@ impl Path {
             },
             interface: attr.oif(),
         };
-        Path { flow, route: None }
+        let header = flow.header().ok_or(EINVAL)?;
+        let (ip, udp) = header.as_bytes().split_last_chunk().ok_or(EINVAL)?;
+        let icrc = IcrcHead::ip(ip, udp).map_err(|_| EINVAL)?;
+        Ok(Path {
+            flow,
+            header,
+            icrc,
+            route: None,
+        })
     }
 
-    /// The addresses.
-    pub(crate) fn flow(&self) -> &Flow {
-        &self.flow
+    /// What the ICRCs of its packets begin with.
+    #[inline]
+    pub(crate) fn icrc(&mut self) -> &mut IcrcHead {
+        &mut self.icrc
     }
 
     /// Whether packets from `source` to `destination` are those of the peer to this side.
@@ -65,7 +80,7 @@ impl Path {
         self.flow.destination == *source && self.flow.source == *destination
     }
 
-    /// The route, looked up if there is none that is valid.
+    /// The route, looked up if there is none that is valid, and the headers.
     ///
     /// Softirq or process context with bottom halves off.
     ///
@@ -73,11 +88,11 @@ impl Path {
     ///
     /// What the network says: ENETUNREACH, EHOSTUNREACH; ENODEV when the netdev is gone.
     #[inline]
-    pub(crate) fn route(&mut self, port: &Port) -> Result<&Route> {
+    pub(crate) fn route(&mut self, port: &Port) -> Result<(&Route, &Header)> {
         if !self.route.as_ref().is_some_and(Route::is_valid) {
             self.route = None;
             self.route = Some(port.route(&self.flow)?);
         }
-        self.route.as_ref().ok_or(ENODEV)
+        Ok((self.route.as_ref().ok_or(ENODEV)?, &self.header))
     }
 }

@@ -116,7 +116,7 @@ impl Rc {
             } = &transmit;
             let keys = &self.read_keys;
             let slots = &*sq;
-            let more = followers(header, payload, slots);
+            let more = followers(header, payload, slots).max(self.conn.reply_is_due().into());
             let built = batch.add(
                 &qp.core,
                 path,

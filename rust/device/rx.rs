@@ -195,15 +195,20 @@ fn retry(skb: &RxSkb, headers: &[u8], head: &mut IcrcHead, first_id: u16) -> Opt
 
 /// Whether the ICRC is right.
 #[inline(always)]
-fn check_icrc(skb: &RxSkb, headers: &[u8], head: &IcrcHead) -> Option<()> {
+fn check_icrc(skb: &RxSkb, headers: &[u8], head: &mut IcrcHead) -> Option<()> {
     let end = skb.len().checked_sub(ICRC_LEN)?;
-    let bth = headers.first_chunk::<BTH_LEN>()?;
-    let mut icrc = head.start(crc32_le, bth);
-    skb.for_each(BTH_LEN, end.checked_sub(BTH_LEN)?, |bytes| {
-        icrc.update(bytes)
-    })
-    .ok()?;
     let mut sent = [0; ICRC_LEN];
     skb.copy(end, &mut sent).ok()?;
-    (sent == icrc.finish()).then_some(())
+    let made = match skb.linear().get(..end) {
+        Some(packet) => head.over(crc32_le, packet)?,
+        None => {
+            let mut icrc = head.start(crc32_le, headers.first_chunk::<BTH_LEN>()?);
+            skb.for_each(BTH_LEN, end.checked_sub(BTH_LEN)?, |bytes| {
+                icrc.update(bytes)
+            })
+            .ok()?;
+            icrc.finish()
+        }
+    };
+    (sent == made).then_some(())
 }

@@ -11,9 +11,7 @@ use super::path::Path;
 use super::Core;
 use crate::net::crc::crc32_le;
 use crate::net::queue::TxQueue;
-use crate::net::route::Header;
 use crate::net::skb::{TxSkb, TX_MAX};
-use crate::proto::wire::bth::BTH_LEN;
 use crate::proto::wire::icrc::{Datagram, UDP_LEN};
 use crate::proto::wire::{IcrcHead, PacketRepr, ICRC_LEN};
 use crate::sync::bh::BhGuard;
@@ -35,9 +33,6 @@ pub(crate) enum NoPacket {
 /// A row of datagrams to which more may be added.
 struct Row<'bh> {
     skb: TxSkb<'bh>,
-    /// The headers of the first datagram.
-    header: Header,
-    head: IcrcHead,
     /// The length of each datagram but the last, without the headers above.
     each: usize,
     /// The bytes of all so far.
@@ -50,6 +45,7 @@ impl Row<'_> {
     #[inline]
     fn write(
         &mut self,
+        head: &mut IcrcHead,
         len: usize,
         repr: &PacketRepr,
         payload_len: usize,
@@ -59,14 +55,20 @@ impl Row<'_> {
         let end = self.used.checked_add(len)?;
         let out = self.skb.data().get_mut(self.used..end)?;
         let udp_len = u16::try_from(len.checked_add(UDP_LEN)?).ok()?;
-        self.head.set_datagram(Datagram {
+        head.set_datagram(Datagram {
             udp_len,
             ip_id: self.count,
         });
-        write(out, &self.head, repr, payload_len, fill)?;
+        write(out, head, repr, payload_len, fill)?;
         self.used = end;
         self.count = self.count.wrapping_add(1);
         Some(())
+    }
+
+    /// Whether there is place for a datagram of `len` bytes.
+    #[inline]
+    fn takes(&self, len: usize) -> bool {
+        len <= self.each && self.used.saturating_add(len) <= self.skb.room()
     }
 }
 
@@ -119,62 +121,27 @@ impl<'bh> Batch<'bh> {
     ) -> Result<(), NoPacket> {
         let payload_len = payload_len as usize;
         let len = repr.wire_len(payload_len);
-        if !self
-            .row
-            .as_ref()
-            .is_some_and(|row| len <= row.each && more_fits(row, len))
-        {
+        if !self.row.as_ref().is_some_and(|row| row.takes(len)) {
             self.close();
-            if more == 0 {
-                return self.add_single(core, path, len, repr, payload_len, fill);
-            }
             self.row = Some(self.open(core, path, len, more)?);
         }
         let Some(row) = &mut self.row else {
             return Err(NoPacket::Payload);
         };
-        let written = row.write(len, repr, payload_len, fill);
+        let written = row.write(path.icrc(), len, repr, payload_len, fill);
         if written.is_some() {
             self.packets += 1;
         }
         if row.count == 0 {
             self.row = None;
-        } else if len < row.each || !more_fits(row, 1) {
+        } else if len < row.each || !row.takes(1) {
             self.close();
         }
         written.ok_or(NoPacket::Payload)
     }
 
-    /// Adds a packet that is no part of a row.
+    /// Begins a row with a packet of `len` bytes, or makes place for just that.
     #[inline]
-    fn add_single(
-        &mut self,
-        core: &Core,
-        path: &mut Path,
-        len: usize,
-        repr: &PacketRepr,
-        payload_len: usize,
-        fill: impl FnOnce(&mut [u8]) -> Option<()>,
-    ) -> Result<(), NoPacket> {
-        let header = path.flow().header(len).ok_or(NoPacket::Payload)?;
-        let route = path.route(&core.port).map_err(|_| {
-            core.counters.count(Count::SendErrors);
-            NoPacket::NoRoute
-        })?;
-        let mut skb = TxSkb::alloc(route, len, self.bh).map_err(|_| {
-            core.counters.count(Count::NoMemory);
-            NoPacket::NoMemory
-        })?;
-        let head = icrc_head(&header).ok_or(NoPacket::Payload)?;
-        write(skb.data(), &head, repr, payload_len, fill).ok_or(NoPacket::Payload)?;
-        self.packets += 1;
-        self.queue
-            .push(skb, len, len, &header)
-            .map_err(|_| NoPacket::NoRoute)
-    }
-
-    /// Begins a row with a packet of `len` bytes.
-    #[inline(never)]
     fn open(
         &self,
         core: &Core,
@@ -182,31 +149,27 @@ impl<'bh> Batch<'bh> {
         len: usize,
         more: u32,
     ) -> Result<Row<'bh>, NoPacket> {
-        let header = path.flow().header(len).ok_or(NoPacket::Payload)?;
-        let route = path.route(&core.port).map_err(|_| {
+        let (route, header) = path.route(&core.port).map_err(|_| {
             core.counters.count(Count::SendErrors);
             NoPacket::NoRoute
         })?;
         let mut memory = Err(ENOMEM);
-        if route.takes_rows() {
+        if more != 0 && route.takes_rows() {
             let rest = BATCH.saturating_sub(self.packets).max(1);
             let count = (more as usize)
                 .saturating_add(1)
                 .min(rest)
                 .min(TX_MAX / len.max(1));
-            memory = TxSkb::alloc(route, len.saturating_mul(count), self.bh);
+            memory = TxSkb::alloc(route, len.saturating_mul(count), header, self.bh);
         }
         let skb = memory
-            .or_else(|_| TxSkb::alloc(route, len, self.bh))
+            .or_else(|_| TxSkb::alloc(route, len, header, self.bh))
             .map_err(|_| {
                 core.counters.count(Count::NoMemory);
                 NoPacket::NoMemory
             })?;
-        let head = icrc_head(&header).ok_or(NoPacket::Payload)?;
         Ok(Row {
             skb,
-            header,
-            head,
             each: len,
             used: 0,
             count: 0,
@@ -217,8 +180,8 @@ impl<'bh> Batch<'bh> {
     #[inline]
     fn close(&mut self) {
         if let Some(row) = self.row.take() {
-            // It fails if path and header are not of one kind: a packet that is lost.
-            let _ = self.queue.push(row.skb, row.used, row.each, &row.header);
+            // It does not fail: the lengths are those that `write` checked.
+            let _ = self.queue.push(row.skb, row.used, row.each);
         }
     }
 
@@ -235,24 +198,11 @@ impl<'bh> Batch<'bh> {
     }
 }
 
-/// What the ICRC begins with.
-#[inline]
-fn icrc_head(header: &Header) -> Option<IcrcHead> {
-    let (ip, udp) = header.as_bytes().split_last_chunk()?;
-    IcrcHead::ip(ip, udp).ok()
-}
-
-/// Whether there is place for a datagram of `len` bytes.
-#[inline]
-fn more_fits(row: &Row<'_>, len: usize) -> bool {
-    row.used.saturating_add(len) <= row.skb.room()
-}
-
 /// Writes headers, payload, pad and ICRC; all of `out`.
 #[inline]
 fn write(
     out: &mut [u8],
-    head: &IcrcHead,
+    head: &mut IcrcHead,
     repr: &PacketRepr,
     payload_len: usize,
     fill: impl FnOnce(&mut [u8]) -> Option<()>,
@@ -265,9 +215,6 @@ fn write(
     rest.fill(0);
     let end = out.len().checked_sub(ICRC_LEN)?;
     let (packet, place) = out.split_at_mut_checked(end)?;
-    let (bth, rest) = packet.split_first_chunk::<BTH_LEN>()?;
-    let mut icrc = head.start(crc32_le, bth);
-    icrc.update(rest);
-    place.copy_from_slice(&icrc.finish());
+    place.copy_from_slice(&head.over(crc32_le, packet)?);
     Some(())
 }

@@ -245,12 +245,12 @@ static struct sk_buff *small_skb(u32 size)
 }
 
 /*
- * A packet to a destination, with place for len bytes and room in front for the headers of all layers below.
- * Memory and structure of one that fits a page come from this CPU's caches, which are not cleared for every
+ * A packet to a destination, with place for len bytes behind a header (IP and UDP, lengths left out), and room in
+ * front for the headers of all layers below. Memory and structure of one that fits a page come from this CPU's caches, which are not cleared for every
  * packet; the destination must be there until the packet is sent. For both reasons bottom halves stay off until
  * then.
  */
-struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 len, u8 **data)
+struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 len, const u8 *header, u32 header_len, bool v6, u8 **data)
 {
 	struct sk_buff *skb;
 	u32 room, size;
@@ -265,19 +265,23 @@ struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 len, u8 **data)
 		return NULL;
 	skb_reserve(skb, room);
 	*data = skb->data;
+	memcpy(skb_push(skb, header_len), header, header_len);
+	skb_reset_network_header(skb);
+	skb_set_transport_header(skb, header_len - sizeof(struct udphdr));
+	skb->protocol = v6 ? htons(ETH_P_IPV6) : htons(ETH_P_IP);
+	skb->priority = rt_tos2priority(v6 ? ipv6_get_dsfield(ipv6_hdr(skb)) : ip_hdr(skb)->tos);
 	/* Who keeps the packet beyond this section takes a reference (skb_dst_force). */
 	skb_dst_set_noref(skb, dst);
 	return skb;
 }
 
 /* Have the packet segmented, below us or on its way, into datagrams of each bytes of UDP payload (UDP GSO). */
-static void make_row(struct sk_buff *skb, u32 len, u32 each, bool v6)
+static void make_row(struct sk_buff *skb, u32 len, u32 each)
 {
 	struct udphdr *udp = udp_hdr(skb);
 	u32 udp_len = len + sizeof(*udp);
 
-	udp->len = htons(udp_len);
-	if (v6)
+	if (skb->protocol == htons(ETH_P_IPV6))
 		udp->check = ~csum_ipv6_magic(&ipv6_hdr(skb)->saddr, &ipv6_hdr(skb)->daddr, udp_len, IPPROTO_UDP, 0);
 	else
 		udp->check = ~csum_tcpudp_magic(ip_hdr(skb)->saddr, ip_hdr(skb)->daddr, udp_len, IPPROTO_UDP, 0);
@@ -289,20 +293,13 @@ static void make_row(struct sk_buff *skb, u32 len, u32 each, bool v6)
 	skb_shinfo(skb)->gso_segs = DIV_ROUND_UP(len, each);
 }
 
-/*
- * The packet has len bytes, each of them a datagram, the last perhaps less: put the header (IP and UDP) of a
- * datagram in front.
- */
-void oxe_tx_prepare(struct sk_buff *skb, u32 len, u32 each, const u8 *header, u32 header_len, bool v6)
+/* The packet has len bytes, each of them a datagram, the last perhaps less. */
+void oxe_tx_finish(struct sk_buff *skb, u32 len, u32 each)
 {
 	skb_put(skb, len);
-	memcpy(skb_push(skb, header_len), header, header_len);
-	skb_reset_network_header(skb);
-	skb_set_transport_header(skb, header_len - sizeof(struct udphdr));
-	skb->protocol = v6 ? htons(ETH_P_IPV6) : htons(ETH_P_IP);
-	skb->priority = rt_tos2priority(v6 ? ipv6_get_dsfield(ipv6_hdr(skb)) : ip_hdr(skb)->tos);
+	udp_hdr(skb)->len = htons(len + sizeof(struct udphdr));
 	if (len > each)
-		make_row(skb, len, each, v6);
+		make_row(skb, len, each);
 }
 
 void oxe_tx_link(struct sk_buff *tail, struct sk_buff *skb)

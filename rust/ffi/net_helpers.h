@@ -81,8 +81,8 @@ struct dst_entry *oxe_route_lookup(const struct net_device *near, const struct o
 void oxe_route_put(struct dst_entry *dst);
 bool oxe_route_is_valid(struct dst_entry *dst, u32 cookie);
 bool oxe_route_takes_rows(const struct dst_entry *dst, bool v6);
-struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 len, u8 **data);
-void oxe_tx_prepare(struct sk_buff *skb, u32 len, u32 each, const u8 *header, u32 header_len, bool v6);
+struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 len, const u8 *header, u32 header_len, bool v6, u8 **data);
+void oxe_tx_finish(struct sk_buff *skb, u32 len, u32 each);
 void oxe_tx_link(struct sk_buff *tail, struct sk_buff *skb);
 void oxe_tx_drop(struct sk_buff *list);
 

@@ -2,7 +2,6 @@
 
 //! Packets that are ready to go, in order.
 
-use super::route::Header;
 use super::skb::TxSkb;
 use crate::ffi;
 use crate::sync::bh::BhGuard;
@@ -34,16 +33,10 @@ impl<'bh> TxQueue<'bh> {
         }
     }
 
-    /// Adds `skb`, with `header` in front; see [`TxSkb::finish`].
+    /// Adds `skb`; see [`TxSkb::finish`].
     #[inline]
-    pub(crate) fn push(
-        &mut self,
-        skb: TxSkb<'bh>,
-        len: usize,
-        each: usize,
-        header: &Header,
-    ) -> Result {
-        let raw = skb.finish(len, each, header)?;
+    pub(crate) fn push(&mut self, skb: TxSkb<'bh>, len: usize, each: usize) -> Result {
+        let raw = skb.finish(len, each)?;
         if self.head.is_null() {
             self.head = raw;
         } else {

@@ -3,8 +3,8 @@
 //! The way to a destination, the headers in front of a packet, and sending it there.
 //!
 //! Headers are built here, once, and not by the network stack: a checksum that covers them (an ICRC, say)
-//! can be computed before the packet is sent, over the very bytes that go out. What the IP layer fills in
-//! later is the IPv4 header checksum, and the total length, which is right already.
+//! can be computed before the packet is sent, over the very bytes that go out. What is filled in later are
+//! the lengths and the IPv4 header checksum.
 
 use super::netdev::NetDevice;
 use crate::ffi;
@@ -55,13 +55,11 @@ impl Flow {
         }
     }
 
-    /// The headers of a packet with `len` bytes of UDP payload: an IPv4 header without options (RFC 791;
+    /// The headers of its packets, lengths left out: an IPv4 header without options (RFC 791;
     /// don't-fragment set, identification zero, as RFC 6864 allows then) or an IPv6 header (RFC 8200), and
     /// the UDP header (RFC 768), whose checksum is zero: none. IPv6 allows that for tunnels (RFC 6935),
-    /// where the payload has a checksum of its own. `None` if `len` is too large.
-    #[inline]
-    pub(crate) fn header(&self, len: usize) -> Option<Header> {
-        let udp_len = u16::try_from(len.checked_add(UDP_LEN)?).ok()?;
+    /// where the payload has a checksum of its own. `None` if only one of the addresses is of IPv4.
+    pub(crate) fn header(&self) -> Option<Header> {
         let v4 = (self.v4(&self.source), self.v4(&self.destination));
         let mut header = Header {
             bytes: [0; IPV6_LEN + UDP_LEN],
@@ -70,10 +68,8 @@ impl Flow {
         let udp = match v4 {
             (Some(source), Some(destination)) => {
                 let (ip, rest) = header.bytes.split_first_chunk_mut::<IPV4_LEN>()?;
-                let total = udp_len.checked_add(IPV4_LEN as u16)?.to_be_bytes();
                 ip[0] = 0x45;
                 ip[1] = self.traffic_class;
-                ip[2..4].copy_from_slice(&total);
                 ip[6] = 0x40;
                 ip[8] = self.hop_limit;
                 ip[9] = PROTOCOL_UDP;
@@ -86,7 +82,6 @@ impl Flow {
                 let label = self.flow_label & 0x000f_ffff;
                 let word = 6 << 28 | u32::from(self.traffic_class) << 20 | label;
                 ip[..4].copy_from_slice(&word.to_be_bytes());
-                ip[4..6].copy_from_slice(&udp_len.to_be_bytes());
                 ip[6] = PROTOCOL_UDP;
                 ip[7] = self.hop_limit;
                 ip[8..24].copy_from_slice(&self.source);
@@ -98,12 +93,11 @@ impl Flow {
         let (udp, _) = udp.split_first_chunk_mut::<UDP_LEN>()?;
         udp[..2].copy_from_slice(&self.source_port.to_be_bytes());
         udp[2..4].copy_from_slice(&self.destination_port.to_be_bytes());
-        udp[4..6].copy_from_slice(&udp_len.to_be_bytes());
         Some(header)
     }
 }
 
-/// The IP and UDP headers of one packet.
+/// The IP and UDP headers of the packets of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     /// The headers; with IPv4, 20 bytes more than there are.
@@ -112,7 +106,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The bytes as they go out, but for the IPv4 header checksum, which is zero here.
+    /// The bytes as they go out, but for lengths and the IPv4 header checksum, which are zero here.
     #[inline]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         let len = if self.v6 { IPV6_LEN } else { IPV4_LEN } + UDP_LEN;

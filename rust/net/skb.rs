@@ -162,9 +162,9 @@ impl RxSkb {
         self.len as usize
     }
 
-    /// The part of the payload that is linear in memory.
+    /// The beginning of the payload: as much of it as is linear in memory.
     #[inline]
-    fn linear(&self) -> &[u8] {
+    pub(crate) fn linear(&self) -> &[u8] {
         // SAFETY: by the type's invariants.
         let all = unsafe { core::slice::from_raw_parts(self.rx.data, self.rx.linear as usize) };
         let rest = all.get(self.base as usize..).unwrap_or_default();
@@ -270,7 +270,7 @@ impl Drop for RxSkb {
 /// room in front and what the network stack keeps behind.
 pub(crate) const TX_MAX: usize = 31 * 1024;
 
-/// A packet to be sent: what follows the UDP header. Dropping it frees it.
+/// A packet to be sent: what follows the UDP header, which is in front already. Dropping it frees it.
 ///
 /// # Invariants
 ///
@@ -281,30 +281,46 @@ pub(crate) struct TxSkb<'bh> {
     skb: NonNull<ffi::sk_buff>,
     data: NonNull<u8>,
     len: usize,
-    v6: bool,
     _bh: PhantomData<&'bh BhGuard>,
 }
 
 impl<'bh> TxSkb<'bh> {
-    /// A packet with place for `len` bytes of payload, to go by `route`. `ENOMEM`, also for more than
-    /// [`TX_MAX`] bytes.
+    /// A packet with place for `len` bytes of payload behind `header`, to go by `route`. `ENOMEM`, also
+    /// for more than [`TX_MAX`] bytes; `EINVAL` if header and route are not of one IP version.
     ///
     /// The bytes are whatever was in memory there: **write all** that are to be sent.
     #[inline]
-    pub(crate) fn alloc(route: &Route, len: usize, _bh: &'bh BhGuard) -> Result<Self> {
+    pub(crate) fn alloc(
+        route: &Route,
+        len: usize,
+        header: &Header,
+        _bh: &'bh BhGuard,
+    ) -> Result<Self> {
+        if header.v6 != route.is_v6() {
+            return Err(EINVAL);
+        }
+        let bytes = header.as_bytes();
         let mut data = null_mut();
         let size = u32::try_from(len.min(TX_MAX))?;
         if size as usize != len {
             return Err(ENOMEM);
         }
-        // SAFETY: the route is held, and bottom halves are off.
-        let skb = unsafe { ffi::oxe_tx_alloc(route.as_raw(), size, &mut data) };
+        // SAFETY: the route is held, bottom halves are off, and the header is one of its IP version.
+        let skb = unsafe {
+            ffi::oxe_tx_alloc(
+                route.as_raw(),
+                size,
+                bytes.as_ptr(),
+                bytes.len() as u32,
+                header.v6,
+                &mut data,
+            )
+        };
         match (NonNull::new(skb), NonNull::new(data)) {
             (Some(skb), Some(data)) => Ok(Self {
                 skb,
                 data,
                 len,
-                v6: route.is_v6(),
                 _bh: PhantomData,
             }),
             _ => Err(ENOMEM),
@@ -325,35 +341,19 @@ impl<'bh> TxSkb<'bh> {
         unsafe { core::slice::from_raw_parts_mut(self.data.as_ptr(), self.len) }
     }
 
-    /// Ends the packet after `len` bytes, and puts `header` in front: it is one datagram, or a row of
-    /// datagrams of `each` bytes, the last of which may have less (UDP GSO). Segmentation gives them their
-    /// own lengths, and IPv4 identifications counted up from 0. Gives the packet away.
+    /// Ends the packet after `len` bytes: it is one datagram, or a row of datagrams of `each` bytes, the
+    /// last of which may have less (UDP GSO). Segmentation gives them their own lengths, and IPv4
+    /// identifications counted up from 0. Gives the packet away.
     ///
-    /// `EINVAL` if there is no place for `len` bytes, or header and route are not of one IP version.
+    /// `EINVAL` if there is no place for `len` bytes.
     #[inline]
-    pub(super) fn finish(
-        self,
-        len: usize,
-        each: usize,
-        header: &Header,
-    ) -> Result<*mut ffi::sk_buff> {
-        if header.v6 != self.v6 || len > self.len || each == 0 || each > len {
+    pub(super) fn finish(self, len: usize, each: usize) -> Result<*mut ffi::sk_buff> {
+        if len > self.len || each == 0 || each > len {
             return Err(EINVAL);
         }
         let raw = ManuallyDrop::new(self).skb.as_ptr();
-        let bytes = header.as_bytes();
-        // SAFETY: the packet is ours, has place for the payload, and room for the longest header. The
-        // lengths are below 32 KiB.
-        unsafe {
-            ffi::oxe_tx_prepare(
-                raw,
-                len as u32,
-                each as u32,
-                bytes.as_ptr(),
-                bytes.len() as u32,
-                header.v6,
-            )
-        };
+        // SAFETY: the packet is ours, and has place for the payload. The lengths are below 32 KiB.
+        unsafe { ffi::oxe_tx_finish(raw, len as u32, each as u32) };
         Ok(raw)
     }
 }

@@ -81,6 +81,8 @@ impl Drop for Namespaces {
         WATCHING.store(ENDED, Release);
         // SAFETY: it was registered. This calls `ended` for each namespace there is.
         unsafe { ffi::oxe_net_unregister() };
+        // Statics are not dropped, so the list's memory is to be given back here.
+        LIST.lock().sockets = KVec::new();
     }
 }
 

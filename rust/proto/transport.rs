@@ -21,6 +21,7 @@ pub mod attr;
 mod completer;
 pub mod connection;
 pub mod datagram;
+mod habit;
 mod repeat;
 mod reply;
 pub mod report;

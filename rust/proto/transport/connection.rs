@@ -98,8 +98,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         Ok(())
     }
 
-    /// Goes to the error state: nothing is sent or taken any more, not even what is due, and
-    /// [`Connection::poll_send_completion`] flushes.
+    /// Goes to the error state: nothing is sent or taken any more, not even what is due, but for an ACK
+    /// that waited for company; and [`Connection::poll_send_completion`] flushes.
     ///
     /// Does nothing in the error state, so that a NAK which took the QP there still goes out.
     pub fn to_error(&mut self) {
@@ -138,7 +138,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     #[inline]
     pub fn poll_transmit<Q: SendQueue>(&mut self, now: Instant, q: &mut Q) -> Option<Transmit> {
         if self.state.responds() || self.responder.closing {
-            if let Some(transmit) = self.responder.poll(&self.attr) {
+            if let Some(transmit) = self.responder.poll(now, &self.attr) {
                 return Some(transmit);
             }
         }
@@ -146,9 +146,29 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             return None;
         }
         let draining = self.state == State::Sqd;
+        let begun = self.requester.started.n;
         let transmit = self.requester.poll(now, &self.attr, draining, q);
+        if self.requester.started.n != begun {
+            // An ACK that waited for company follows it.
+            self.responder.habit.answer(now);
+            self.responder.hurry();
+        }
         self.note_failure();
         transmit
+    }
+
+    /// Whether an ACK or NAK will be the next packet, if there are no answers to READs.
+    #[inline]
+    pub fn reply_is_due(&self) -> bool {
+        self.responder
+            .reply
+            .is_some_and(|reply| reply.until.is_none())
+    }
+
+    /// Lets no ACK wait for company any longer. To be followed by [`Connection::poll_transmit`], before
+    /// the queue pair is reset or destroyed: the peer's request is done, and it must hear of that.
+    pub fn hurry(&mut self) {
+        self.responder.hurry();
     }
 
     /// The packet `t` was never sent, for want of memory perhaps: it is as if it had not been asked
@@ -216,7 +236,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         let events = &mut self.events;
         let verdict = self
             .responder
-            .handle_request(attr, pkt, payload_len, env, events);
+            .handle_request(now, attr, pkt, payload_len, env, events);
         if self.responder.closing {
             self.enter_error();
         }
@@ -254,10 +274,19 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// stopped.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if self.state.requests() {
+        let ack = if self.state.responds() {
+            self.responder.reply.and_then(|reply| reply.until)
+        } else {
+            None
+        };
+        let request = if self.state.requests() {
             self.requester.deadline
         } else {
             None
+        };
+        match (ack, request) {
+            (Some(ack), Some(request)) => Some(ack.min(request)),
+            (ack, request) => ack.or(request),
         }
     }
 

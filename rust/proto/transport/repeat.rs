@@ -49,7 +49,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     /// Answers a repeated packet of a SEND or WRITE, with the newest PSN that was carried out. Not so
     /// when READs or atomics came after it: the peer must not take the ACK for their answer.
     fn acknowledge_again(&mut self, psn: Psn) {
-        if self.reply.is_some() {
+        if let Some(reply) = &mut self.reply {
+            if reply.until.take().is_some() {
+                self.habit.mind_peer();
+            }
             return;
         }
         let response_since = self.last_response.is_some_and(|last| {
@@ -63,6 +66,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             } else {
                 self.epsn.prev()
             },
+            until: None,
         });
     }
 }

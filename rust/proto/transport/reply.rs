@@ -10,16 +10,21 @@ use super::wire::{
     pad_for, AethRepr, AtomicAckEthRepr, BthRepr, Ext, Kind, NakCode, Opcode, PacketRepr, Position,
     Psn, Service, Syndrome, Tail,
 };
-use super::{Attr, Origin, Payload, Transmit};
+use super::{Attr, Instant, Origin, Payload, Transmit};
 
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     /// The next packet of the responder, if there is one.
     #[inline]
-    pub(super) fn poll(&mut self, attr: &Attr) -> Option<Transmit> {
+    pub(super) fn poll(&mut self, now: Instant, attr: &Attr) -> Option<Transmit> {
         if let Some(answer) = self.ring.next_answer(attr.pmtu) {
             return Some(answer_packet(&answer, attr));
         }
-        let reply = self.reply.take()?;
+        let reply = self
+            .reply
+            .take_if(|reply| reply.until.is_none_or(|end| now >= end))?;
+        if reply.until.is_some() {
+            self.habit.lapse();
+        }
         let aeth = AethRepr {
             syndrome: reply.syndrome,
             msn: self.msn,
@@ -45,6 +50,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             self.reply = Some(Reply {
                 syndrome: aeth.syndrome,
                 psn: header.bth.psn,
+                until: None,
             });
         }
     }

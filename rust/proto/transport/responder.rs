@@ -8,11 +8,12 @@
 //! not at all, and changes nothing. What was carried out before is in `repeat`; the answers themselves are
 //! made in `reply`.
 
+use super::habit::Habit;
 use super::resource::{Resource, Ring, Work};
 use super::wire::{Ext, Kind, NakCode, PacketRepr, Psn, RethRepr, RnrTimer, Syndrome};
 use super::{
-    AtomicOp, Attr, Cause, Denied, Events, RecvCompletion, RecvStart, Status, Target, Verdict,
-    MAX_MESSAGE,
+    AtomicOp, Attr, Cause, Denied, Events, Instant, RecvCompletion, RecvStart, Status, Target,
+    Verdict, MAX_MESSAGE,
 };
 
 /// The message of which packets are still to come.
@@ -31,6 +32,8 @@ pub(super) enum Message {
 pub(super) struct Reply {
     pub(super) syndrome: Syndrome,
     pub(super) psn: Psn,
+    /// Until when it may wait for a message of ours; otherwise it is due now.
+    pub(super) until: Option<Instant>,
 }
 
 /// The receive side of a connection. `R` is the storage for records of READs and atomics.
@@ -46,6 +49,7 @@ pub struct Responder<R> {
     /// The peer was told to send from `epsn` again: nothing more is said until it does.
     pub(super) quiet: bool,
     pub(super) reply: Option<Reply>,
+    pub(super) habit: Habit,
     /// The connection is over, but for what is due and the NAK that says so.
     pub(super) closing: bool,
     /// The first packet has come.
@@ -85,6 +89,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             recv_in_use: false,
             quiet: false,
             reply: None,
+            habit: Habit::default(),
             closing: false,
             established: false,
             last_response: None,
@@ -99,17 +104,30 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.message = Message::None;
         self.quiet = false;
         self.reply = None;
+        self.habit = Habit::default();
         self.closing = false;
         self.established = false;
         self.last_response = None;
         self.ring.clear();
     }
 
-    /// Says nothing any more.
+    /// Says nothing any more, but for an ACK that was waiting: what it stands for was carried out, and
+    /// the consumer knows.
     pub(super) fn silence(&mut self) {
-        self.reply = None;
-        self.closing = false;
+        self.closing = self.reply.is_some_and(|reply| reply.until.is_some());
+        self.hurry();
+        if !self.closing {
+            self.reply = None;
+        }
         self.ring.silence();
+    }
+
+    /// Lets no ACK wait any longer.
+    #[inline]
+    pub(super) fn hurry(&mut self) {
+        if let Some(reply) = &mut self.reply {
+            reply.until = None;
+        }
     }
 
     /// The PSN that is expected next, as a query of the QP shows it.
@@ -129,6 +147,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     #[inline]
     pub(super) fn handle_request<T: Target>(
         &mut self,
+        now: Instant,
         attr: &Attr,
         pkt: &PacketRepr,
         payload_len: u32,
@@ -143,7 +162,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         if ahead > 0 {
             return self.out_of_sequence();
         }
-        match self.execute(attr, pkt, payload_len, target) {
+        match self.execute(now, attr, pkt, payload_len, target) {
             Ok(()) => Verdict::Accepted,
             Err(Refusal::NotReady) => {
                 self.quiet = true;
@@ -152,6 +171,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
                         timer: RnrTimer::new(attr.min_rnr_timer),
                     },
                     psn: self.epsn,
+                    until: None,
                 });
                 Verdict::Dropped(Cause::NotReady)
             }
@@ -170,6 +190,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.reply = Some(Reply {
             syndrome: Syndrome::Nak { code },
             psn,
+            until: None,
         });
     }
 
@@ -183,6 +204,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
                     code: NakCode::PsnSequence,
                 },
                 psn: self.epsn,
+                until: None,
             });
         }
         Verdict::Dropped(Cause::OutOfSequence)
@@ -192,6 +214,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     #[inline]
     fn execute<T: Target>(
         &mut self,
+        now: Instant,
         attr: &Attr,
         pkt: &PacketRepr,
         payload_len: u32,
@@ -214,14 +237,18 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.quiet = false;
         // A NAK that asked for this very packet and was not sent yet becomes an ACK: it may have taken
         // the place of one that was due.
-        if pkt.bth.ack_req || self.reply.is_some_and(|reply| reply.psn == self.epsn) {
+        let was_nak = self.reply.is_some_and(|reply| reply.psn == self.epsn);
+        let ends = info.position.is_end();
+        if pkt.bth.ack_req || was_nak {
+            let may_wait = ends && !was_nak;
             self.reply = Some(Reply {
                 syndrome: Syndrome::ACK,
                 psn: self.epsn,
+                until: may_wait.then(|| self.habit.hear(now)).flatten(),
             });
         }
         self.epsn = self.epsn.next();
-        if info.position.is_end() {
+        if ends {
             self.count_message();
         }
         Ok(())

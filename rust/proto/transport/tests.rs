@@ -6,6 +6,7 @@
 mod host;
 mod pair;
 
+mod company;
 mod datagrams;
 mod hostile;
 mod loss;

@@ -12,6 +12,7 @@
 //! Computing it takes three steps, so that payload may come in pieces and headers are touched once:
 //! [`IcrcHead`] holds the IP and UDP headers, already masked, of a packet, or of a row of datagrams
 //! that differ in length and ID; [`IcrcHead::start`] adds a BTH; [`Icrc::update`] adds the rest.
+//! [`IcrcHead::over`] does the last two for a packet that is in one piece.
 //!
 //! The CRC engine belongs to the caller: `Fn(register, bytes) -> register`, reflected, without
 //! inversion before or after. That is the kernel's `crc32_le`.
@@ -30,8 +31,9 @@ pub const IPV4_MIN_LEN: usize = 20;
 /// Longest IPv4 header in bytes, with options.
 pub const IPV4_MAX_LEN: usize = 60;
 
-/// The longest IP and UDP headers, and the BTH after them.
-const HEAD_MAX: usize = IPV4_MAX_LEN + UDP_LEN + BTH_LEN;
+/// Room for the longest IP and UDP headers and the BTH after them; and for a whole short packet behind
+/// headers of the usual length, as one call of the engine costs less than two.
+const ROOM: usize = IPV4_MAX_LEN + UDP_LEN + BTH_LEN + 32;
 
 /// The CRC register after eight bytes of ones.
 const SEED: u32 = {
@@ -67,11 +69,11 @@ pub enum HeadError {
     NotIp,
 }
 
-/// The masked IP and UDP headers that a packet's ICRC starts from. Under 100 bytes: it lives on
-/// the stack.
+/// The masked IP and UDP headers that a packet's ICRC starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IcrcHead {
-    bytes: [u8; HEAD_MAX],
+    /// The headers, and behind them room to work in.
+    bytes: [u8; ROOM],
     /// Length of the IP header, 20 to 60. With the UDP header and BTH it never exceeds `bytes`.
     ip_len: u8,
     /// The length field of the UDP header.
@@ -152,7 +154,7 @@ impl IcrcHead {
     ) -> Option<Self> {
         let options = options.unwrap_or(&[]);
         let ip_len = ip.len().checked_add(options.len())?;
-        let mut bytes = [0; HEAD_MAX];
+        let mut bytes = [0; ROOM];
         bytes.get_mut(..ip.len())?.copy_from_slice(ip);
         bytes.get_mut(ip.len()..ip_len)?.copy_from_slice(options);
         let mut masked = *udp;
@@ -209,18 +211,42 @@ impl IcrcHead {
     /// Starts the ICRC of a packet: the headers, and `bth` as it stands on the wire. What remains
     /// is everything after the BTH: extended headers, payload, pad.
     #[inline]
-    pub fn start<E: Fn(u32, &[u8]) -> u32>(&self, engine: E, bth: &[u8; BTH_LEN]) -> Icrc<E> {
-        let mut bytes = self.bytes;
-        let end = usize::from(self.ip_len) + UDP_LEN;
-        if let Some(room) = bytes.get_mut(end..).and_then(|b| b.first_chunk_mut()) {
-            *room = *bth;
-            room[4] = 0xff; // FECN, BECN, reserved
-        }
-        let covered = bytes.get(..end + BTH_LEN).unwrap_or(&bytes);
+    pub fn start<E: Fn(u32, &[u8]) -> u32>(&mut self, engine: E, bth: &[u8; BTH_LEN]) -> Icrc<E> {
+        // There is always room for a BTH.
+        let covered = self.with(bth).unwrap_or(&[]);
         Icrc {
             register: engine(SEED, covered),
             engine,
         }
+    }
+
+    /// The ICRC of a packet that is in one piece: `packet` begins with the BTH as it stands on the wire
+    /// and ends where the ICRC does. `None` if it is too short for a BTH.
+    #[inline]
+    pub fn over<E: Fn(u32, &[u8]) -> u32>(
+        &mut self,
+        engine: E,
+        packet: &[u8],
+    ) -> Option<[u8; ICRC_LEN]> {
+        let (bth, rest) = packet.split_first_chunk::<BTH_LEN>()?;
+        if let Some(covered) = self.with(packet) {
+            let register = engine(SEED, covered);
+            return Some(Icrc { register, engine }.finish());
+        }
+        let mut icrc = self.start(engine, bth);
+        icrc.update(rest);
+        Some(icrc.finish())
+    }
+
+    /// The headers with `packet` behind them, which begins with a BTH; `None` if there is no room.
+    #[inline]
+    fn with(&mut self, packet: &[u8]) -> Option<&[u8]> {
+        let start = usize::from(self.ip_len) + UDP_LEN;
+        let end = start.checked_add(packet.len())?;
+        let room = self.bytes.get_mut(start..end)?;
+        room.copy_from_slice(packet);
+        *room.get_mut(4)? = 0xff; // FECN, BECN, reserved
+        self.bytes.get(..end)
     }
 }
 

@@ -105,11 +105,9 @@ fn seal(frame: &mut [u8], ip_len: usize) {
 fn icrc_of(frame: &[u8], ip_len: usize, end: usize) -> Option<[u8; ICRC_LEN]> {
     let udp = frame.get(ip_len..)?.first_chunk()?;
     let roce = frame.get(ip_len + UDP_LEN..end)?;
-    let (bth, rest) = roce.split_first_chunk()?;
-    let head = IcrcHead::ip(frame.get(..ip_len)?, udp).ok()?;
-    let mut icrc = head.start(crc, bth);
-    icrc.update(rest);
-    Some(icrc.finish())
+    IcrcHead::ip(frame.get(..ip_len)?, udp)
+        .ok()?
+        .over(crc, roce)
 }
 
 /// The RoCEv2 part of a frame, ICRC included.

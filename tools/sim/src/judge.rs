@@ -4,9 +4,9 @@
 
 use crate::api::*;
 use crate::model::{Fault, Verb};
-use crate::profile::Profile;
+use crate::profile::{Profile, US};
 use crate::watch::ensure;
-use crate::world::{tell, Pause, World};
+use crate::world::{tell, Event, Pause, World};
 
 /// Timeout exponents below this may be shorter than the way to the peer and back.
 const HASTY: u8 = 8;
@@ -285,6 +285,10 @@ impl World {
         host.memory.accept(recv.at, recv.cap as usize);
         let peer = q.peer;
         self.qps[peer].flow.received += 1;
+        if self.plan.dialogue {
+            let pause = self.rng.below(30 * US);
+            self.after(pause, Event::Answer { qp });
+        }
         Ok(())
     }
 

@@ -133,6 +133,8 @@ pub struct Plan {
     pub retry_cnt: (u64, u64),
     /// Range of the RNR retry count.
     pub rnr_retry: (u64, u64),
+    /// Programs answer each message that they receive by a request, at once.
+    pub dialogue: bool,
     /// Receives are posted when they are needed, or late.
     pub late_receives: bool,
     /// A flow has one request that must fail.
@@ -178,6 +180,7 @@ impl Plan {
             no_timeout: false,
             retry_cnt: (7, 7),
             rnr_retry: (7, 7),
+            dialogue: rng.one_in(3),
             late_receives: rng.one_in(4),
             fault: 0,
             kill: 0,

@@ -24,7 +24,16 @@ impl World {
         q.conn.undo(transmit, &mut q.send);
         if self.rng.one_in(2) {
             let q = &mut self.qps[qp];
-            let again = q.conn.poll_transmit(now, &mut q.send);
+            let mut again = q.conn.poll_transmit(now, &mut q.send);
+            if matches!(transmit.origin, Origin::Request { .. }) {
+                // The ACK that waited for it to begin may overtake it now.
+                if let Some(ack) = again.take_if(|again| again.origin == Origin::Reply) {
+                    self.transmit(qp, ack)?;
+                    let q = &mut self.qps[qp];
+                    again = q.conn.poll_transmit(now, &mut q.send);
+                }
+            }
+            let q = &mut self.qps[qp];
             let mut same = *transmit;
             if let Some(again) = &again {
                 // May be asked for later instead.

@@ -46,6 +46,18 @@ impl World {
         Ok(())
     }
 
+    /// The program behind a QP answers a message, if it has anything left to say.
+    pub fn answer(&mut self, qp: usize) -> Result<(), String> {
+        let q = &self.qps[qp];
+        let room = DEPTH > q.flow.ops.len() - q.flow.completed;
+        if q.fate.dead || q.todo == 0 || !room || q.conn.state() != State::Rts {
+            return Ok(());
+        }
+        self.post(qp);
+        self.allow_for(qp, 0);
+        self.pump(qp)
+    }
+
     /// Extends the deadline by what the QP and its peer may still need after `ns`.
     pub fn allow_for(&mut self, qp: usize, ns: u64) {
         let q = &self.qps[qp];

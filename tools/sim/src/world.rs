@@ -112,6 +112,8 @@ pub enum Event {
     Pump { qp: usize },
     /// The program behind a QP does something.
     Tick { qp: usize },
+    /// The program behind a QP answers a message.
+    Answer { qp: usize },
     /// The program posts the receives that its peer's requests need by then.
     Receives { qp: usize, count: usize },
     /// The program brings a QP into the states RTR and RTS.
