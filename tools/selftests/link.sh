@@ -36,7 +36,12 @@ t_bond() {
 	ip link set bo0 up && on bo0
 }
 t_vlan() { modprobe -q 8021q; veth && ip link add link x0 name vl0 type vlan id 7 && ip link set vl0 up && on vl0; }
-t_macvlan() { modprobe -q macvlan; veth && ip link add link x0 name mv0 type macvlan mode bridge && ip link set mv0 up && on mv0; }
+t_macvlan() {
+	modprobe -q macvlan
+	veth || return 1
+	ip link add link x0 name mv0 type macvlan mode bridge || { echo "the kernel has no macvlan"; return 4; }
+	ip link set mv0 up && on mv0
+}
 for kind in veth dummy bridge bond vlan macvlan; do
 	t "a device on a $kind" t_$kind
 	clear_all
@@ -46,11 +51,16 @@ done
 t "no device on a netdev that does not exist" fails "No such device|ENODEV|does not exist|Invalid" link_add $D nosuch0
 # lo is a netdev without Ethernet addresses; rdma_rxe takes it all the same (known of rxe).
 t "no device on lo" fails "Invalid argument|not supported" link_add $D lo
-t_tun() { modprobe -q tun; ip tuntap add dev tn0 mode tun && ip link set tn0 up && fails "Invalid argument|not supported" link_add $D tn0; }
+t_tun() {
+	modprobe -q tun
+	[ -e /dev/net/tun ] || { echo "the kernel has no tun"; return 4; }
+	ip tuntap add dev tn0 mode tun && ip link set tn0 up && fails "Invalid argument|not supported" link_add $D tn0
+}
 t "no device on a tun" t_tun
 t_sit() {
 	modprobe -q sit
-	ip link add st0 type sit local 10.9.9.1 remote 10.9.9.2 && ip link set st0 up && fails "Invalid argument|not supported" link_add $D st0
+	ip link add st0 type sit local 10.9.9.1 remote 10.9.9.2 || { echo "the kernel has no sit"; return 4; }
+	ip link set st0 up && fails "Invalid argument|not supported" link_add $D st0
 }
 t "no device on a sit tunnel" t_sit
 clear_all
