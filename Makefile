@@ -22,6 +22,9 @@ test-debug:
 check:
 	@$(scripts)/check
 
+bench:
+	@$(scripts)/bench '$(ONLY)'
+
 shell:
 	@$(scripts)/setup
 	@$(scripts)/build
@@ -42,10 +45,11 @@ help:
 	@echo 'test           every test: checks, host tests, tests in the virtual machine'
 	@echo 'test-debug     the tests in the virtual machine, on a kernel with KASAN, lockdep and the like'
 	@echo 'check          format, clippy, host tests, layering rules'
+	@echo 'bench          rxe, oxe, TCP and memcpy measured in one boot; ONLY=<part of a name> for some rows'
 	@echo 'shell          a prompt in the virtual machine with oxe loaded'
 	@echo 'setup          only fetch and prepare what the others need (kept outside the checkout)'
 	@echo 'clean          remove what was built in the checkout'
 	@echo 'distclean      that, and what setup keeps outside the checkout'
 	@echo 'variables      OXE_CACHE=<directory>  OXE_MIRROR=<Debian mirror>  V=1'
 
-.PHONY: all demo test test-debug check shell setup clean distclean help
+.PHONY: all demo test test-debug check bench shell setup clean distclean help

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Measure rxe, oxe, TCP and memcpy in one boot, by programs nobody here wrote: perftest and iperf3.
+
+Runs in the deterministic machine, where one instruction takes one nanosecond, so that its figures are counts of
+instructions and repeat. "wire" is two network namespaces joined by veth, "loop" is two programs on one device. Event mode
+throughout: a process that polls would burn the clock of its peer.
+Usage: bench.py FILE [PATTERN]	writes FILE (JSON) and prints a table; only rows whose name contains PATTERN.
+"""
+import ctypes
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+NS = ("oxp-a", "oxp-b")
+VETH = ("oxpa", "oxpb")
+IP = ("10.66.0.1", "10.66.0.2")
+LIMIT = 600
+
+
+def run(command, check=True):
+    return subprocess.run(command, shell=True, check=check, capture_output=True, text=True).stdout
+
+
+def wire_up(mtu):
+    for ns in NS:
+        run(f"ip netns add {ns} && ip -n {ns} link set lo up")
+    run(f"ip link add {VETH[0]} mtu {mtu} netns {NS[0]} type veth peer name {VETH[1]} mtu {mtu} netns {NS[1]}")
+    for ns, veth, ip in zip(NS, VETH, IP):
+        run(f"ip -n {ns} addr add {ip}/24 dev {veth} && ip -n {ns} link set {veth} up")
+
+
+def wire_down():
+    for ns in NS:
+        run(f"ip netns del {ns}", check=False)
+
+
+class Driver:
+    """One of the two RDMA drivers, loaded, with a device on each end of the wire."""
+
+    def __init__(self, kind):
+        self.kind = kind
+        self.dev = (kind + "0", kind + "1")
+        run("insmod /oxe/oxe.ko" if kind == "oxe" else "modprobe rdma_rxe")
+        for ns, dev, veth in zip(NS, self.dev, VETH):
+            run(f"ip netns exec {ns} rdma link add {dev} type {kind} netdev {veth}")
+        self.gid = [self.find_gid(dev, ip) for dev, ip in zip(self.dev, IP)]
+        self.port = 19000
+
+    def find_gid(self, dev, ip):
+        want = "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x" % tuple(int(part) for part in ip.split("."))
+        where = f"/sys/class/infiniband/{dev}/ports/1/gids"
+        for _ in range(100):
+            for index in range(8):
+                with open(f"{where}/{index}", encoding="ascii") as file:
+                    if file.read().strip() == want:
+                        return index
+            time.sleep(0.1)
+        raise RuntimeError(f"{dev} has no GID for {ip}")
+
+    def unload(self):
+        for dev in self.dev:
+            run(f"rdma link del {dev}", check=False)
+        run("rmmod oxe" if self.kind == "oxe" else "rmmod rdma_rxe")
+
+    def perftest(self, tool, where, options):
+        """The last row of results that the client prints, as numbers."""
+        self.port += 1
+        end = 0 if where == "loop" else 1
+        base = f"timeout {LIMIT} {tool} -F -e -p {self.port} {options}"
+        server = subprocess.Popen(f"ip netns exec {NS[0]} {base} -d {self.dev[0]} -x {self.gid[0]}", shell=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        ready = "%04X 00000000:0000 0A" % self.port
+        while server.poll() is None and ready not in run(f"ip netns exec {NS[0]} cat /proc/net/tcp"):
+            time.sleep(0.1)
+        client = subprocess.run(f"ip netns exec {NS[end]} {base} -d {self.dev[end]} -x {self.gid[end]} {IP[0]}", shell=True,
+                                capture_output=True, text=True, check=False)
+        text, _ = server.communicate()
+        rows = re.findall(r"^ *\d+ +\d+ +[\d.]+.*$", client.stdout, re.M)
+        if client.returncode or server.returncode or not rows:
+            raise RuntimeError(f"{self.kind}: {tool} {options}: {client.stdout[-300:]} {client.stderr[-300:]} {text[-300:]}")
+        return [float(number) for number in rows[-1].split()]
+
+    def bandwidth(self, verb, where, size, options=""):
+        """Gb/s."""
+        count = max(20, min(3000, (40 << 20) // size))
+        return self.perftest(f"ib_{verb}_bw", where, f"-s {size} -n {count} --report_gbits {options}")[3]
+
+    def latency(self, verb, where, size=64):
+        """Microseconds, median."""
+        size = "" if verb == "atomic" else f"-s {size}"
+        return self.perftest(f"ib_{verb}_lat", where, f"{size} -n 1000")[4]
+
+    def memory(self, what):
+        """Bytes of kernel memory that one idle object takes."""
+        code = f"/oxe/perf/idle.py {self.dev[0]} {what}"
+        return float(run(f"ip netns exec {NS[0]} python3 {code}"))
+
+
+def tcp(where, size):
+    """Gb/s of iperf3."""
+    end = 0 if where == "loop" else 1
+    server = subprocess.Popen(f"ip netns exec {NS[0]} iperf3 -s -1 -B {IP[0]}", shell=True, stdout=subprocess.DEVNULL)
+    time.sleep(1)
+    text = run(f"ip netns exec {NS[end]} iperf3 -J -c {IP[0]} -t 2 -l {size}")
+    server.wait()
+    return json.loads(text)["end"]["sum_received"]["bits_per_second"] / 1e9
+
+
+def memcpy(size):
+    """Gb/s of libc's memcpy within the cache."""
+    a, b = (ctypes.create_string_buffer(size) for _ in range(2))
+    count = max(1, (64 << 20) // size)
+    copy, start = ctypes.memmove, time.perf_counter()
+    for _ in range(count):
+        copy(a, b, size)
+    return size * count * 8 / (time.perf_counter() - start) / 1e9
+
+
+def rows(mtu):
+    """What is measured at this MTU: (name, unit, function of a driver, value to compare with or None)."""
+    for size in (64, 4096, 65536, 1 << 20):
+        if mtu == 9000 and size != 1 << 20:
+            continue
+        for verb in ("send", "read"):
+            yield (f"wire {mtu}, {verb} {size} B", "Gb/s", lambda d, v=verb, s=size: d.bandwidth(v, "wire", s),
+                   lambda s=size: tcp("wire", s))
+    if mtu == 9000:
+        return
+    for count in (1, 10, 100):
+        yield (f"wire {mtu}, send 64 B, {count} QP, 16 deep", "Gb/s", lambda d, c=count: d.bandwidth("send", "wire", 64, f"-q {c} -t 16 -r 16"), None)
+    for where in ("wire", "loop"):
+        for verb in ("send", "read", "atomic"):
+            yield f"{where}, {verb} latency", "us", lambda d, v=verb, w=where: d.latency(v, w), None
+    for size in (64, 1 << 20):
+        for verb in ("send", "read"):
+            yield (f"loop, {verb} {size} B", "Gb/s", lambda d, v=verb, s=size: d.bandwidth(v, "loop", s),
+                   lambda s=size: memcpy(s))
+    for what in ("qp", "cq"):
+        yield f"memory of an idle {what.upper()}", "bytes", lambda d, w=what: d.memory(w), None
+
+
+def measure(pattern):
+    results = {}
+    for mtu in (1500, 9000):
+        wanted = [row for row in rows(mtu) if pattern in row[0]]
+        if not wanted:
+            continue
+        wire_up(mtu)
+        for name, unit, _, other in wanted:
+            results[name] = {"unit": unit, "other": other() if other else None}
+        for kind in ("rxe", "oxe"):
+            driver = Driver(kind)
+            for name, _, function, _ in wanted:
+                try:
+                    results[name][kind] = function(driver)
+                except (RuntimeError, subprocess.CalledProcessError) as error:
+                    print(f"{name}: {error}", file=sys.stderr)
+                    results[name][kind] = None
+                print(f"# {kind} {name}: {results[name][kind]}", file=sys.stderr, flush=True)
+            driver.unload()
+        wire_down()
+    return results
+
+
+def number(value):
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value >= 100 else f"{value:.2f}" if value >= 0.2 else f"{value:.4f}"
+
+
+def table(results):
+    print(f"{'':36}{'unit':>8}{'rxe':>10}{'oxe':>10}{'x rxe':>8}{'TCP/memcpy':>12}")
+    for name, row in results.items():
+        rxe, oxe = row.get("rxe"), row.get("oxe")
+        ratio = None
+        if rxe and oxe:
+            ratio = oxe / rxe if row["unit"] == "Gb/s" else rxe / oxe
+        print(f"{name:36}{row['unit']:>8}{number(rxe):>10}{number(oxe):>10}{number(ratio):>8}{number(row['other']):>12}")
+
+
+if __name__ == "__main__":
+    found = measure(sys.argv[2] if len(sys.argv) > 2 else "")
+    with open(sys.argv[1], "w", encoding="ascii") as out:
+        json.dump(found, out, indent=1)
+    table(found)
+    sys.exit(any(row.get(kind) is None for row in found.values() for kind in ("rxe", "oxe")))
