@@ -176,22 +176,25 @@ impl Rc {
 }
 
 /// How many packets of the same length will come after this one, if all goes well; or a number that is
-/// large, if we do not know. One with more headers than others has none.
+/// large, if we do not know. One with more headers than others of its message has none.
 #[inline]
 fn followers(header: &PacketRepr, payload: &Payload, slots: &SendSlots) -> u32 {
-    if header.header_len() != BTH_LEN {
-        return 0;
-    }
     match *payload {
-        Payload::None => 0,
         Payload::Request { n, offset, len } => {
             let total = slots.get(n).map_or(0, |request| request.len);
+            if len == total {
+                return slots.alike_after(n);
+            }
+            if header.header_len() != BTH_LEN {
+                return 0;
+            }
             total
                 .saturating_sub(offset)
                 .saturating_sub(len)
                 .div_ceil(len.max(1))
         }
-        Payload::Read { .. } => u32::MAX,
+        Payload::Read { .. } if header.header_len() == BTH_LEN => u32::MAX,
+        Payload::None | Payload::Read { .. } => 0,
     }
 }
 

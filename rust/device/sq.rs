@@ -346,6 +346,19 @@ impl SendSlots {
         sge::scatter(self.sges_of(n, slot.sges), offset, bytes)
     }
 
+    /// How many requests come after request `n`, if the next one has the same operation and length and
+    /// the others probably too.
+    #[inline]
+    pub(crate) fn alike_after(&self, n: u32) -> u32 {
+        let next = n.wrapping_add(1);
+        match (self.slot(n), self.slot(next)) {
+            (Some(a), Some(b)) if a.op == b.op && a.request.len == b.request.len => {
+                self.tail.wrapping_sub(next)
+            }
+            _ => 0,
+        }
+    }
+
     /// Where datagram `n` goes.
     #[inline]
     pub(crate) fn ud_dest(&self, n: u32) -> Option<&UdDest> {

@@ -18,6 +18,7 @@
 //! Rules are cited as sections of the InfiniBand Architecture Specification, Volume 1 ("IBTA").
 
 pub mod attr;
+mod burst;
 mod completer;
 pub mod connection;
 pub mod datagram;

@@ -167,8 +167,11 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
 
     /// Lets no ACK wait for company any longer. To be followed by [`Connection::poll_transmit`], before
     /// the queue pair is reset or destroyed: the peer's request is done, and it must hear of that.
+    ///
+    /// The same goes for requests that wait for others.
     pub fn hurry(&mut self) {
         self.responder.hurry();
+        self.requester.burst.end();
     }
 
     /// The packet `t` was never sent, for want of memory perhaps: it is as if it had not been asked
@@ -232,6 +235,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         if self.state == State::Rtr {
             self.note_established();
         }
+        // A program that is being talked to may be about to answer.
+        self.requester.burst.end();
         let attr = &self.attr;
         let events = &mut self.events;
         let verdict = self
@@ -279,15 +284,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         } else {
             None
         };
-        let request = if self.state.requests() {
-            self.requester.deadline
+        let (request, burst) = if self.state.requests() {
+            (self.requester.deadline, self.requester.burst.until)
         } else {
-            None
+            (None, None)
         };
-        match (ack, request) {
-            (Some(ack), Some(request)) => Some(ack.min(request)),
-            (ack, request) => ack.or(request),
-        }
+        [ack, request, burst].into_iter().flatten().min()
     }
 
     /// The time is `now`.

@@ -13,6 +13,7 @@
 //! they are in. Whatever goes wrong, the way back is the same: the cursor returns to `una`. The other
 //! half, what answers and timeouts do to these positions, is in `completer`.
 
+use super::burst::Burst;
 use super::time::ack_timeout;
 use super::wire::{
     pad_for, AtomicEthRepr, BthRepr, Ext, IethRepr, ImmDtRepr, Kind, Opcode, PacketRepr, Position,
@@ -72,6 +73,7 @@ pub struct Requester {
     pub(super) retries: u8,
     /// RNR NAKs without progress.
     pub(super) rnr_retries: u8,
+    pub(super) burst: Burst,
     /// When to act if nothing arrives.
     pub(super) deadline: Option<Instant>,
     /// How request `una.n` failed, until its completion is handed out.
@@ -97,6 +99,7 @@ impl Requester {
             rnr_wait: false,
             retries: 0,
             rnr_retries: 0,
+            burst: Burst::NEW,
             deadline: None,
             failed: None,
         }
@@ -142,6 +145,11 @@ impl Requester {
             }
             self.rnr_wait = false;
             self.deadline = None;
+        }
+        let next = self.started.n;
+        let fresh = self.cursor.n == next && next != q.tail() && !draining;
+        if fresh && self.burst.holds(now, next, q) {
+            return None;
         }
         if !self.may_send(attr, draining, q) {
             return self.ask(now, attr, q);

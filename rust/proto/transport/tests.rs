@@ -17,4 +17,5 @@ mod records;
 mod recovery;
 mod sink;
 mod straight;
+mod together;
 mod window;

@@ -133,6 +133,8 @@ pub struct Plan {
     pub retry_cnt: (u64, u64),
     /// Range of the RNR retry count.
     pub rnr_retry: (u64, u64),
+    /// Programs rest between posts for at most so long, ns.
+    pub rest: u64,
     /// Programs answer each message that they receive by a request, at once.
     pub dialogue: bool,
     /// Receives are posted when they are needed, or late.
@@ -180,6 +182,7 @@ impl Plan {
             no_timeout: false,
             retry_cnt: (7, 7),
             rnr_retry: (7, 7),
+            rest: rng.pick(&[MS, MS, 50 * US]),
             dialogue: rng.one_in(3),
             late_receives: rng.one_in(4),
             fault: 0,

@@ -39,7 +39,7 @@ impl World {
         let gap = match self.rng.below(4) {
             0 => 0,
             1 => self.rng.below(10 * US),
-            _ => self.rng.below(MS),
+            _ => self.rng.below(self.plan.rest),
         };
         self.allow_for(qp, gap);
         self.after(gap, Event::Tick { qp });

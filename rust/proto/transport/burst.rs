@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! When small requests may wait for others to go with.
+//!
+//! A program that posts one small message after the other, and wants no completion for most of them, is
+//! served best by packets that travel together: the network stack, the receiver and the wake-up of the
+//! program there cost as much for sixteen as for one. So once posts follow each other closely, such
+//! requests wait until there are sixteen, until one comes that somebody waits for (signaled, fenced, long,
+//! or one that asks for an answer), or for a moment; whichever is first. A request that stands alone
+//! never waits, nor one of a program that is being talked to.
+
+use super::{Instant, Request, SendQueue};
+
+/// How long a request waits at most, in nanoseconds.
+pub(super) const MOMENT: u64 = 100_000;
+
+/// How close posts must follow each other, in nanoseconds. Where programs share a processor, the receiver
+/// may have its turn between two of them.
+const CLOSE: u64 = 250_000;
+
+/// How many posts must have followed each other closely.
+const STREAK: u8 = 8;
+
+/// How many requests go together.
+pub(super) const TOGETHER: u32 = 16;
+
+/// The longest message that waits, in bytes: for longer ones there is less to gain.
+const SMALL: u32 = 512;
+
+/// How a program posts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Burst {
+    /// Posts that followed each other closely; no more than [`STREAK`] are counted.
+    streak: u8,
+    /// When the latest one was.
+    latest: Instant,
+    /// One past the newest request that was looked at.
+    seen: u32,
+    /// Until when the requests that have not begun may wait.
+    pub(super) until: Option<Instant>,
+}
+
+impl Burst {
+    /// Of a program that has not posted anything.
+    pub(super) const NEW: Self = Burst {
+        streak: 0,
+        latest: Instant(0),
+        seen: 0,
+        until: None,
+    };
+
+    /// Whether the requests from `next` on, which have not begun, are to wait.
+    #[inline]
+    pub(super) fn holds<Q: SendQueue>(&mut self, now: Instant, next: u32, q: &Q) -> bool {
+        let tail = q.tail();
+        if tail != self.seen {
+            self.look(now, tail, q);
+        }
+        let Some(until) = self.until else {
+            return false;
+        };
+        if now >= until {
+            // The program may have stopped posting.
+            self.until = None;
+            self.streak /= 2;
+        } else if tail.wrapping_sub(next) >= TOGETHER {
+            self.until = None;
+        }
+        self.until.is_some()
+    }
+
+    /// Looks at what was posted since the last time.
+    #[inline]
+    fn look<Q: SendQueue>(&mut self, now: Instant, tail: u32, q: &Q) {
+        let newest = tail.wrapping_sub(1);
+        let single = newest == self.seen;
+        let close = now <= self.latest.after(CLOSE);
+        self.seen = tail;
+        self.latest = now;
+        if !single || !close || !q.get(newest).is_some_and(may_wait) {
+            // A program that posts several at once needs no help. Whatever waits goes with it.
+            self.until = None;
+            if !single || !close {
+                self.streak = 0;
+            }
+        } else if self.streak < STREAK {
+            self.streak = self.streak.saturating_add(1);
+        } else if self.until.is_none() {
+            self.until = Some(now.after(MOMENT));
+        }
+    }
+
+    /// Lets nothing wait any longer, nor soon again.
+    #[inline]
+    pub(super) fn end(&mut self) {
+        self.until = None;
+        self.streak = 0;
+    }
+}
+
+/// Whether nobody waits for `request` in particular.
+#[inline]
+fn may_wait(request: &Request) -> bool {
+    !request.signaled
+        && !request.solicited
+        && !request.fence
+        && request.len <= SMALL
+        && request.broken_by().is_none()
+        && !request.op.wants_response()
+}
