@@ -289,7 +289,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         } else {
             (None, None)
         };
-        [ack, request, burst].into_iter().flatten().min()
+        earlier(earlier(ack, request), burst)
     }
 
     /// The time is `now`.
@@ -342,5 +342,14 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             self.draining = false;
             self.events.raise(Events::ENTERED_ERROR);
         }
+    }
+}
+
+/// The earlier of two moments, of which there may be none.
+#[inline]
+fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }
