@@ -36,7 +36,7 @@ pub(super) struct Burst {
     latest: Instant,
     /// One past the newest request that was looked at.
     seen: u32,
-    /// Until when the requests that have not begun may wait.
+    /// Until when the requests that have not begun may wait, while that is all they wait for.
     pub(super) until: Option<Instant>,
 }
 
@@ -54,7 +54,7 @@ impl Burst {
     pub(super) fn holds<Q: SendQueue>(&mut self, now: Instant, next: u32, q: &Q) -> bool {
         let tail = q.tail();
         if tail != self.seen {
-            self.look(now, tail, q);
+            self.look(now, next, tail, q);
         }
         let Some(until) = self.until else {
             return false;
@@ -71,7 +71,7 @@ impl Burst {
 
     /// Looks at what was posted since the last time.
     #[inline]
-    fn look<Q: SendQueue>(&mut self, now: Instant, tail: u32, q: &Q) {
+    fn look<Q: SendQueue>(&mut self, now: Instant, next: u32, tail: u32, q: &Q) {
         let newest = tail.wrapping_sub(1);
         let single = newest == self.seen;
         let close = now <= self.latest.after(CLOSE);
@@ -85,9 +85,16 @@ impl Burst {
             }
         } else if self.streak < STREAK {
             self.streak = self.streak.saturating_add(1);
-        } else if self.until.is_none() {
+        } else if self.until.is_none() && newest == next {
+            // Those before it, if there were any, would not be waiting for company.
             self.until = Some(now.after(MOMENT));
         }
+    }
+
+    /// Lets nothing wait any longer.
+    #[inline]
+    pub(super) fn go(&mut self) {
+        self.until = None;
     }
 
     /// Lets nothing wait any longer, nor soon again.

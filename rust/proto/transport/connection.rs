@@ -137,10 +137,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// none now.
     #[inline]
     pub fn poll_transmit<Q: SendQueue>(&mut self, now: Instant, q: &mut Q) -> Option<Transmit> {
-        if self.state.responds() || self.responder.closing {
-            if let Some(transmit) = self.responder.poll(now, &self.attr) {
-                return Some(transmit);
-            }
+        if let Some(transmit) = self.poll_responder(now) {
+            return Some(transmit);
         }
         if !self.state.requests() {
             return None;
@@ -154,7 +152,20 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             self.responder.hurry();
         }
         self.note_failure();
+        if transmit.is_none() && self.responder.closing {
+            // A request that could not even begin has ended all, and no one may ask again.
+            return self.poll_responder(now);
+        }
         transmit
+    }
+
+    #[inline]
+    fn poll_responder(&mut self, now: Instant) -> Option<Transmit> {
+        if self.state.responds() || self.responder.closing {
+            self.responder.poll(now, &self.attr)
+        } else {
+            None
+        }
     }
 
     /// Whether an ACK or NAK will be the next packet, if there are no answers to READs.

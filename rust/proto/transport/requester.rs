@@ -141,6 +141,7 @@ impl Requester {
     ) -> Option<Transmit> {
         if self.rnr_wait {
             if self.deadline.is_some_and(|end| now < end) {
+                self.burst.go();
                 return None;
             }
             self.rnr_wait = false;
@@ -148,7 +149,10 @@ impl Requester {
         }
         let next = self.started.n;
         let fresh = self.cursor.n == next && next != q.tail() && !draining;
-        if fresh && self.burst.holds(now, next, q) {
+        // After a packet that did not ask for an acknowledgement another must follow.
+        if !fresh || self.unasked {
+            self.burst.go();
+        } else if self.burst.holds(now, next, q) {
             return None;
         }
         if !self.may_send(attr, draining, q) {

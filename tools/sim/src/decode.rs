@@ -118,6 +118,11 @@ impl<'a> Seen<'a> {
     pub fn is_response(&self) -> bool {
         (op::READ_FIRST..=op::ATOMIC_ACK).contains(&self.opcode)
     }
+
+    /// Whether it says that a request was done, and no more.
+    pub fn is_ack(&self) -> bool {
+        self.opcode == op::ACK && self.aeth.is_some_and(|(syndrome, _)| syndrome >> 5 == 0)
+    }
 }
 
 #[cfg(test)]

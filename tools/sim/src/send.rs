@@ -155,13 +155,14 @@ impl World {
         result.map_err(|text| format!("qp{qp}: {text}"))
     }
 
-    /// A QP in error sends the last answers and a NAK, if it was its peer who was wrong, and nothing
-    /// otherwise.
+    /// A QP in error sends the last answers and a NAK, if it was its peer who was wrong, and otherwise
+    /// nothing but the ACK that waited for company.
     fn check_silence(&self, qp: usize, seen: &Seen) -> Result<(), String> {
         let q = &self.qps[qp];
         let dead = q.conn.state() == State::Err;
         let own = q.fate.first_error.is_some_and(|s| s != Status::WrFlush);
-        let mute = dead && (q.fate.killed || own || !seen.is_response());
+        let last_word = seen.is_ack() || seen.is_response() && !(q.fate.killed || own);
+        let mute = dead && !last_word;
         ensure!(!mute, "qp{qp}: in error, and sends {seen:x?}");
         Ok(())
     }

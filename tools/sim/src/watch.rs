@@ -50,7 +50,7 @@ pub struct Watch {
     harmed_before: u64,
     /// RNR NAKs that the requester has heeded since the last progress.
     rnr_heeded: u32,
-    /// A NAK for a sequence error that the requester has heeded since progress or timeout.
+    /// A NAK for a sequence error that the requester has heeded since progress, timeout or RNR NAK.
     nak_heeded: Option<u64>,
 }
 
@@ -359,6 +359,8 @@ impl Watch {
                 self.acknowledge(flow, packet);
                 self.may_resend = true;
                 self.wait_until = now + rnr_delay(rnr & 0x1f);
+                // What comes after the wait is new, and may be refused anew.
+                self.nak_heeded = None;
                 self.rnr_heeded += 1;
                 let (n, most) = (self.rnr_heeded, limits.rnr_retry);
                 ensure!(

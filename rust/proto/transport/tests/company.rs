@@ -4,7 +4,7 @@
 
 use super::super::habit::PATIENCE;
 use super::super::wire::Opcode;
-use super::super::{Instant, Modify, SendOp, State, Status};
+use super::super::{Flags, Instant, Modify, Request, SendOp, State, Status};
 use super::pair::*;
 
 /// Two nodes, the second of which has answered so many messages at once that it will expect to answer the
@@ -146,6 +146,18 @@ fn an_ack_that_waits_survives_the_error_state() {
     pair.a.settle();
     assert_eq!(pair.a.statuses().last(), Some(&Status::Success));
     assert_eq!(pair.b.transmit_all(pair.now), []);
+}
+
+#[test]
+fn an_ack_that_waits_survives_a_request_that_cannot_begin() {
+    let mut pair = talkers();
+    assert_eq!(say(&mut pair), []);
+    let long = Request::new(SendOp::Send, (1 << 31) + 1, 0, 0, Flags::default());
+    pair.b.post_request(long, vec![]);
+    assert_eq!(opcodes(pair.b.transmit_all(pair.now)), [Opcode::RcAck]);
+    pair.b.settle();
+    assert_eq!(pair.b.conn.state(), State::Err);
+    assert_eq!(pair.b.statuses().last(), Some(&Status::LocLen));
 }
 
 #[test]

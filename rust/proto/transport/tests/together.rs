@@ -145,3 +145,16 @@ fn none_is_left_behind() {
     pair.now = pair.now.after(MOMENT);
     assert_eq!(pair.a.transmit_all(pair.now).len(), 1);
 }
+
+#[test]
+fn no_timer_runs_for_one_that_may_not_go() {
+    let mut pair = busy();
+    assert_eq!(post(&mut pair, 8), 0);
+    pair.a
+        .conn
+        .modify(&Modify::to_state(State::Sqd))
+        .expect("RTS to SQD");
+    assert_eq!(pair.a.transmit_all(pair.now).len(), 0);
+    // But for that of the requests that went before.
+    assert!(pair.a.conn.poll_timeout() > Some(pair.now.after(MOMENT)));
+}
