@@ -5,6 +5,7 @@
 //! ```text
 //!   post ─> ring ─> sq ─> engine ─> rc/ud ─> tx ─> wire
 //!   wire ─> rx ─> engine ─> rc/ud ─> sge/mr, rq ─> cq
+//!   on one device: parcel in place of tx, wire and rx
 //! ```
 
 mod ah;
@@ -13,10 +14,12 @@ mod counters;
 mod cq;
 mod driver;
 mod engine;
+mod incoming;
 mod limits;
 mod link;
 mod modify;
 mod mr;
+mod parcel;
 mod path;
 mod pd;
 mod port;

@@ -25,6 +25,10 @@ module! {
     license: "GPL",
     alias: ["rdma-link-oxe"],
     params: {
+        loopback: u8 {
+            default: 1,
+            description: "0: what goes from a device to itself takes the way of packets, for tests",
+        },
         rxe_compat: u8 {
             default: 0,
             description: "1: also answer to the link type rxe",

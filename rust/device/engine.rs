@@ -7,11 +7,14 @@
 //! queues. Then, without it, packets are sent and consumers are woken: both may lead back here. Only one
 //! context at a time sends for a QP, so that its packets stay in order; who finds it busy leaves a note.
 
+use super::counters::Count;
 use super::cq::Wake;
+use super::incoming::Incoming;
+use super::parcel::Mail;
 use super::qp::{Inner, Qp, Transport};
 use super::rx::Packet;
 use super::tx::Batch;
-use super::{rc, ud};
+use super::{rc, ud, Core};
 use crate::proto::transport::{Events, Instant};
 use crate::rdma::events::QpEvent;
 use crate::sync::bh::{self, BhGuard};
@@ -79,19 +82,20 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
         drop(inner);
         return tell(qp, after);
     }
-    inner.sending = true;
+    begin(&mut inner, &mut batch);
     loop {
         inner.again = false;
         let progress = step(qp, &mut inner, now, &mut batch, &mut after);
         let send_again = progress == Progress::More;
         if batch.is_empty() && !send_again && !inner.again {
-            inner.sending = false;
+            end(&mut inner, &mut batch);
             arm(qp, &inner, now, progress);
             drop(inner);
             return tell(qp, after);
         }
         drop(inner);
         batch.send(&qp.core);
+        deliver(&qp.core, &mut batch.mail);
         tell(qp, core::mem::take(&mut after));
         batches += 1;
         inner = qp.inner.lock();
@@ -99,17 +103,32 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
             return;
         }
         if batches >= MAX_BATCHES {
-            inner.sending = false;
+            end(&mut inner, &mut batch);
             drop(inner);
             work::queue_bh(qp);
             return;
         }
         if !send_again && !inner.again {
-            inner.sending = false;
+            end(&mut inner, &mut batch);
             arm(qp, &inner, now, progress);
             return;
         }
     }
+}
+
+/// This context sends for the QP from now on.
+#[inline]
+fn begin(inner: &mut Inner, batch: &mut Batch<'_>) {
+    inner.sending = true;
+    // Its memory is kept from one time to the next.
+    core::mem::swap(&mut inner.mail, &mut batch.mail);
+}
+
+/// It does not any more.
+#[inline]
+fn end(inner: &mut Inner, batch: &mut Batch<'_>) {
+    inner.sending = false;
+    core::mem::swap(&mut inner.mail, &mut batch.mail);
 }
 
 /// Runs `qp` in a softirq: at once, on the way out of here, where the caller's context allows it.
@@ -141,18 +160,75 @@ fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &mut Input<'_>, af
             }
         }
         Input::Packet(packet) => loop {
-            let dropped = match &mut inner.transport {
-                Transport::Rc(_) => rc::handle(qp, inner, now, packet, after),
-                Transport::Datagram(_) => ud::handle(qp, inner, packet, after),
-            };
-            if let Err(cause) = dropped {
-                qp.core.counters.dropped(cause);
-            }
+            handle(qp, inner, now, Incoming::Packet(packet), after);
             if !packet.advance(&qp.core) || packet.repr.bth.dest_qp.get() != qp.qpn {
                 return;
             }
         },
     }
+}
+
+/// Gives a packet or a parcel to the transport, and counts it if it is dropped.
+#[inline]
+fn handle(
+    qp: &Arc<Qp>,
+    inner: &mut Inner,
+    now: Instant,
+    incoming: Incoming<'_>,
+    after: &mut After,
+) {
+    let dropped = match &mut inner.transport {
+        Transport::Rc(_) => rc::handle(qp, inner, now, incoming, after),
+        Transport::Datagram(_) => ud::handle(qp, inner, incoming, after),
+    };
+    if let Err(cause) = dropped {
+        qp.core.counters.dropped(cause);
+    }
+}
+
+/// Hands parcels over to the queue pairs of this device that they are for. No lock held.
+#[inline]
+fn deliver(core: &Core, mail: &mut Mail) {
+    while let Some(qpn) = mail.dest() {
+        match core.qps.get(qpn) {
+            Some(qp) => accept(&qp, mail),
+            None => {
+                core.counters.count(Count::NoQp);
+                let _ = mail.next_for(qpn);
+            }
+        }
+    }
+    mail.clear();
+}
+
+/// Takes the parcels for `qp` that come next. What is to be sent now is sent by somebody else: this runs on
+/// behalf of another QP, and one that sends to the next, and so on, must not end up here again.
+fn accept(qp: &Arc<Qp>, mail: &mut Mail) {
+    let now = Instant(timer::now_ns());
+    let mut after = After::default();
+    let mut guard = qp.inner.lock();
+    let inner = &mut *guard;
+    while let Some(parcel) = mail.next_for(qp.qpn) {
+        if !inner.dead {
+            handle(qp, inner, now, Incoming::Parcel(parcel), &mut after);
+        }
+    }
+    if inner.dead {
+        return;
+    }
+    complete(qp, inner, &mut after);
+    let due = inner.may_transmit();
+    if inner.sending {
+        inner.again |= due;
+    } else if !due {
+        arm(qp, inner, now, Progress::Idle);
+    }
+    let queue = due && !inner.sending;
+    drop(guard);
+    if queue {
+        work::queue_bh(qp);
+    }
+    tell(qp, after);
 }
 
 /// Fetches, transmits and completes until nothing moves or the batch is full.

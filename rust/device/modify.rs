@@ -98,12 +98,22 @@ fn apply(qp: &Qp, attr: &QpAttr<'_>, records: Option<Records>) -> Result<Option<
     let mut old = None;
     match &mut inner.transport {
         Transport::Rc(rc) => {
-            let change = connected(attr);
+            let mut change = connected(attr);
             let dest = change.dest_qpn.unwrap_or(rc.conn.attr().dest_qpn.get());
             let path = match attr.av() {
                 Some(av) => Some(Path::new(av, qp.qpn, dest)?),
                 None => None,
             };
+            if let Some(path) = &path {
+                let other = |old: &Path| old.is_loopback() != path.is_loopback();
+                // What is under way is cut to the size of the way's packets.
+                if rc.path.as_ref().is_some_and(other) {
+                    return Err(EINVAL);
+                }
+                if path.is_loopback() {
+                    change.pmtu = change.pmtu.map(|_| transport::LOOPBACK_MTU);
+                }
+            }
             rc.conn.modify(&change).map_err(|_| EINVAL)?;
             if let Some((resources, keys)) = records {
                 let resources = rc.conn.replace_resources(resources);
@@ -163,6 +173,7 @@ fn keep(kept: &mut Kept, attr: &QpAttr<'_>) {
     kept.access = attr.access().unwrap_or(kept.access);
     kept.sq_psn = attr.sq_psn().map_or(kept.sq_psn, |psn| psn & Psn::MASK);
     kept.rq_psn = attr.rq_psn().map_or(kept.rq_psn, |psn| psn & Psn::MASK);
+    kept.path_mtu = attr.path_mtu().map_or(kept.path_mtu, Mtu::bytes);
     kept.max_dest_rd_atomic = attr.max_dest_rd_atomic().unwrap_or(kept.max_dest_rd_atomic);
 }
 
@@ -197,7 +208,7 @@ pub(crate) fn query(qp: &Qp, out: &mut QpQuery<'_>) {
     match &inner.transport {
         Transport::Rc(rc) => {
             let attr = rc.conn.attr();
-            out.set_path_mtu(Mtu::fitting(attr.pmtu.bytes()));
+            out.set_path_mtu(Mtu::fitting(inner.kept.path_mtu));
             out.set_dest_qp_num(attr.dest_qpn.get());
             out.set_sq_psn(rc.conn.requester().next_psn().get());
             out.set_rq_psn(rc.conn.responder().expected_psn().get());

@@ -6,7 +6,7 @@ use super::pd::PdId;
 use super::Core;
 use crate::proto::transport::{AtomicOp, Denied};
 use crate::rdma::access::Access;
-use crate::rdma::umem::{KernelMemory, UserMemory};
+use crate::rdma::umem::{Bytes, KernelMemory, UserMemory};
 use crate::sync::gate::Gate;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -174,11 +174,38 @@ impl Mr {
         }
     }
 
+    /// Shows `each` the `len` bytes at `va`, piece by piece. `None` if they are not all inside the region, it
+    /// is closed, or `each` says so.
+    ///
+    /// Any context; `each` must not close a region.
+    #[inline]
+    pub(crate) fn show(
+        &self,
+        va: u64,
+        len: usize,
+        each: impl FnMut(Bytes<'_>) -> Option<()>,
+    ) -> Option<()> {
+        let offset = self.offset(va, len as u64)?;
+        match &self.memory {
+            Memory::User(gate) => gate.enter()?.show(offset, len, each),
+            Memory::Kernel(gate) => gate.enter()?.show(va, len, each),
+        }
+    }
+
+    /// Whether the region is still open. Any context.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        match &self.memory {
+            Memory::User(gate) => gate.is_open(),
+            Memory::Kernel(gate) => gate.is_open(),
+        }
+    }
+
     /// Copies bytes to `va`. `None` if they would not all be inside the region, or it is closed.
     ///
     /// Any context. The caller has checked the right to write.
     #[inline]
-    pub(crate) fn write(&self, va: u64, bytes: &[u8]) -> Option<()> {
+    pub(crate) fn write(&self, va: u64, bytes: Bytes<'_>) -> Option<()> {
         let offset = self.offset(va, bytes.len() as u64)?;
         match &self.memory {
             Memory::User(gate) => gate.enter()?.write(offset, bytes),

@@ -3,8 +3,9 @@
 //! The way to a peer: addresses from an address vector, and a route that is looked up once and kept
 //! as long as the network's tables have not changed.
 
+use super::parcel::Sender;
 use super::port::Port;
-use crate::net::route::{Flow, Header, Route};
+use crate::net::route::{Flow, Header, IpHeader, Route};
 use crate::proto::wire::IcrcHead;
 use crate::rdma::gid::AhAttr;
 use kernel::prelude::*;
@@ -25,6 +26,8 @@ pub(crate) struct Path {
     header: Header,
     icrc: IcrcHead,
     route: Option<Route>,
+    /// It leads back to this device, and no packets are needed.
+    loopback: bool,
 }
 
 /// The UDP source port for a connection: constant for it, so that the network keeps its packets in
@@ -65,7 +68,33 @@ impl Path {
             header,
             icrc,
             route: None,
+            loopback: attr.is_own() && *crate::module_parameters::loopback.value() != 0,
         })
+    }
+
+    /// Whether it leads back to this device, so that parcels go by it and not packets.
+    #[inline]
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.loopback
+    }
+
+    /// Who sends by it: the addresses of a connected QP's parcels.
+    #[inline]
+    pub(crate) fn sender(&self) -> Sender {
+        Sender::Connected {
+            source: self.flow.source,
+            destination: self.flow.destination,
+        }
+    }
+
+    /// Whether its packets are of IPv6.
+    pub(crate) fn is_v6(&self) -> bool {
+        self.flow.is_v6()
+    }
+
+    /// The IP header that a packet with `len` bytes from the BTH on would have.
+    pub(crate) fn ip_header(&self, len: usize) -> Option<IpHeader> {
+        self.header.ip(len)
     }
 
     /// What the ICRCs of its packets begin with.

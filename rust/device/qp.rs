@@ -5,6 +5,7 @@
 use super::completion::Completion;
 use super::cq::{mmap_info, Cq};
 use super::engine::{self, After, Input};
+use super::parcel::Mail;
 use super::pd::PdId;
 use super::post::Poster;
 use super::rc::Rc;
@@ -48,6 +49,8 @@ pub(crate) struct Kept {
     pub(crate) sq_psn: u32,
     pub(crate) rq_psn: u32,
     pub(crate) max_dest_rd_atomic: u8,
+    /// In bytes; by the loopback other packets go.
+    pub(crate) path_mtu: u32,
 }
 
 /// What the QP's lock guards.
@@ -58,6 +61,8 @@ pub(crate) struct Inner {
     /// The address vector of a connection.
     pub(crate) av: Option<AhAttr>,
     pub(crate) kept: Kept,
+    /// Empty, and in the hands of the context that is sending, if there is one.
+    pub(crate) mail: Mail,
     /// A context is sending for this QP.
     pub(crate) sending: bool,
     /// There is more to do than it knew when it began.
@@ -218,6 +223,7 @@ impl Qp {
             rq,
             av: None,
             kept: Kept::default(),
+            mail: Mail::new(),
             sending: false,
             again: false,
             dead: false,
@@ -311,6 +317,16 @@ impl Inner {
         ) {
             while self.sq.fetch(core) {}
         }
+    }
+
+    /// Whether something is to be sent or fetched, or was put off.
+    #[inline]
+    pub(crate) fn may_transmit(&self) -> bool {
+        let due = match &self.transport {
+            Transport::Rc(rc) => rc.conn.may_transmit(&self.sq),
+            Transport::Datagram(_) => false,
+        };
+        due || self.again || self.sq.has_unfetched()
     }
 
     /// Makes the state known to those who look without the lock.

@@ -5,11 +5,12 @@
 use super::completion::Completion;
 use super::counters::Count;
 use super::engine::{After, Progress};
+use super::incoming::Incoming;
 use super::mr::Mr;
+use super::parcel::{Mail, Parcel, Segment, Source};
 use super::path::Path;
 use super::qp::{Inner, Qp, Transport};
 use super::rq::RecvQueue;
-use super::rx::Packet;
 use super::sq::SendSlots;
 use super::tx::{Batch, NoPacket};
 use crate::proto::transport::{
@@ -19,6 +20,7 @@ use crate::proto::transport::{
 use crate::proto::wire::bth::BTH_LEN;
 use crate::proto::wire::PacketRepr;
 use crate::rdma::access::Access;
+use crate::rdma::umem::Bytes;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -102,6 +104,9 @@ impl Rc {
         now: Instant,
         batch: &mut Batch<'_>,
     ) -> Progress {
+        if self.path.as_ref().is_some_and(Path::is_loopback) {
+            return self.post(qp, sq, now, &mut batch.mail);
+        }
         let Some(path) = self.path.as_mut() else {
             // Only the poll notices broken requests, whose turn has come; no path, no packets.
             let _ = self.conn.poll_transmit(now, sq);
@@ -153,6 +158,59 @@ impl Rc {
             }
         }
         Progress::More
+    }
+
+    /// Makes parcels until none is due or it is time to hand them over.
+    #[inline]
+    fn post(&mut self, qp: &Qp, sq: &mut SendSlots, now: Instant, mail: &mut Mail) -> Progress {
+        if mail.reserve().is_err() {
+            return Progress::Stalled;
+        }
+        while !mail.is_full() {
+            let Some(transmit) = self.conn.poll_transmit(now, sq) else {
+                return Progress::Idle;
+            };
+            let source = self
+                .source(qp, sq, &transmit.payload)
+                .and_then(|source| source.is_there().then_some(source).ok_or(NoPacket::Payload));
+            match (source, &self.path) {
+                (Ok(source), Some(path)) => mail.put(Parcel {
+                    repr: transmit.header,
+                    sender: path.sender(),
+                    len: transmit.payload.len(),
+                    source,
+                }),
+                (Err(NoPacket::NoMemory), _) => {
+                    self.conn.undo(&transmit, sq);
+                    return Progress::Stalled;
+                }
+                _ => self.conn.local_error(&transmit, Status::LocProt, sq),
+            }
+        }
+        Progress::More
+    }
+
+    /// Where a payload is.
+    #[inline]
+    fn source(&self, qp: &Qp, sq: &SendSlots, payload: &Payload) -> Result<Source, NoPacket> {
+        match *payload {
+            Payload::None => Ok(Source::None),
+            Payload::Request { n, offset, len } => sq.source(n, offset, len),
+            Payload::Read {
+                res,
+                va,
+                rkey,
+                offset,
+                len,
+            } => {
+                let va = va.wrapping_add(u64::from(offset));
+                let mr = match self.read_keys.get(usize::from(res)) {
+                    Some(Some(mr)) => mr.clone(),
+                    _ => read_access(qp, va, rkey, len).ok_or(NoPacket::Payload)?,
+                };
+                Ok(Source::Region(Segment { mr, va, len }))
+            }
+        }
     }
 
     /// Completes send requests that are done with.
@@ -209,31 +267,26 @@ fn read_access(qp: &Qp, va: u64, rkey: u32, len: u32) -> Option<Arc<Mr>> {
     )
 }
 
-/// Gives a packet to the connection.
+/// Gives a packet or a parcel to the connection.
 #[inline]
 pub(crate) fn handle(
     qp: &Qp,
     inner: &mut Inner,
     now: Instant,
-    packet: &Packet,
+    incoming: Incoming<'_>,
     after: &mut After,
 ) -> Result<(), Cause> {
     let Transport::Rc(rc) = &mut inner.transport else {
         return Err(Cause::Service);
     };
-    // A packet from elsewhere is none of this connection's (annex A17.4.?).
-    let skb = &packet.skb;
-    if !rc
-        .path
-        .as_ref()
-        .is_some_and(|path| path.joins(&skb.source(), &skb.destination()))
-    {
+    // What comes from elsewhere is none of this connection's.
+    if !rc.path.as_ref().is_some_and(|path| incoming.came_by(path)) {
         qp.core.counters.count(Count::WrongAddress);
         return Ok(());
     }
     let mut env = Env {
         qp,
-        packet,
+        incoming,
         sq: &mut inner.sq,
         rq: &mut inner.rq,
         read_keys: &mut rc.read_keys,
@@ -242,7 +295,7 @@ pub(crate) fn handle(
     };
     match rc
         .conn
-        .handle_packet(now, &packet.repr, packet.payload_len, &mut env)
+        .handle_packet(now, incoming.repr(), incoming.payload_len(), &mut env)
     {
         Verdict::Accepted => Ok(()),
         Verdict::Dropped(cause) => Err(cause),
@@ -252,7 +305,7 @@ pub(crate) fn handle(
 /// What the transport sees of the QP while a packet is in hand.
 struct Env<'a> {
     qp: &'a Qp,
-    packet: &'a Packet,
+    incoming: Incoming<'a>,
     sq: &'a mut SendSlots,
     rq: &'a mut RecvQueue,
     read_keys: &'a mut ReadKeys,
@@ -280,7 +333,7 @@ impl SendQueue for Env<'_> {
 impl ResponseSink for Env<'_> {
     #[inline]
     fn place(&mut self, n: u32, offset: u32) -> Result<(), Status> {
-        self.packet.for_payload(|at, bytes| {
+        self.incoming.for_payload(Status::LocProt, |at, bytes| {
             self.sq
                 .scatter(n, offset.wrapping_add(at), bytes)
                 .ok_or(Status::LocProt)
@@ -290,7 +343,7 @@ impl ResponseSink for Env<'_> {
     #[inline]
     fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), Status> {
         self.sq
-            .scatter(n, 0, &original.to_ne_bytes())
+            .scatter(n, 0, Bytes::new(&original.to_ne_bytes()))
             .ok_or(Status::LocProt)
     }
 }
@@ -303,8 +356,9 @@ impl Target for Env<'_> {
 
     #[inline]
     fn recv_place(&mut self, offset: u32) -> Result<(), Status> {
-        self.packet
-            .for_payload(|at, bytes| self.rq.place(offset.wrapping_add(at), bytes))
+        self.incoming.for_payload(Status::LocProt, |at, bytes| {
+            self.rq.place(offset.wrapping_add(at), bytes)
+        })
     }
 
     #[inline]
@@ -334,7 +388,7 @@ impl Target for Env<'_> {
     fn write_place(&mut self, offset: u32) -> Result<(), Denied> {
         let key = self.write_key.as_ref().ok_or(Denied::Access)?;
         let start = key.va.wrapping_add(u64::from(offset));
-        self.packet.for_payload(|at, bytes| {
+        self.incoming.for_payload(Denied::Access, |at, bytes| {
             key.mr
                 .write(start.wrapping_add(u64::from(at)), bytes)
                 .ok_or(Denied::Access)

@@ -8,6 +8,7 @@ use super::sge::{self, Sge};
 use super::wqe::{RawSge, RecvWqe, RECV_HEAD, SGE_LEN};
 use super::Core;
 use crate::proto::transport::{RecvStart, Status};
+use crate::rdma::umem::Bytes;
 use kernel::prelude::*;
 
 /// The request in use.
@@ -114,7 +115,7 @@ impl RecvQueue {
     ///
     /// LocLen if they do not fit, LocProt if the memory is gone.
     #[inline]
-    pub(crate) fn place(&self, offset: u32, bytes: &[u8]) -> Result<(), Status> {
+    pub(crate) fn place(&self, offset: u32, bytes: Bytes<'_>) -> Result<(), Status> {
         let current = self.current.as_ref().ok_or(Status::LocQpOp)?;
         let end = (bytes.len() as u64).saturating_add(u64::from(offset));
         if end > u64::from(current.total) {

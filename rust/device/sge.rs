@@ -3,11 +3,15 @@
 //! Scatter/gather lists: the local memory of a work request, keys already resolved.
 
 use super::mr::Mr;
+use super::parcel::{Segment, Source};
 use super::pd::PdId;
+use super::tx::NoPacket;
 use super::wqe::RawSge;
 use super::Core;
 use crate::proto::transport::Status;
 use crate::rdma::access::Access;
+use crate::rdma::umem::Bytes;
+use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// An element whose key was found and whose range and rights were checked. The region may be
@@ -59,7 +63,7 @@ fn for_parts(
     sges: &[Sge],
     offset: u32,
     len: usize,
-    mut each: impl FnMut(&Mr, u64, core::ops::Range<usize>) -> Option<()>,
+    mut each: impl FnMut(&Arc<Mr>, u64, core::ops::Range<usize>) -> Option<()>,
 ) -> Option<()> {
     let mut skip = offset;
     let mut done = 0_usize;
@@ -73,7 +77,7 @@ fn for_parts(
         };
         let end = len.min(done.saturating_add(room as usize));
         let addr = sge.addr.wrapping_add(u64::from(skip));
-        each(sge.mr.as_deref()?, addr, done..end)?;
+        each(sge.mr.as_ref()?, addr, done..end)?;
         done = end;
         skip = 0;
     }
@@ -94,9 +98,41 @@ pub(crate) fn gather(sges: &[Sge], offset: u32, out: &mut [u8]) -> Option<()> {
 ///
 /// Any context.
 #[inline]
-pub(crate) fn scatter(sges: &[Sge], offset: u32, bytes: &[u8]) -> Option<()> {
+pub(crate) fn scatter(sges: &[Sge], offset: u32, bytes: Bytes<'_>) -> Option<()> {
     for_parts(sges, offset, bytes.len(), |mr, addr, range| {
-        mr.write(addr, bytes.get(range)?)
+        mr.write(addr, bytes.part(range)?)
+    })
+}
+
+/// Where `len` bytes from byte `offset` of the list on are.
+///
+/// Any context. NoMemory for a list of places that found none; Payload if the list is too short.
+#[inline]
+pub(crate) fn source(sges: &[Sge], offset: u32, len: u32) -> Result<Source, NoPacket> {
+    let mut first = None;
+    let mut rest = KVec::new();
+    let mut memory = true;
+    for_parts(sges, offset, len as usize, |mr, va, range| {
+        let segment = Segment {
+            mr: mr.clone(),
+            va,
+            len: range.len() as u32,
+        };
+        if first.is_none() && range.len() == len as usize {
+            first = Some(segment);
+            return Some(());
+        }
+        memory = rest.push(segment, GFP_ATOMIC).is_ok();
+        memory.then_some(())
+    })
+    .ok_or(if memory {
+        NoPacket::Payload
+    } else {
+        NoPacket::NoMemory
+    })?;
+    Ok(match first {
+        Some(segment) => Source::Region(segment),
+        None => Source::List(rest),
     })
 }
 

@@ -7,14 +7,17 @@
 //! are fewer than the ring's elements: what does not fit waits in the ring.
 
 use super::ah::Ah;
+use super::parcel::Source;
 use super::pd::PdId;
 use super::ring::Ring;
 use super::sge::{self, Sge};
+use super::tx::NoPacket;
 use super::wqe::{
     flag, Op, RawSge, SendWqe, UdPart, DMA_LEN, SEND_DMA, SEND_HEAD, SGE_LEN, WHAT_LEN,
 };
 use super::{limits, Core};
 use crate::proto::transport::{Flags, Request, SendOp, SendQueue, Status};
+use crate::rdma::umem::Bytes;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -339,9 +342,23 @@ impl SendSlots {
         sge::gather(self.sges_of(n, slot.sges), offset, out)
     }
 
+    /// Where `len` bytes of request `n`'s message are. Errors as for [`sge::source`].
+    #[inline]
+    pub(crate) fn source(&self, n: u32, offset: u32, len: u32) -> Result<Source, NoPacket> {
+        let slot = self.slot(n).ok_or(NoPacket::Payload)?;
+        if slot.inline {
+            return Ok(Source::Inline {
+                ring: self.ring.clone(),
+                index: self.base.wrapping_add(n),
+                at: SEND_HEAD.saturating_add(offset as usize),
+            });
+        }
+        sge::source(self.sges_of(n, slot.sges), offset, len)
+    }
+
     /// Copies bytes into the local memory of request `n`.
     #[inline]
-    pub(crate) fn scatter(&self, n: u32, offset: u32, bytes: &[u8]) -> Option<()> {
+    pub(crate) fn scatter(&self, n: u32, offset: u32, bytes: Bytes<'_>) -> Option<()> {
         let slot = self.slot(n)?;
         sge::scatter(self.sges_of(n, slot.sges), offset, bytes)
     }

@@ -7,6 +7,7 @@
 //! datagrams IPv4 identifications from 0 up; their ICRCs cover those.
 
 use super::counters::Count;
+use super::parcel::Mail;
 use super::path::Path;
 use super::Core;
 use crate::net::crc::crc32_le;
@@ -79,6 +80,8 @@ pub(crate) struct Batch<'bh> {
     queue: TxQueue<'bh>,
     row: Option<Row<'bh>>,
     packets: usize,
+    /// What needs no packet.
+    pub(crate) mail: Mail,
 }
 
 impl<'bh> Batch<'bh> {
@@ -90,19 +93,20 @@ impl<'bh> Batch<'bh> {
             queue: TxQueue::new(bh),
             row: None,
             packets: 0,
+            mail: Mail::new(),
         }
     }
 
     /// Whether it is time to send.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.packets >= BATCH
+        self.packets >= BATCH || self.mail.is_full()
     }
 
     /// Whether there is nothing to send.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.packets == 0
+        self.packets == 0 && self.mail.is_empty()
     }
 
     /// Builds a packet with headers `repr` and `payload_len` bytes that `fill` writes, and adds it.
@@ -185,7 +189,7 @@ impl<'bh> Batch<'bh> {
         }
     }
 
-    /// Sends all, in order. No lock held.
+    /// Sends all packets, in order. No lock held.
     ///
     /// A packet that the network drops is as one lost on the way: the retransmit timer sees to it.
     #[inline]

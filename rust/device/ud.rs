@@ -4,17 +4,18 @@
 
 use super::completion::Completion;
 use super::engine::{After, Progress};
+use super::incoming::Incoming;
 use super::limits;
+use super::parcel::{Parcel, Sender};
 use super::qp::{Inner, Qp, Transport};
-use super::rx::Packet;
 use super::sq::SendSlots;
 use super::tx::{Batch, NoPacket};
 use crate::proto::transport::{
     check_recv, Cause, Datagram, DatagramAttr, DatagramSender, Events, RecvCompletion, RecvStart,
     SendOp, SendQueue, State, Status,
 };
-use crate::proto::wire::{GrhLayout, PKey, Psn, Qpn, GRH_LEN};
-use crate::rdma::gid::Network;
+use crate::proto::wire::{PKey, Psn, Qpn, GRH_LEN};
+use crate::rdma::umem::Bytes;
 use kernel::prelude::*;
 
 /// The state of a datagram QP.
@@ -107,6 +108,28 @@ impl Ud {
             Ok(repr) => repr,
             Err(status) => return Some(Err(Some(status))),
         };
+        if dest.ah.with_path(|path| path.is_loopback()) {
+            let source = match batch.mail.reserve() {
+                Ok(()) => sq.source(n, 0, len),
+                Err(_) => Err(NoPacket::NoMemory),
+            };
+            return Some(match source {
+                Ok(source) if source.is_there() => {
+                    batch.mail.put(Parcel {
+                        repr,
+                        sender: Sender::Datagram(dest.ah.clone()),
+                        len,
+                        source,
+                    });
+                    Ok(())
+                }
+                Err(NoPacket::NoMemory) => {
+                    self.sender.undo(&repr);
+                    Err(None)
+                }
+                _ => Err(Some(Status::LocProt)),
+            });
+        }
         let built = dest
             .ah
             .with_path(|path| batch.add(&qp.core, path, &repr, len, 0, |out| sq.gather(n, 0, out)));
@@ -170,7 +193,7 @@ impl Ud {
 pub(crate) fn handle(
     qp: &Qp,
     inner: &mut Inner,
-    packet: &Packet,
+    incoming: Incoming<'_>,
     after: &mut After,
 ) -> Result<(), Cause> {
     let Transport::Datagram(ud) = &mut inner.transport else {
@@ -181,20 +204,23 @@ pub(crate) fn handle(
     }
     let pkeys = [PKey::new(limits::DEFAULT_PKEY)];
     ud.attr.mtu = 4096;
-    let info = check_recv(&packet.repr, packet.payload_len, &ud.attr, &pkeys)?;
-    let area = GrhLayout::area(packet.skb.ip_header()).ok_or(Cause::BadResponse)?;
+    let len = incoming.payload_len();
+    let info = check_recv(incoming.repr(), len, &ud.attr, &pkeys)?;
+    let area = incoming.grh_area().ok_or(Cause::BadResponse)?;
     let rq = &mut inner.rq;
     let status = match rq.start(&qp.core) {
         RecvStart::Empty => return Err(Cause::NotReady),
         RecvStart::Broken(status) => status,
         RecvStart::Taken => {
             // Too long for the buffer: dropped, the buffer stays (IBTA 9.8.3, responder checks).
-            if packet.payload_len.saturating_add(GRH_LEN as u32) > rq.room() {
+            if len.saturating_add(GRH_LEN as u32) > rq.room() {
                 rq.put_back();
                 return Err(Cause::TooLong);
             }
-            let placed = rq.place(0, &area).and_then(|()| {
-                packet.for_payload(|at, bytes| rq.place(at.wrapping_add(GRH_LEN as u32), bytes))
+            let placed = rq.place(0, Bytes::new(&area)).and_then(|()| {
+                incoming.for_payload(Status::LocProt, |at, bytes| {
+                    rq.place(at.wrapping_add(GRH_LEN as u32), bytes)
+                })
             });
             placed.err().unwrap_or(Status::Success)
         }
@@ -205,19 +231,15 @@ pub(crate) fn handle(
     let done = RecvCompletion {
         status,
         write_imm: false,
-        byte_len: packet.payload_len.saturating_add(GRH_LEN as u32),
+        byte_len: len.saturating_add(GRH_LEN as u32),
         imm: info.imm,
         inv_rkey: None,
         solicited: info.solicited,
     };
     let mut completion = Completion::recv(qp, wr_id, &done);
     completion.wc.src_qp = info.src_qpn.get();
-    completion.wc.grh = Some(if packet.skb.is_v6() {
-        Network::V6
-    } else {
-        Network::V4
-    });
-    completion.wc.smac = packet.skb.source_mac();
+    completion.wc.grh = Some(incoming.network());
+    completion.wc.smac = incoming.source_mac();
     after.recv.merge(qp.recv_cq.push(&completion));
     if status != Status::Success {
         ud.set_state(State::Err);

@@ -90,6 +90,28 @@ int oxe_gid_facts(const struct ib_gid_attr *attr, struct oxe_gid_facts *facts)
 	return PTR_ERR_OR_ZERO(ndev);
 }
 
+/*
+ * Whether @gid, 16 bytes, is an address of the very network interface that the entry @attr is of. Any context; the
+ * caller keeps a reference on the entry.
+ */
+bool oxe_gid_is_own(const struct ib_gid_attr *attr, const u8 *gid)
+{
+	const struct ib_gid_attr *found = ERR_PTR(-ENODEV);
+	struct net_device *ndev;
+	union ib_gid key;
+
+	memcpy(key.raw, gid, sizeof(key.raw));
+	rcu_read_lock();
+	ndev = rdma_read_gid_attr_ndev_rcu(attr);
+	if (!IS_ERR(ndev))
+		found = rdma_find_gid_by_port(attr->device, &key, IB_GID_TYPE_ROCE_UDP_ENCAP, attr->port_num, ndev);
+	rcu_read_unlock();
+	if (IS_ERR(found))
+		return false;
+	rdma_put_gid_attr(found);
+	return true;
+}
+
 struct ib_udata *oxe_bundle_udata(struct uverbs_attr_bundle *bundle)
 {
 	return &bundle->driver_udata;

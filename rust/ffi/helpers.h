@@ -39,6 +39,7 @@ void oxe_ib_set_node_desc(struct ib_device *ib, const char *desc);
 int oxe_ib_link_facts(struct ib_device *ib, struct oxe_link_facts *facts);
 void oxe_ib_port_changed(struct ib_device *ib);
 int oxe_gid_facts(const struct ib_gid_attr *attr, struct oxe_gid_facts *facts);
+bool oxe_gid_is_own(const struct ib_gid_attr *attr, const u8 *gid);
 
 struct ib_udata *oxe_bundle_udata(struct uverbs_attr_bundle *bundle);
 struct ib_ucontext *oxe_udata_ucontext(struct ib_udata *udata);

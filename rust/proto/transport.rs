@@ -40,7 +40,7 @@ mod tests;
 
 use super::wire;
 
-pub use attr::{Access, Attr, Invalid, Modify, Pmtu};
+pub use attr::{Access, Attr, Invalid, Modify, Pmtu, LOOPBACK_MTU};
 pub use connection::Connection;
 pub use datagram::{check_recv, Datagram, DatagramAttr, DatagramRecv, DatagramSender};
 pub use report::{Cause, Events, Verdict};

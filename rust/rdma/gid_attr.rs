@@ -40,6 +40,7 @@ pub(crate) struct AhAttr {
     sl: u8,
     flow_label: u32,
     oif: u32,
+    own: bool,
 }
 
 impl AhAttr {
@@ -72,6 +73,11 @@ impl AhAttr {
     /// such as a VLAN.
     pub(crate) fn oif(&self) -> u32 {
         self.oif
+    }
+
+    /// Whether the destination was, when this was read, an address of the same interface as the source.
+    pub(crate) fn is_own(&self) -> bool {
+        self.own
     }
 
     /// Reads ib_core's address vector. Any context.
@@ -112,6 +118,8 @@ impl AhAttr {
             sl: raw.sl,
             flow_label: raw.grh.flow_label & ffi::IB_GRH_FLOWLABEL_MASK,
             oif: facts.ifindex,
+            // SAFETY: as above; `dgid` is 16 bytes.
+            own: unsafe { ffi::oxe_gid_is_own(entry.as_ptr(), dgid.as_ptr()) },
         })
     }
 

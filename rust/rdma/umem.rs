@@ -10,6 +10,8 @@ use super::access::Access;
 use super::device::Device;
 use super::driver::Driver;
 use crate::ffi;
+use core::marker::PhantomData;
+use core::ops::Range;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
 use kernel::page::PAGE_SIZE;
@@ -18,6 +20,64 @@ use kernel::sync::atomic::{Atomic, Full};
 
 #[cfg(not(CONFIG_64BIT))]
 compile_error!("pages are reached through the kernel's direct map");
+
+/// Bytes in their place: the caller's own, or memory that others may write at any time. They can be copied
+/// into other memory, and nothing else.
+///
+/// # Invariants
+///
+/// `at` is valid for reading `len` bytes during `'a`.
+#[derive(Clone, Copy)]
+pub(crate) struct Bytes<'a> {
+    at: *const u8,
+    len: usize,
+    place: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Bytes<'a> {
+    /// Bytes of the caller.
+    #[inline]
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        // INVARIANT: a slice is valid for as long as it is borrowed.
+        Bytes {
+            at: bytes.as_ptr(),
+            len: bytes.len(),
+            place: PhantomData,
+        }
+    }
+
+    /// How many they are.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Those in `range`, if they are all among these.
+    #[inline]
+    pub(crate) fn part(&self, range: Range<usize>) -> Option<Self> {
+        let len = range.end.checked_sub(range.start)?;
+        (range.end <= self.len).then(|| Bytes {
+            // SAFETY: `range.start` is at most `len`.
+            // INVARIANT: by the comparison the part is inside.
+            at: unsafe { self.at.add(range.start) },
+            len,
+            place: PhantomData,
+        })
+    }
+
+    /// Copies them.
+    ///
+    /// # Safety
+    ///
+    /// `to` is valid for writing [`Bytes::len`] bytes.
+    #[inline]
+    unsafe fn copy_to(&self, to: *mut u8) {
+        // SAFETY: `to` by the requirement of this function, `at` by the type's invariant; they may overlap.
+        // Whoever writes at the same time races with this as with `copy_from_user`: bytes have no invalid
+        // values, and nothing is inferred from them.
+        unsafe { core::ptr::copy(self.at, to, self.len) };
+    }
+}
 
 /// Copies from memory that others may write at the same time.
 ///
@@ -30,17 +90,6 @@ unsafe fn copy_from(from: *const u8, out: &mut [u8]) {
     // as with `copy_from_user`: bytes have no invalid values, and nothing is inferred before they
     // are in `out`.
     unsafe { core::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
-}
-
-/// Copies to memory that others may read and write at the same time.
-///
-/// # Safety
-///
-/// `to` is valid for writing `bytes.len()` bytes, and does not overlap with `bytes`.
-#[inline]
-unsafe fn copy_to(to: *mut u8, bytes: &[u8]) {
-    // SAFETY: by the requirement of this function; about races see `copy_from`.
-    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
 }
 
 /// The 64-bit word at `at`, for atomic operations; `None` if it is not aligned.
@@ -142,7 +191,7 @@ impl UserMemory {
         &self,
         offset: u64,
         len: usize,
-        mut each: impl FnMut(*mut u8, core::ops::Range<usize>),
+        mut each: impl FnMut(*mut u8, Range<usize>),
     ) -> Option<()> {
         if offset.checked_add(len as u64)? > self.len {
             return None;
@@ -172,17 +221,40 @@ impl UserMemory {
         })
     }
 
+    /// Shows `each` the `len` bytes from `offset` on, piece by piece. `None` if they are not all inside,
+    /// or `each` says so. Any context.
+    #[inline]
+    pub(crate) fn show(
+        &self,
+        offset: u64,
+        len: usize,
+        mut each: impl FnMut(Bytes<'_>) -> Option<()>,
+    ) -> Option<()> {
+        let mut result = Some(());
+        self.for_pieces(offset, len, |at, range| {
+            if result.is_some() {
+                // INVARIANT: the page is pinned while `self` lives, and the piece is inside it.
+                result = each(Bytes {
+                    at,
+                    len: range.len(),
+                    place: PhantomData,
+                });
+            }
+        })?;
+        result
+    }
+
     /// Copies bytes to `offset`. `None` if they would not all be inside, or the memory was
     /// registered for reading only. Any context.
     #[inline]
-    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Option<()> {
+    pub(crate) fn write(&self, offset: u64, bytes: Bytes<'_>) -> Option<()> {
         if !self.writable {
             return None;
         }
         self.for_pieces(offset, bytes.len(), |at, range| {
-            if let Some(part) = bytes.get(range) {
+            if let Some(part) = bytes.part(range) {
                 // SAFETY: the page is pinned for writing, and the piece is inside it.
-                unsafe { copy_to(at, part) };
+                unsafe { part.copy_to(at) };
             }
         })
     }
@@ -260,13 +332,30 @@ impl KernelMemory {
         Some(())
     }
 
+    /// Shows `each` the `len` bytes at address `addr`. `None` if they are not the kernel's, or `each` says
+    /// so. Any context.
+    #[inline]
+    pub(crate) fn show(
+        &self,
+        addr: u64,
+        len: usize,
+        each: impl FnOnce(Bytes<'_>) -> Option<()>,
+    ) -> Option<()> {
+        // INVARIANT: a kernel user names memory that he owns until the request completes (see the type).
+        each(Bytes {
+            at: Self::at(addr, len)?,
+            len,
+            place: PhantomData,
+        })
+    }
+
     /// Copies bytes to address `addr`. `None` if they are not the kernel's. Any context.
     #[inline]
-    pub(crate) fn write(&self, addr: u64, bytes: &[u8]) -> Option<()> {
+    pub(crate) fn write(&self, addr: u64, bytes: Bytes<'_>) -> Option<()> {
         let to = Self::at(addr, bytes.len())?;
         // SAFETY: a kernel user names memory that he owns until the request completes (see the
         // type).
-        unsafe { copy_to(to, bytes) };
+        unsafe { bytes.copy_to(to) };
         Some(())
     }
 

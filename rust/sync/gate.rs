@@ -62,6 +62,12 @@ impl<T> Gate<T> {
         }
     }
 
+    /// Whether users are still admitted, a moment ago. Any context.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.state.load(Relaxed) & CLOSED == 0
+    }
+
     /// Refuses new users, waits until nobody is inside, and drops the value. Process context.
     ///
     /// May be called again, and concurrently: each call returns when the value is gone. Must not be

@@ -5,7 +5,10 @@
 use super::wire::{PKey, Psn, Qpn};
 use super::State;
 
-/// A path MTU: 256, 512, 1024, 2048 or 4096 bytes (IBTA 9.2, Table 64).
+/// How many bytes a packet carries between queue pairs that need no wire.
+pub const LOOPBACK_MTU: u32 = 65_536;
+
+/// A path MTU: 256, 512, 1024, 2048 or 4096 bytes (IBTA 9.2, Table 64), or [`LOOPBACK_MTU`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pmtu {
     shift: u8,
@@ -21,6 +24,7 @@ impl Pmtu {
             1024 => Some(Pmtu { shift: 10 }),
             2048 => Some(Pmtu { shift: 11 }),
             4096 => Some(Pmtu { shift: 12 }),
+            LOOPBACK_MTU => Some(Pmtu { shift: 16 }),
             _ => None,
         }
     }
@@ -28,20 +32,20 @@ impl Pmtu {
     /// Its size in bytes.
     #[inline]
     pub const fn bytes(self) -> u32 {
-        1 << (self.shift & 15)
+        1 << (self.shift & 31)
     }
 
     /// How many packets a message of `len` bytes takes; an empty one takes one.
     #[inline]
     pub const fn packets(self, len: u32) -> u32 {
-        (len.saturating_sub(1) >> (self.shift & 15)).wrapping_add(1)
+        (len.saturating_sub(1) >> (self.shift & 31)).wrapping_add(1)
     }
 
     /// How many bytes are before packet `index` of a message. The caller knows that the message has
     /// that packet, so that this is less than 2^31.
     #[inline]
     pub const fn offset(self, index: u32) -> u32 {
-        index << (self.shift & 15)
+        index << (self.shift & 31)
     }
 }
 
@@ -209,7 +213,7 @@ mod tests {
 
     #[test]
     fn packets_of_a_message() {
-        for bytes in [256, 512, 1024, 2048, 4096] {
+        for bytes in [256, 512, 1024, 2048, 4096, LOOPBACK_MTU] {
             let pmtu = Pmtu::from_bytes(bytes).unwrap();
             assert_eq!(pmtu.bytes(), bytes);
             assert_eq!(pmtu.packets(0), 1);

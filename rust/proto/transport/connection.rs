@@ -176,6 +176,14 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             .is_some_and(|reply| reply.until.is_none())
     }
 
+    /// Whether [`Connection::poll_transmit`] may have something to give. When this says no, it has not.
+    #[inline]
+    pub fn may_transmit<Q: SendQueue>(&self, q: &Q) -> bool {
+        let responds = self.state.responds() || self.responder.closing;
+        responds && (self.reply_is_due() || !self.responder.ring.is_idle())
+            || self.state.requests() && self.requester.may_transmit(q)
+    }
+
     /// Lets no ACK wait for company any longer. To be followed by [`Connection::poll_transmit`], before
     /// the queue pair is reset or destroyed: the peer's request is done, and it must hear of that.
     ///

@@ -130,6 +130,12 @@ impl Requester {
         self.deadline = None;
     }
 
+    /// Whether something is left to be sent, now or later.
+    #[inline]
+    pub(super) fn may_transmit<Q: SendQueue>(&self, q: &Q) -> bool {
+        self.cursor.n != q.tail() || self.unasked
+    }
+
     /// The next request packet, if one may go out now. With `draining` no new request begins.
     #[inline]
     pub(super) fn poll<Q: SendQueue>(

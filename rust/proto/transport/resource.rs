@@ -161,6 +161,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
         self.due = 0;
     }
 
+    /// Whether nothing is to be sent.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        self.due == 0
+    }
+
     /// Forgets what is still to be sent.
     pub(super) fn silence(&mut self) {
         self.due = 0;

@@ -5,8 +5,10 @@ Usage: ops.py [--few] [case...]: --few takes smaller counts and is for wires tha
 GIDs come from the environment (see oxetest.py).
 """
 import ctypes
+import ipaddress
 import random
 import socket
+import struct
 import sys
 
 import pyverbs.enums as e
@@ -295,10 +297,13 @@ def datagrams(gids):
             same(socket.ntohl(wc.imm_data), 77, "immediate")
         same(content(b, 40, size) == content(a, 10, size), True, "data after the GRH")
         grh = content(b, 0, 40)
+        source, sink = (ipaddress.ip_address(end.host.gid_value()).packed for end in (a, b))
         if gids[0] is None:
-            same((grh[20] >> 4, grh[20 + 12:20 + 20]), (4, bytes((10, 77, 0, 1, 10, 77, 0, 2))), "IPv4 header in the GRH's place")
+            same((grh[20] >> 4, grh[32:40]), (4, source[12:] + sink[12:]), "IPv4 header in the GRH's place")
+            same(sum(struct.unpack("!10H", grh[20:])) % 0xffff, 0, "checksum of the header in the GRH's place")
+            same(int.from_bytes(grh[22:24], "big"), 20 + 8 + 12 + 8 + (4 if i % 2 else 0) + -(-size // 4) * 4 + 4, "length there")
         else:
-            same((grh[0] >> 4, grh[23], grh[39]), (6, 1, 2), "IPv6 header in the GRH's place")
+            same((grh[0] >> 4, grh[8:40]), (6, source + sink), "IPv6 header in the GRH's place")
     shut(a, b)
 
 

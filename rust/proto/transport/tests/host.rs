@@ -81,7 +81,7 @@ impl Host {
         }
         let start = va.checked_sub(BASE).ok_or(Denied::Access)?;
         let end = start.checked_add(u64::from(len)).ok_or(Denied::Access)?;
-        if rkey != RKEY || end > MEMORY as u64 {
+        if rkey != RKEY || end > self.memory.len() as u64 {
             return Err(Denied::Access);
         }
         Ok(start as usize)

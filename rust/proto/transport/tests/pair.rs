@@ -80,8 +80,11 @@ impl Node {
     }
 
     pub fn transmit(&mut self, now: Instant) -> Option<(Transmit, Packet)> {
+        let timer = self.conn.poll_timeout().is_some_and(|due| due <= now);
+        let may = self.conn.may_transmit(&self.host) || timer;
         loop {
             let t = self.conn.poll_transmit(now, &mut self.host)?;
+            assert!(may, "{t:?} comes unexpectedly");
             match self.host.payload_of(&t.payload) {
                 Ok(payload) => {
                     let header = t.header;

@@ -3,7 +3,7 @@
 //! Every operation over a wire without losses.
 
 use super::super::wire::Opcode;
-use super::super::{Flags, RecvCompletion, SendOp, Status};
+use super::super::{Flags, Modify, RecvCompletion, SendOp, Status, LOOPBACK_MTU};
 use super::pair::*;
 
 const SIZES: [usize; 9] = [0, 1, 3, 255, 256, 257, 512, 1000, 5000];
@@ -16,6 +16,35 @@ fn recv_ok(len: usize) -> RecvCompletion {
         imm: None,
         inv_rkey: None,
         solicited: false,
+    }
+}
+
+/// Without a wire a packet carries 64 KiB.
+#[test]
+fn loopback() {
+    let config = Modify {
+        pmtu: Some(LOOPBACK_MTU),
+        ..config()
+    };
+    for (len, packets) in [(0, 1), (65_536, 1), (65_537, 2), (1_000_000, 16)] {
+        for op in [SendOp::Send, SendOp::Write, SendOp::Read] {
+            let mut pair = Pair::with(&config, 0xff_fff0, 100);
+            pair.b.host.recvs.push_back(Ok(len));
+            pair.b.host.memory = pattern(len.max(1), 3);
+            pair.a.post(op, pattern(len, 9), 0);
+            pair.run();
+            pair.assert_all_done();
+            let way = match op {
+                SendOp::Read => Way::BtoA,
+                _ => Way::AtoB,
+            };
+            assert_eq!(pair.sent(way).len(), packets);
+            match op {
+                SendOp::Send => assert_eq!(pair.b.host.received[0].data, pattern(len, 9)),
+                SendOp::Write => assert_eq!(pair.b.host.memory[..len], pattern(len, 9)),
+                _ => assert_eq!(pair.a.host.local[0], pattern(len, 3)),
+            }
+        }
     }
 }
 
