@@ -46,6 +46,7 @@ struct OxeModule {
     namespaces: net::udp::Namespaces,
     exclusion: Pin<KBox<Exclusion>>,
     queues: sync::work::Queues,
+    blocks: net::skb::Blocks,
     reclaim: sync::table::Reclaim,
 }
 
@@ -54,6 +55,7 @@ impl kernel::InPlaceModule for OxeModule {
         let compat = *module_parameters::rxe_compat.value() != 0;
         try_pin_init!(Self {
             reclaim: sync::table::Reclaim,
+            blocks: net::skb::Blocks,
             queues: sync::work::Queues::new()?,
             exclusion: Exclusion::new(c"rdma_rxe", c"/sys/module/rdma_rxe")?,
             namespaces: net::udp::Namespaces::new()?,

@@ -37,6 +37,7 @@ pub(crate) mod wc;
 pub(crate) mod wr;
 
 mod compat;
+mod copy;
 mod object;
 mod ops;
 mod ops_ah;

@@ -42,7 +42,7 @@ impl Incoming<'_> {
     pub(crate) fn came_by(&self, path: &Path) -> bool {
         match self {
             Incoming::Packet(packet) => {
-                !path.is_loopback() && path.joins(&packet.skb.source(), &packet.skb.destination())
+                !path.is_loopback() && path.joins(&packet.source, &packet.destination)
             }
             Incoming::Parcel(parcel) => match &parcel.sender {
                 Sender::Connected {

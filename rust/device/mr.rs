@@ -147,11 +147,37 @@ impl Mr {
         access: Access,
     ) -> Option<Arc<Self>> {
         let mr = core.mrs.get(key >> KEY_SHIFT)?;
-        let allowed = mr.key == key
-            && mr.pd == pd
-            && mr.access.contains(access)
-            && mr.offset(va, len).is_some();
-        allowed.then_some(mr)
+        mr.allows(pd, key, va, len, access).then_some(mr)
+    }
+
+    /// As [`Mr::find`], for one who uses few regions, and looks at the one that served last first.
+    #[inline]
+    pub(crate) fn find_again(
+        core: &Core,
+        pd: PdId,
+        key: u32,
+        va: u64,
+        len: u64,
+        access: Access,
+        last: &mut Option<Arc<Self>>,
+    ) -> Option<Arc<Self>> {
+        if let Some(mr) = last {
+            // A closed one may still be here, and another have its key.
+            if mr.allows(pd, key, va, len, access) && mr.is_open() {
+                return Some(mr.clone());
+            }
+        }
+        let mr = Self::find(core, pd, key, va, len, access);
+        last.clone_from(&mr);
+        mr
+    }
+
+    #[inline]
+    fn allows(&self, pd: PdId, key: u32, va: u64, len: u64, access: Access) -> bool {
+        self.key == key
+            && self.pd == pd
+            && self.access.contains(access)
+            && self.offset(va, len).is_some()
     }
 
     /// How far `va` is from the region's start, if `len` bytes from there are inside.

@@ -2,6 +2,7 @@
 
 //! The receive queue: the posted ring, and the one request in use.
 
+use super::mr::Mr;
 use super::pd::PdId;
 use super::ring::Ring;
 use super::sge::{self, Sge};
@@ -10,6 +11,7 @@ use super::Core;
 use crate::proto::transport::{RecvStart, Status};
 use crate::rdma::umem::Bytes;
 use kernel::prelude::*;
+use kernel::sync::Arc;
 
 /// The request in use.
 struct Current {
@@ -28,6 +30,8 @@ pub(crate) struct RecvQueue {
     head: u32,
     current: Option<Current>,
     sges: KVec<Sge>,
+    /// The region that was found last.
+    last: Option<Arc<Mr>>,
 }
 
 impl RecvQueue {
@@ -47,6 +51,7 @@ impl RecvQueue {
             head: 0,
             current: None,
             sges,
+            last: None,
         })
     }
 
@@ -58,6 +63,7 @@ impl RecvQueue {
     /// Forgets everything, posted requests included.
     pub(crate) fn reset(&mut self) {
         self.clear();
+        self.last = None;
         self.head = self.ring.producer();
         self.ring.set_consumer(self.head);
     }
@@ -99,7 +105,7 @@ impl RecvQueue {
                 .read(self.head, at, &mut raw)
                 .ok_or(Status::LocQpOp)?;
             at = at.wrapping_add(SGE_LEN);
-            *place = Sge::resolve(core, self.pd, &RawSge::parse(&raw), true)?;
+            *place = Sge::resolve(core, self.pd, &RawSge::parse(&raw), true, &mut self.last)?;
         }
         let list = self.sges.get(..count).unwrap_or_default();
         let total = sge::total(list).ok_or(Status::LocLen)?;

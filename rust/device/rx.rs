@@ -25,6 +25,9 @@ pub(crate) struct Packet {
     /// Where its payload starts in the datagram.
     pub(crate) payload_at: usize,
     pub(crate) payload_len: u32,
+    /// The addresses of the row, as GIDs.
+    pub(crate) source: [u8; 16],
+    pub(crate) destination: [u8; 16],
     /// What the ICRCs of the row begin with.
     head: IcrcHead,
     /// The IPv4 identification of the first of the row.
@@ -44,9 +47,11 @@ impl Packet {
                 repr,
                 header_len,
                 payload_len,
-            }) = read(core, &skb, &mut head, first_id)
+            }) = read(core, &mut skb, &mut head, first_id)
             {
                 return Some(Packet {
+                    source: skb.source(),
+                    destination: skb.destination(),
                     skb,
                     repr,
                     payload_at: header_len,
@@ -66,7 +71,7 @@ impl Packet {
     #[inline]
     pub(crate) fn advance(&mut self, core: &Core) -> bool {
         while self.skb.is_row() && self.skb.advance() {
-            let parsed = read(core, &self.skb, &mut self.head, self.first_id);
+            let parsed = read(core, &mut self.skb, &mut self.head, self.first_id);
             if let Some(Parsed {
                 repr,
                 header_len,
@@ -153,7 +158,7 @@ fn deliver(core: &Arc<Core>, skb: RxSkb) {
 
 /// Reads the headers and checks the ICRC of the packet that `skb` is at; counts it.
 #[inline(always)]
-fn read(core: &Core, skb: &RxSkb, head: &mut IcrcHead, first_id: u16) -> Option<Parsed> {
+fn read(core: &Core, skb: &mut RxSkb, head: &mut IcrcHead, first_id: u16) -> Option<Parsed> {
     core.counters.count(Count::RcvdPackets);
     let mut copy = [0; MAX_HEADER_LEN];
     let headers = skb.headers(&mut copy)?;
@@ -168,7 +173,7 @@ fn read(core: &Core, skb: &RxSkb, head: &mut IcrcHead, first_id: u16) -> Option<
         // Segmentation counts the identification up by one.
         head.set_datagram(datagram(skb, first_id.wrapping_add(skb.index()))?);
     }
-    if check_icrc(skb, headers, head).is_none() && retry(skb, headers, head, first_id).is_none() {
+    if check_icrc(skb, head).is_none() && retry(skb, head, first_id).is_none() {
         core.counters.count(Count::BadIcrc);
         return None;
     }
@@ -185,30 +190,30 @@ fn datagram(skb: &RxSkb, ip_id: u16) -> Option<Datagram> {
 /// Packets that were merged on this machine may all have had one and the same identification, as RFC 6864
 /// allows.
 #[cold]
-fn retry(skb: &RxSkb, headers: &[u8], head: &mut IcrcHead, first_id: u16) -> Option<()> {
+fn retry(skb: &mut RxSkb, head: &mut IcrcHead, first_id: u16) -> Option<()> {
     if skb.index() == 0 {
         return None;
     }
     head.set_datagram(datagram(skb, first_id)?);
-    check_icrc(skb, headers, head)
+    check_icrc(skb, head)
 }
 
 /// Whether the ICRC is right.
 #[inline(always)]
-fn check_icrc(skb: &RxSkb, headers: &[u8], head: &mut IcrcHead) -> Option<()> {
+fn check_icrc(skb: &mut RxSkb, head: &mut IcrcHead) -> Option<()> {
+    if let Some(all) = skb.sole() {
+        let end = all.len().checked_sub(ICRC_LEN)?;
+        let (packet, sent) = all.split_at_mut_checked(end)?;
+        return (head.over(crc32_le, packet)? == *sent).then_some(());
+    }
     let end = skb.len().checked_sub(ICRC_LEN)?;
-    let mut sent = [0; ICRC_LEN];
+    let (mut bth, mut sent) = ([0; BTH_LEN], [0; ICRC_LEN]);
+    skb.copy(0, &mut bth).ok()?;
     skb.copy(end, &mut sent).ok()?;
-    let made = match skb.linear().get(..end) {
-        Some(packet) => head.over(crc32_le, packet)?,
-        None => {
-            let mut icrc = head.start(crc32_le, headers.first_chunk::<BTH_LEN>()?);
-            skb.for_each(BTH_LEN, end.checked_sub(BTH_LEN)?, |bytes| {
-                icrc.update(bytes)
-            })
-            .ok()?;
-            icrc.finish()
-        }
-    };
-    (sent == made).then_some(())
+    let mut icrc = head.start(crc32_le, &bth);
+    skb.for_each(BTH_LEN, end.checked_sub(BTH_LEN)?, |bytes| {
+        icrc.update(bytes)
+    })
+    .ok()?;
+    (sent == icrc.finish()).then_some(())
 }

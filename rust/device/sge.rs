@@ -24,7 +24,7 @@ pub(crate) struct Sge {
 }
 
 impl Sge {
-    /// Resolves `raw`, to be written to if `write`. The key of an empty element means nothing
+    /// Resolves `raw`, to be written to if `write`; `last` is the region that served last. The key of an empty element means nothing
     /// (IBTA 10.8.3).
     #[inline]
     pub(crate) fn resolve(
@@ -32,6 +32,7 @@ impl Sge {
         pd: PdId,
         raw: &RawSge,
         write: bool,
+        last: &mut Option<Arc<Mr>>,
     ) -> Result<Self, Status> {
         if raw.length == 0 {
             return Ok(Sge::default());
@@ -41,7 +42,8 @@ impl Sge {
         } else {
             Access::NONE
         };
-        let mr = Mr::find(core, pd, raw.lkey, raw.addr, u64::from(raw.length), access);
+        let len = u64::from(raw.length);
+        let mr = Mr::find_again(core, pd, raw.lkey, raw.addr, len, access, last);
         Ok(Sge {
             mr: Some(mr.ok_or(Status::LocProt)?),
             addr: raw.addr,
@@ -110,7 +112,7 @@ pub(crate) fn scatter(sges: &[Sge], offset: u32, bytes: Bytes<'_>) -> Option<()>
 #[inline]
 pub(crate) fn source(sges: &[Sge], offset: u32, len: u32) -> Result<Source, NoPacket> {
     let mut first = None;
-    let mut rest = KVec::new();
+    let mut rest = None;
     let mut memory = true;
     for_parts(sges, offset, len as usize, |mr, va, range| {
         let segment = Segment {
@@ -122,7 +124,8 @@ pub(crate) fn source(sges: &[Sge], offset: u32, len: u32) -> Result<Source, NoPa
             first = Some(segment);
             return Some(());
         }
-        memory = rest.push(segment, GFP_ATOMIC).is_ok();
+        let list = rest.get_or_insert_with(KVec::new);
+        memory = list.push(segment, GFP_ATOMIC).is_ok();
         memory.then_some(())
     })
     .ok_or(if memory {
@@ -130,9 +133,10 @@ pub(crate) fn source(sges: &[Sge], offset: u32, len: u32) -> Result<Source, NoPa
     } else {
         NoPacket::NoMemory
     })?;
-    Ok(match first {
-        Some(segment) => Source::Region(segment),
-        None => Source::List(rest),
+    Ok(match (first, rest) {
+        (Some(segment), _) => Source::Region(segment),
+        (None, Some(list)) => Source::List(list),
+        (None, None) => Source::None,
     })
 }
 

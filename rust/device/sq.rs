@@ -7,6 +7,7 @@
 //! are fewer than the ring's elements: what does not fit waits in the ring.
 
 use super::ah::Ah;
+use super::mr::Mr;
 use super::parcel::Source;
 use super::pd::PdId;
 use super::ring::Ring;
@@ -76,6 +77,8 @@ pub(crate) struct SendSlots {
     tail: u32,
     slots: KVVec<Slot>,
     sges: KVVec<Sge>,
+    /// The region that was found last.
+    last: Option<Arc<Mr>>,
 }
 
 /// What the QP needs to know of a completed request.
@@ -109,6 +112,7 @@ impl SendSlots {
             tail: 0,
             slots,
             sges,
+            last: None,
         })
     }
 
@@ -128,6 +132,7 @@ impl SendSlots {
             self.clear(self.head);
             self.head = self.head.wrapping_add(1);
         }
+        self.last = None;
         self.base = self.ring.producer();
         self.ring.set_consumer(self.base);
         self.head = 0;
@@ -293,7 +298,7 @@ impl SendSlots {
             let mut raw = [0; SGE_LEN];
             self.ring.read(index, at, &mut raw).ok_or(Status::LocQpOp)?;
             at = at.wrapping_add(SGE_LEN);
-            *place = Sge::resolve(core, pd, &RawSge::parse(&raw), write)?;
+            *place = Sge::resolve(core, pd, &RawSge::parse(&raw), write, &mut self.last)?;
             total = total.checked_add(place.len()).ok_or(Status::LocLen)?;
         }
         Ok((wqe.num_sge, total))

@@ -244,11 +244,25 @@ static struct sk_buff *small_skb(u32 size)
 	return skb;
 }
 
+static struct sk_buff *large_skb(void)
+{
+	struct sk_buff *skb;
+	void *block;
+
+	block = oxe_block_get();
+	if (!block)
+		return NULL;
+	skb = napi_build_skb(block, OXE_BLOCK);
+	if (!skb)
+		skb_free_frag(block);
+	return skb;
+}
+
 /*
  * A packet to a destination, with place for len bytes behind a header (IP and UDP, lengths left out), and room in
- * front for the headers of all layers below. Memory and structure of one that fits a page come from this CPU's caches, which are not cleared for every
- * packet; the destination must be there until the packet is sent. For both reasons bottom halves stay off until
- * then.
+ * front for the headers of all layers below. Its memory comes from this CPU's caches, which are not cleared for
+ * every packet; the destination must be there until the packet is sent. For both reasons bottom halves stay off
+ * until then.
  */
 struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 len, const u8 *header, u32 header_len, bool v6, u8 **data)
 {
@@ -260,7 +274,9 @@ struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 len, const u8 *header, u
 	rcu_read_unlock();
 	room = ALIGN(room + sizeof(struct ipv6hdr) + sizeof(struct udphdr), 16);
 	size = SKB_DATA_ALIGN(room + len) + SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
-	skb = size <= PAGE_SIZE ? small_skb(size) : alloc_skb(room + len, GFP_ATOMIC | __GFP_NOWARN);
+	if (size > OXE_BLOCK)
+		return NULL;
+	skb = size <= PAGE_SIZE ? small_skb(size) : large_skb();
 	if (!skb)
 		return NULL;
 	skb_reserve(skb, room);

@@ -191,6 +191,7 @@ bool oxe_rx_facts(struct sk_buff *skb, struct oxe_rx *rx)
 	rx->udp = skb->data;
 	rx->data = skb->data + sizeof(struct udphdr);
 	rx->linear = skb_headlen(skb) - sizeof(struct udphdr);
+	rx->sole = !skb_cloned(skb);
 	return true;
 }
 

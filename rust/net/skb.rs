@@ -171,6 +171,21 @@ impl RxSkb {
         rest.get(..self.len as usize).unwrap_or(rest)
     }
 
+    /// The whole payload for writing, if it is linear in memory and nobody else sees it there.
+    #[inline]
+    pub(crate) fn sole(&mut self) -> Option<&mut [u8]> {
+        if !self.rx.sole {
+            return None;
+        }
+        // SAFETY: by the type's invariants; nobody else looks at the bytes, which are not const but by the
+        // helper's declaration.
+        let all = unsafe {
+            core::slice::from_raw_parts_mut(self.rx.data.cast_mut(), self.rx.linear as usize)
+        };
+        all.get_mut(self.base as usize..)?
+            .get_mut(..self.len as usize)
+    }
+
     /// The first bytes of the payload, as many as `copy` has room for, or all of it; they are copied
     /// there if they are not linear. `None` if they cannot be read.
     #[inline]
@@ -266,9 +281,19 @@ impl Drop for RxSkb {
     }
 }
 
-/// The longest packet in bytes that [`TxSkb::alloc`] has memory for: pieces of 32 KiB, less headers, the
+/// Gives back, when dropped, the memory that is kept for packets. Nothing is sent by then.
+pub(crate) struct Blocks;
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        // SAFETY: it is called once, when nobody sends any more.
+        unsafe { ffi::oxe_blocks_free() };
+    }
+}
+
+/// The longest packet in bytes that [`TxSkb::alloc`] has memory for: blocks of 64 KiB, less headers, the
 /// room in front and what the network stack keeps behind.
-pub(crate) const TX_MAX: usize = 31 * 1024;
+pub(crate) const TX_MAX: usize = 62 * 1024;
 
 /// A packet to be sent: what follows the UDP header, which is in front already. Dropping it frees it.
 ///
@@ -352,7 +377,7 @@ impl<'bh> TxSkb<'bh> {
             return Err(EINVAL);
         }
         let raw = ManuallyDrop::new(self).skb.as_ptr();
-        // SAFETY: the packet is ours, and has place for the payload. The lengths are below 32 KiB.
+        // SAFETY: the packet is ours, and has place for the payload. The lengths are below 64 KiB.
         unsafe { ffi::oxe_tx_finish(raw, len as u32, each as u32) };
         Ok(raw)
     }

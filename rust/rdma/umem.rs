@@ -7,6 +7,7 @@
 //! direct map.
 
 use super::access::Access;
+use super::copy::copy;
 use super::device::Device;
 use super::driver::Driver;
 use crate::ffi;
@@ -72,10 +73,8 @@ impl<'a> Bytes<'a> {
     /// `to` is valid for writing [`Bytes::len`] bytes.
     #[inline]
     unsafe fn copy_to(&self, to: *mut u8) {
-        // SAFETY: `to` by the requirement of this function, `at` by the type's invariant; they may overlap.
-        // Whoever writes at the same time races with this as with `copy_from_user`: bytes have no invalid
-        // values, and nothing is inferred from them.
-        unsafe { core::ptr::copy(self.at, to, self.len) };
+        // SAFETY: `to` by the requirement of this function, `at` by the type's invariant.
+        unsafe { copy(self.at, to, self.len) };
     }
 }
 
@@ -83,13 +82,11 @@ impl<'a> Bytes<'a> {
 ///
 /// # Safety
 ///
-/// `from` is valid for reading `out.len()` bytes, and does not overlap with `out`.
+/// `from` is valid for reading `out.len()` bytes.
 #[inline]
 unsafe fn copy_from(from: *const u8, out: &mut [u8]) {
-    // SAFETY: by the requirement of this function. Whoever writes at the same time races with this
-    // as with `copy_from_user`: bytes have no invalid values, and nothing is inferred before they
-    // are in `out`.
-    unsafe { core::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
+    // SAFETY: by the requirement of this function.
+    unsafe { copy(from, out.as_mut_ptr(), out.len()) };
 }
 
 /// The 64-bit word at `at`, for atomic operations; `None` if it is not aligned.

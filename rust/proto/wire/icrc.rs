@@ -12,7 +12,8 @@
 //! Computing it takes three steps, so that payload may come in pieces and headers are touched once:
 //! [`IcrcHead`] holds the IP and UDP headers, already masked, of a packet, or of a row of datagrams
 //! that differ in length and ID; [`IcrcHead::start`] adds a BTH; [`Icrc::update`] adds the rest.
-//! [`IcrcHead::over`] does the last two for a packet that is in one piece.
+//! [`IcrcHead::over`] does the last two for a packet that is in one piece and may be written to, with one
+//! call of the engine.
 //!
 //! The CRC engine belongs to the caller: `Fn(register, bytes) -> register`, reflected, without
 //! inversion before or after. That is the kernel's `crc32_le`.
@@ -38,10 +39,46 @@ const ROOM: usize = IPV4_MAX_LEN + UDP_LEN + BTH_LEN + 32;
 /// The CRC register after eight bytes of ones.
 const SEED: u32 = {
     let mut register = u32::MAX;
+    let mut count = 0;
+    while count < 8 {
+        register = byte(register, 0xff);
+        count += 1;
+    }
+    register
+};
+
+/// How many bytes of an IPv4 header without options and a UDP header come after the identification.
+const AFTER_ID: usize = IPV4_MIN_LEN - 6 + UDP_LEN;
+
+/// What an IPv4 identification adds to the register after IPv4 header, without options, and UDP header:
+/// the CRC is linear, so by its nibbles, highest first. A row of datagrams differs in nothing else.
+static ID_PART: [[u32; 16]; 4] = {
+    let mut table = [[0; 16]; 4];
+    let mut place = 0;
+    while place < 4 {
+        let mut nibble = 0;
+        while nibble < 16 {
+            let id = (nibble as u16) << (12 - 4 * place);
+            let mut register = byte(byte(0, (id >> 8) as u8), id as u8);
+            let mut after = 0;
+            while after < AFTER_ID {
+                register = byte(register, 0);
+                after += 1;
+            }
+            table[place][nibble] = register;
+            nibble += 1;
+        }
+        place += 1;
+    }
+    table
+};
+
+/// The register after one more byte.
+const fn byte(register: u32, byte: u8) -> u32 {
+    let mut register = register ^ byte as u32;
     let mut bit = 0;
-    while bit < 64 {
-        // Each bit of the message is a one.
-        let feedback = (register & 1) ^ 1;
+    while bit < 8 {
+        let feedback = register & 1;
         register >>= 1;
         if feedback == 1 {
             register ^= 0xedb8_8320;
@@ -49,7 +86,15 @@ const SEED: u32 = {
         bit += 1;
     }
     register
-};
+}
+
+/// See [`ID_PART`].
+#[inline]
+fn id_part(id: u16) -> u32 {
+    let [a, b, c, d] = &ID_PART;
+    let part = |table: &[u32; 16], shift: u32| table[usize::from((id >> shift) & 15)];
+    part(a, 12) ^ part(b, 8) ^ part(c, 4) ^ part(d, 0)
+}
 
 /// What tells apart the datagrams of one super-packet, in host order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +125,9 @@ pub struct IcrcHead {
     udp_len: u16,
     /// The identification field of an IPv4 header.
     ip_id: u16,
+    /// The register before the BTH of a datagram with this UDP length and, if there is an identification
+    /// that [`ID_PART`] knows, with 0 for that.
+    before: Option<(u16, u32)>,
 }
 
 impl IcrcHead {
@@ -173,6 +221,7 @@ impl IcrcHead {
             ip_len: u8::try_from(ip_len).ok()?,
             udp_len: u16::from_be_bytes([udp[4], udp[5]]),
             ip_id,
+            before: None,
         })
     }
 
@@ -222,20 +271,50 @@ impl IcrcHead {
 
     /// The ICRC of a packet that is in one piece: `packet` begins with the BTH as it stands on the wire
     /// and ends where the ICRC does. `None` if it is too short for a BTH.
+    ///
+    /// One byte of the packet is changed for the time of the call.
     #[inline]
     pub fn over<E: Fn(u32, &[u8]) -> u32>(
         &mut self,
         engine: E,
-        packet: &[u8],
+        packet: &mut [u8],
     ) -> Option<[u8; ICRC_LEN]> {
-        let (bth, rest) = packet.split_first_chunk::<BTH_LEN>()?;
-        if let Some(covered) = self.with(packet) {
-            let register = engine(SEED, covered);
-            return Some(Icrc { register, engine }.finish());
+        packet.first_chunk::<BTH_LEN>()?;
+        let register = match self.with(packet) {
+            Some(covered) => engine(SEED, covered),
+            None => {
+                let before = self.before_bth(&engine);
+                let kept = core::mem::replace(packet.get_mut(4)?, 0xff); // FECN, BECN, reserved
+                let register = engine(before, packet);
+                *packet.get_mut(4)? = kept;
+                register
+            }
+        };
+        Some(Icrc { register, engine }.finish())
+    }
+
+    /// The register after the IP and UDP headers.
+    #[inline]
+    fn before_bth<E: Fn(u32, &[u8]) -> u32>(&mut self, engine: &E) -> u32 {
+        let part = if self.bytes[0] == 0x45 {
+            id_part(self.ip_id)
+        } else {
+            0
+        };
+        match self.before {
+            Some((udp_len, register)) if udp_len == self.udp_len && self.bytes[0] >> 4 != 4 => {
+                register
+            }
+            Some((udp_len, register)) if udp_len == self.udp_len && self.bytes[0] == 0x45 => {
+                register ^ part
+            }
+            _ => {
+                let end = usize::from(self.ip_len) + UDP_LEN;
+                let register = engine(SEED, self.bytes.get(..end).unwrap_or(&[]));
+                self.before = Some((self.udp_len, register ^ part));
+                register
+            }
         }
-        let mut icrc = self.start(engine, bth);
-        icrc.update(rest);
-        Some(icrc.finish())
     }
 
     /// The headers with `packet` behind them, which begins with a BTH; `None` if there is no room.

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory of packets that are to be sent, used again and again: the kernel clears pages before it gives them out, which
+ * costs as much as a copy. Each CPU has a few blocks; one whose packet is gone has no reference left but ours.
+ */
+#include <linux/gfp.h>
+#include <linux/mm.h>
+#include <linux/percpu.h>
+#include <linux/sizes.h>
+
+#include "net_helpers.h"
+
+#define BLOCKS 8
+
+struct blocks {
+	struct page *pages[BLOCKS];
+	unsigned int next;
+};
+
+static DEFINE_PER_CPU(struct blocks, blocks);
+
+/*
+ * A block of OXE_BLOCK bytes with a reference for the caller, who gives it up with page_frag_free; or NULL. What is in
+ * it is left over from an earlier packet. Bottom halves off.
+ */
+void *oxe_block_get(void)
+{
+	struct blocks *mine = this_cpu_ptr(&blocks);
+	struct page **place = &mine->pages[mine->next++ % BLOCKS];
+	struct page *page = *place;
+
+	/* Only we take references to it, so that it stays at one; somebody who merely looks at pages does no harm. */
+	if (page && page_ref_count(page) == 1) {
+		get_page(page);
+		return page_address(page);
+	}
+	/* The place's own block is still on its way: it stays, and this one serves once. */
+	page = alloc_pages(GFP_ATOMIC | __GFP_NOWARN | __GFP_COMP, get_order(OXE_BLOCK));
+	if (!page)
+		return NULL;
+	if (!*place && !page_is_pfmemalloc(page)) {
+		get_page(page);
+		*place = page;
+	}
+	return page_address(page);
+}
+
+/* Give all of them back. Nobody asks for one any more. */
+void oxe_blocks_free(void)
+{
+	unsigned int cpu, i;
+
+	for_each_possible_cpu(cpu) {
+		struct blocks *its = per_cpu_ptr(&blocks, cpu);
+
+		for (i = 0; i < BLOCKS; i++) {
+			if (its->pages[i])
+				put_page(its->pages[i]);
+			its->pages[i] = NULL;
+		}
+	}
+}
