@@ -101,7 +101,7 @@ impl Cq {
             }
             None => {
                 let slots = init.cqe.checked_next_power_of_two().ok_or(EINVAL)?;
-                let mut entries = KVVec::with_capacity(slots as usize, GFP_KERNEL)?;
+                let mut entries = KVVec::with_capacity(slots as usize, GFP_KERNEL | __GFP_NOWARN)?;
                 entries.extend_with(slots as usize, None, GFP_KERNEL)?;
                 (Store::Kernel { entries, head: 0 }, slots, None)
             }

@@ -25,6 +25,6 @@ pub(crate) const MAX_PKEYS: u16 = 1;
 /// The one partition key: full member of the default partition.
 pub(crate) const DEFAULT_PKEY: u16 = 0xffff;
 /// How many requests of a send queue the driver looks at at one time; the others wait in the ring.
-pub(crate) const MAX_ACTIVE: u32 = 128;
+pub(crate) const MAX_ACTIVE: u32 = 64;
 /// Exponent of 4.096 us: how long a request may take to be answered, for the CM's timeouts.
 pub(crate) const LOCAL_CA_ACK_DELAY: u8 = 15;

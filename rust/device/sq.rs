@@ -95,12 +95,12 @@ impl SendSlots {
         let room = (limits.max_sge as usize * SGE_LEN).max(limits.max_inline as usize);
         let ring = Ring::new(limits.max_wr, SEND_HEAD + room, user)?;
         let active = ring.capacity().min(limits::MAX_ACTIVE).next_power_of_two();
-        let mut slots = KVVec::with_capacity(active as usize, GFP_KERNEL)?;
+        let mut slots = KVVec::with_capacity(active as usize, GFP_KERNEL | __GFP_NOWARN)?;
         for _ in 0..active {
             slots.push(Slot::empty(), GFP_KERNEL)?;
         }
         let count = active as usize * limits.max_sge as usize;
-        let mut sges = KVVec::with_capacity(count, GFP_KERNEL)?;
+        let mut sges = KVVec::with_capacity(count, GFP_KERNEL | __GFP_NOWARN)?;
         for _ in 0..count {
             sges.push(Sge::default(), GFP_KERNEL)?;
         }

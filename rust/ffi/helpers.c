@@ -156,10 +156,13 @@ size_t oxe_umem_pages(struct ib_umem *umem, void **addresses, size_t room)
 	return n;
 }
 
-/* Zeroed memory in whole pages; processes may map it if @user. */
-void *oxe_shared_alloc(size_t len, bool user)
+/*
+ * Zeroed memory in whole pages, on the account of the caller's control group. How much is a process' wish, so that there
+ * is too little of it is no news for the kernel's log.
+ */
+void *oxe_shared_alloc(size_t len)
 {
-	return user ? vmalloc_user(len) : vzalloc(len);
+	return __vmalloc(len, GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN);
 }
 
 void oxe_shared_free(void *addr)
@@ -167,13 +170,23 @@ void oxe_shared_free(void *addr)
 	vfree(addr);
 }
 
-/* From the mmap operation: the whole of what oxe_shared_alloc() gave, as data that nobody can execute. */
-int oxe_shared_map(struct vm_area_struct *vma, void *addr)
+/* From the mmap operation: the @len bytes that oxe_shared_alloc() gave, as data that nobody can execute. */
+int oxe_shared_map(struct vm_area_struct *vma, void *addr, size_t len)
 {
+	size_t at;
+	int err;
+
 	if (vma->vm_flags & VM_EXEC)
 		return -EPERM;
-	vm_flags_clear(vma, VM_MAYEXEC);
-	return remap_vmalloc_range(vma, addr, 0);
+	if (vma->vm_end - vma->vm_start != len)
+		return -EINVAL;
+	vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_MAYEXEC);
+	for (at = 0; at < len; at += PAGE_SIZE) {
+		err = vm_insert_page(vma, vma->vm_start + at, vmalloc_to_page(addr + at));
+		if (err)
+			return err;
+	}
+	return 0;
 }
 
 /* Whether it has not begun to go away. That is set before anybody is notified of it. */

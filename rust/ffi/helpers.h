@@ -50,9 +50,9 @@ struct ib_umem *oxe_umem_get(struct ib_device *ib, u64 addr, u64 len, int access
 size_t oxe_umem_page_count(struct ib_umem *umem);
 size_t oxe_umem_pages(struct ib_umem *umem, void **addresses, size_t room);
 
-void *oxe_shared_alloc(size_t len, bool user);
+void *oxe_shared_alloc(size_t len);
 void oxe_shared_free(void *addr);
-int oxe_shared_map(struct vm_area_struct *vma, void *addr);
+int oxe_shared_map(struct vm_area_struct *vma, void *addr, size_t len);
 
 bool oxe_netdev_is_registered(const struct net_device *ndev);
 unsigned int oxe_possible_cpus(void);

@@ -157,9 +157,9 @@ pub(super) unsafe extern "C" fn mmap(
     // SAFETY: all entries in the table are ours (see `Registry::insert`), and we have a reference
     // to this one.
     let buf = unsafe { (*entry.cast::<Entry>()).buf.clone() };
-    // SAFETY: the buffer is vmalloc memory that is meant to be mapped, and as long as the mapping,
-    // which is under construction. The pages get references for it.
-    let result = unsafe { ffi::oxe_shared_map(vma, buf.as_ptr().cast()) };
+    // SAFETY: the buffer is as many bytes of vmalloc memory, and the mapping is under construction. The pages
+    // get references for it.
+    let result = unsafe { ffi::oxe_shared_map(vma, buf.as_ptr().cast(), buf.len()) };
     // SAFETY: this is the reference that we got above.
     unsafe { ffi::rdma_user_mmap_entry_put(entry) };
     result

@@ -38,7 +38,7 @@ impl SharedBuf {
     pub(crate) fn new(len: usize, user: bool) -> Result<Arc<Self>> {
         let len = page_align(len).filter(|len| *len != 0).ok_or(ENOMEM)?;
         // SAFETY: any length may be asked for; the result is null or zeroed memory of that length.
-        let addr = unsafe { ffi::oxe_shared_alloc(len, user) };
+        let addr = unsafe { ffi::oxe_shared_alloc(len) };
         let addr = NonNull::new(addr.cast()).ok_or(ENOMEM)?;
         // INVARIANT: that is what `oxe_shared_alloc` gives.
         let buf = SharedBuf {

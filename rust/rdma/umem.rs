@@ -169,7 +169,7 @@ impl UserMemory {
         let n = unsafe { ffi::oxe_umem_page_count(umem.as_ptr()) };
         memory
             .pages
-            .extend_with(n, core::ptr::null_mut(), GFP_KERNEL)?;
+            .extend_with(n, core::ptr::null_mut(), GFP_KERNEL | __GFP_NOWARN)?;
         // SAFETY: the registration is valid, and there is room for `n` addresses.
         let found = unsafe { ffi::oxe_umem_pages(umem.as_ptr(), memory.pages.as_mut_ptr(), n) };
         if found != n {
