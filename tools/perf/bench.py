@@ -83,9 +83,9 @@ class Driver:
             raise RuntimeError(f"{self.kind}: {tool} {options}: {client.stdout[-300:]} {client.stderr[-300:]} {text[-300:]}")
         return [float(number) for number in rows[-1].split()]
 
-    def bandwidth(self, verb, where, size, options=""):
-        """Gb/s."""
-        count = max(20, min(3000, (40 << 20) // size))
+    def bandwidth(self, verb, where, size, options="", count=20000):
+        """Gb/s; count is the most messages that a QP sends."""
+        count = max(20, min(count, (40 << 20) // size))
         return self.perftest(f"ib_{verb}_bw", where, f"-s {size} -n {count} --report_gbits {options}")[3]
 
     def latency(self, verb, where, size=64):
@@ -130,7 +130,7 @@ def rows(mtu):
     if mtu == 9000:
         return
     for count in (1, 10, 100):
-        yield (f"wire {mtu}, send 64 B, {count} QP, 16 deep", "Gb/s", lambda d, c=count: d.bandwidth("send", "wire", 64, f"-q {c} -t 16 -r 16"), None)
+        yield (f"wire {mtu}, send 64 B, {count} QP, 16 deep", "Gb/s", lambda d, c=count: d.bandwidth("send", "wire", 64, f"-q {c} -t 16 -r 16", 3000 // c), None)
     for where in ("wire", "loop"):
         for verb in ("send", "read", "atomic"):
             yield f"{where}, {verb} latency", "us", lambda d, v=verb, w=where: d.latency(v, w), None

@@ -121,10 +121,8 @@ def sender_memory_gone():
     none_pending(a.cq, 0.1)
     a.mr.close()
     a.mr = None
-    b.recv(b.sge(1000), wr_id=2)
     wc, = poll(a.cq)
     same((wc.wr_id, status(wc)), (1, "LOC_PROT_ERR"), "the send")
-    none_pending(b.rcq, 0.1)
     shut(a, b)
 
 

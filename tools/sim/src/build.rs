@@ -11,10 +11,11 @@ use crate::profile::{Profile, MS, US};
 use crate::rng::Rng;
 use crate::watch::Watch;
 use crate::world::{Event, Host, Pause, Qp, Setup, World};
-use oxe_proto::transport::Access;
+use oxe_proto::transport::{Access, LOOPBACK_MTU};
 
 const ALL_RIGHTS: &[Right] = &[Right::Read, Right::Write, Right::Atomic];
-const MTUS: [u32; 5] = [256, 512, 1024, 2048, 4096];
+/// The last is that of connections which need no wire.
+const MTUS: [u32; 6] = [256, 512, 1024, 2048, 4096, LOOPBACK_MTU];
 
 /// A connection in the making.
 struct Pair {

@@ -31,7 +31,8 @@ impl Route {
         }
     }
 
-    /// IP and UDP headers for a UDP payload of `len` bytes. `id` goes into the IPv4 header.
+    /// IP and UDP headers for a UDP payload of `len` bytes. `id` goes into the IPv4 header. What needs no wire
+    /// may be longer than lengths of the wire can say: they wrap.
     fn headers(self, len: usize, id: u16) -> Vec<u8> {
         let udp_len = (len + UDP_LEN) as u16;
         let (from, to) = (self.from as u8 + 1, self.to as u8 + 1);
@@ -44,7 +45,7 @@ impl Route {
                 out.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host]);
             }
         } else {
-            let total = udp_len + icrc::IPV4_MIN_LEN as u16;
+            let total = udp_len.wrapping_add(icrc::IPV4_MIN_LEN as u16);
             out.extend([0x45, 0]);
             out.extend(total.to_be_bytes());
             out.extend(id.to_be_bytes());
@@ -120,7 +121,7 @@ pub fn roce(frame: &[u8]) -> Option<&[u8]> {
     let udp = frame.get(ip_len..ip_len + UDP_LEN)?;
     let port = u16::from_be_bytes([udp[2], udp[3]]);
     let len = usize::from(u16::from_be_bytes([udp[4], udp[5]]));
-    let whole = port == ROCE_UDP_PORT && len == frame.len() - ip_len;
+    let whole = port == ROCE_UDP_PORT && len == (frame.len() - ip_len) & 0xffff;
     whole.then_some(&frame[ip_len + UDP_LEN..])
 }
 
