@@ -2,6 +2,7 @@
 
 //! The completer: what answers, and their absence, do to the requester (IBTA 9.7.5 to 9.7.7).
 
+use super::requester::{RESTART, WINDOW};
 use super::time::{ack_timeout, rnr_delay};
 use super::wire::{AethRepr, Kind, NakCode, PacketRepr, Position, Psn, Syndrome};
 use super::{
@@ -205,6 +206,7 @@ impl Requester {
         self.rnr_retries = 0;
         self.recovering = false;
         self.rnr_wait = false;
+        self.window = self.window.saturating_mul(2).min(WINDOW);
         self.deadline = if self.una.psn == self.cursor.psn {
             self.unasked = false;
             None
@@ -301,8 +303,9 @@ impl Requester {
             return;
         }
         self.retry(attr);
-        // What was in flight is long gone: the next sign of a loss is a new one.
+        // What was in flight is long gone, or its receiver is slow: the next sign of a loss is a new one.
         self.recovering = false;
+        self.window = RESTART;
     }
 }
 

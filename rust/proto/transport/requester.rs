@@ -26,6 +26,10 @@ use super::{
 /// How many request packets may be in flight.
 pub const WINDOW: u16 = 128;
 
+/// How many after a timeout, and then twice as many with each acknowledgement: what was sent may still wait
+/// at a receiver that is slow, and all of it again would only keep that busy.
+pub(super) const RESTART: u16 = 4;
+
 /// An acknowledgement is asked for at least this often.
 const ACK_EVERY: u16 = WINDOW / 4;
 
@@ -57,6 +61,8 @@ pub struct Requester {
     pub(super) max: Psn,
     /// Packets between `una` and `cursor`; a READ counts as one.
     pub(super) in_flight: u16,
+    /// How many there may be now: at most [`WINDOW`].
+    pub(super) window: u16,
     /// READs and atomics between `una` and `cursor`.
     pub(super) responses_due: u16,
     /// Packets since one asked for an acknowledgement.
@@ -91,6 +97,7 @@ impl Requester {
             started: begin,
             max: psn,
             in_flight: 0,
+            window: WINDOW,
             responses_due: 0,
             since_ack_req: 0,
             unasked: false,
@@ -205,7 +212,7 @@ impl Requester {
         fresh: bool,
         ahead: u16,
     ) -> bool {
-        if self.in_flight.saturating_add(ahead) >= WINDOW {
+        if self.in_flight.saturating_add(ahead) >= self.window {
             return false;
         }
         // IBTA 10.8.3.3: a fenced request waits for the READs and atomics before it.
@@ -305,7 +312,7 @@ impl Requester {
     #[inline]
     fn wants_ack<Q: SendQueue>(&self, ends: bool, attr: &Attr, draining: bool, q: &Q) -> bool {
         if self.since_ack_req.saturating_add(1) >= ACK_EVERY
-            || self.in_flight.saturating_add(1) >= WINDOW
+            || self.in_flight.saturating_add(1) >= self.window
         {
             return true;
         }

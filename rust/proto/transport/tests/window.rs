@@ -54,6 +54,24 @@ fn the_window_closes_and_opens() {
 }
 
 #[test]
+fn a_timeout_narrows_the_window() {
+    let mut node = Node::new(1, &config(), 0, 0);
+    node.post(SendOp::Write, vec![0; 256 * 1000], 0);
+    let window = node.transmit_all(NOW).len() as u32;
+    let now = node.conn.poll_timeout().expect("a packet is in flight");
+    node.conn.handle_timeout(now, &mut node.host);
+    let mut next = 0;
+    for count in [4, 8, 16, 32, 64, window, window] {
+        let sent = node.transmit_all(now);
+        assert_eq!(sent.len() as u32, count);
+        assert_eq!(sent[0].psn(), next);
+        assert!(sent[count as usize - 1].header.bth.ack_req, "of {count}");
+        next += count;
+        assert_eq!(node.receive(now, &ack(next - 1)), Verdict::Accepted);
+    }
+}
+
+#[test]
 fn small_messages_share_an_ack() {
     let mut node = Node::new(1, &config(), 0, 0);
     for _ in 0..100 {
