@@ -13,6 +13,17 @@ netem() { # what tc netem is to do, on both ends
 }
 dropped() { in_a tc -s qdisc show dev $VETH_A | grep -oE 'dropped [0-9]+' | cut -d' ' -f2; }
 
+# The hosts know each other for good: a lost question for an address is asked again after a second, which is all the
+# time that ib_core gives the answer.
+acquainted() {
+	local mac_a mac_b address
+	mac_a=$(ip -n $NS_A link show $VETH_A | awk '/link.ether/ { print $2 }')
+	mac_b=$(ip -n $NS_B link show $VETH_B | awk '/link.ether/ { print $2 }')
+	for address in $IP4_B $IP6_B; do ip -n $NS_A neigh replace $address lladdr "$mac_b" dev $VETH_A nud permanent || return 1; done
+	for address in $IP4_A $IP6_A; do ip -n $NS_B neigh replace $address lladdr "$mac_a" dev $VETH_B nud permanent || return 1; done
+}
+t "the hosts know each other" acquainted
+
 if ! netem loss 0; then
 	skip_all "the kernel has no netem"
 fi
