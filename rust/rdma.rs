@@ -21,6 +21,7 @@
 //! longer; the `SAFETY` comments rely on that.
 
 pub(crate) mod access;
+pub(crate) mod bytes;
 pub(crate) mod dev_attr;
 pub(crate) mod events;
 pub(crate) mod exclude;

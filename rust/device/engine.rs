@@ -21,7 +21,8 @@ use crate::sync::bh::{self, BhGuard};
 use crate::sync::{timer, work};
 use kernel::sync::Arc;
 
-/// How many batches one call sends before it leaves the rest to work of its own.
+/// How many batches of parcels one call hands over before it leaves the rest to work of its own. Of packets it
+/// sends one: receivers on this processor, and the answers, have their turn then.
 const MAX_BATCHES: usize = 16;
 
 /// How often completed requests make room for others under one hold of the lock: a process may post as
@@ -33,8 +34,10 @@ const STALL: u64 = 1_000_000;
 
 /// Why a QP is run.
 pub(crate) enum Input<'a> {
-    /// Something was posted, or is still to be done.
+    /// Something was posted, or happened.
     Doorbell,
+    /// Work that was queued is to be done.
+    Work,
     /// The timer has expired.
     Timer,
     /// The QP is about to be reset or destroyed: what the peer is owed is sent.
@@ -76,7 +79,9 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
         return;
     }
     take(qp, &mut inner, now, &mut input, &mut after);
-    if inner.sending {
+    let work = matches!(input, Input::Work);
+    inner.queued &= !work;
+    if inner.sending || inner.queued && !matches!(input, Input::Farewell) {
         inner.again = true;
         complete(qp, &mut inner, &mut after);
         drop(inner);
@@ -94,7 +99,7 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
             return tell(qp, after);
         }
         drop(inner);
-        batch.send(&qp.core);
+        let packets = batch.send(&qp.core);
         deliver(&qp.core, &mut batch.mail);
         tell(qp, core::mem::take(&mut after));
         batches += 1;
@@ -102,8 +107,9 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
         if inner.dead {
             return;
         }
-        if batches >= MAX_BATCHES {
+        if batches >= MAX_BATCHES || packets && send_again {
             end(&mut inner, &mut batch);
+            inner.queued = true;
             drop(inner);
             work::queue_bh(qp);
             return;
@@ -148,7 +154,7 @@ pub(crate) fn kick(qp: &Arc<Qp>) {
 #[inline]
 fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &mut Input<'_>, after: &mut After) {
     match input {
-        Input::Doorbell => {}
+        Input::Doorbell | Input::Work => {}
         Input::Timer => {
             if let Transport::Rc(rc) = &mut inner.transport {
                 rc.conn.handle_timeout(now, &mut inner.sq);
@@ -160,6 +166,11 @@ fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &mut Input<'_>, af
             }
         }
         Input::Packet(packet) => loop {
+            if let (Transport::Rc(rc), true) = (&inner.transport, packet.skb.is_row()) {
+                let (repr, len) = (&packet.repr, packet.payload_len);
+                let limit = rc.conn.run_limit(repr, len, &inner.sq);
+                packet.extend(&qp.core, limit);
+            }
             handle(qp, inner, now, Incoming::Packet(packet), after);
             if !packet.advance(&qp.core) || packet.repr.bth.dest_qp.get() != qp.qpn {
                 return;

@@ -6,8 +6,8 @@ use super::parcel::{Parcel, Sender};
 use super::path::Path;
 use super::rx::Packet;
 use crate::proto::wire::{GrhLayout, PacketRepr, GRH_LEN};
+use crate::rdma::bytes::Bytes;
 use crate::rdma::gid::Network;
-use crate::rdma::umem::Bytes;
 
 /// See the module's documentation.
 #[derive(Clone, Copy)]
@@ -28,7 +28,16 @@ impl Incoming<'_> {
         }
     }
 
-    /// The bytes of payload.
+    /// How many packets these are: they are alike, see `Connection::handle_run`.
+    #[inline]
+    pub(crate) fn count(&self) -> u16 {
+        match self {
+            Incoming::Packet(packet) => packet.count,
+            Incoming::Parcel(_) => 1,
+        }
+    }
+
+    /// The bytes of payload of each.
     #[inline]
     pub(crate) fn payload_len(&self) -> u32 {
         match self {
@@ -54,16 +63,16 @@ impl Incoming<'_> {
         }
     }
 
-    /// Calls `each` with the pieces of the payload: its offset in the payload, and the bytes. `gone` is the
+    /// Calls `each` with the pieces of all payload: its offset in the payload, and the bytes. `gone` is the
     /// error for bytes which the sender has given up meanwhile.
     #[inline]
     pub(crate) fn for_payload<E>(
         &self,
         gone: E,
-        mut each: impl FnMut(u32, Bytes<'_>) -> Result<(), E>,
+        each: impl FnMut(u32, Bytes<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         match self {
-            Incoming::Packet(packet) => packet.for_payload(|at, bytes| each(at, Bytes::new(bytes))),
+            Incoming::Packet(packet) => packet.for_payload(each),
             Incoming::Parcel(parcel) => parcel.for_payload(gone, each),
         }
     }

@@ -6,7 +6,8 @@ use super::pd::PdId;
 use super::Core;
 use crate::proto::transport::{AtomicOp, Denied};
 use crate::rdma::access::Access;
-use crate::rdma::umem::{Bytes, KernelMemory, UserMemory};
+use crate::rdma::bytes::Bytes;
+use crate::rdma::umem::{KernelMemory, UserMemory};
 use crate::sync::gate::Gate;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -186,18 +187,6 @@ impl Mr {
         let offset = va.checked_sub(self.iova)?;
         let rest = self.length.checked_sub(offset)?;
         (len <= rest).then_some(offset)
-    }
-
-    /// Copies bytes at `va` out. `None` if they are not all inside the region, or it is closed.
-    ///
-    /// Any context.
-    #[inline]
-    pub(crate) fn read(&self, va: u64, out: &mut [u8]) -> Option<()> {
-        let offset = self.offset(va, out.len() as u64)?;
-        match &self.memory {
-            Memory::User(gate) => gate.enter()?.read(offset, out),
-            Memory::Kernel(gate) => gate.enter()?.read(va, out),
-        }
     }
 
     /// Shows `each` the `len` bytes at `va`, piece by piece. `None` if they are not all inside the region, it

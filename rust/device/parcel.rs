@@ -7,7 +7,7 @@ use super::ah::Ah;
 use super::mr::Mr;
 use super::ring::Ring;
 use crate::proto::wire::PacketRepr;
-use crate::rdma::umem::Bytes;
+use crate::rdma::bytes::Bytes;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 

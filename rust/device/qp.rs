@@ -67,6 +67,8 @@ pub(crate) struct Inner {
     pub(crate) sending: bool,
     /// There is more to do than it knew when it began.
     pub(crate) again: bool,
+    /// Work is queued that sends what is due; others leave it to that.
+    pub(crate) queued: bool,
     /// Destroyed: nothing happens any more.
     pub(crate) dead: bool,
 }
@@ -110,7 +112,7 @@ impl WorkItem for Qp {
     type Pointer = Arc<Qp>;
 
     fn run(this: Arc<Qp>) {
-        engine::run(&this, Input::Doorbell);
+        engine::run(&this, Input::Work);
     }
 }
 
@@ -226,6 +228,7 @@ impl Qp {
             mail: Mail::new(),
             sending: false,
             again: false,
+            queued: false,
             dead: false,
         };
         let qp = Arc::pin_init(

@@ -12,15 +12,14 @@ use super::path::Path;
 use super::qp::{Inner, Qp, Transport};
 use super::rq::RecvQueue;
 use super::sq::SendSlots;
-use super::tx::{Batch, NoPacket};
+use super::tx::{Batch, NoPacket, Packets, Unsent};
 use crate::proto::transport::{
     AtomicOp, Cause, Connection, Denied, Instant, Payload, RecvCompletion, RecvStart, Request,
     Resource, ResponseSink, SendQueue, Status, Target, Transmit, Verdict,
 };
 use crate::proto::wire::bth::BTH_LEN;
-use crate::proto::wire::PacketRepr;
 use crate::rdma::access::Access;
-use crate::rdma::umem::Bytes;
+use crate::rdma::bytes::{Bytes, Places};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -112,49 +111,35 @@ impl Rc {
             let _ = self.conn.poll_transmit(now, sq);
             return Progress::Idle;
         };
+        let pmtu = self.conn.attr().pmtu.bytes();
         while !batch.is_full() {
-            let Some(transmit) = self.conn.poll_transmit(now, sq) else {
+            let Some(transmit) = self.conn.poll_run(now, batch.room(pmtu), sq) else {
                 return Progress::Idle;
             };
-            let Transmit {
-                header, payload, ..
-            } = &transmit;
-            let keys = &self.read_keys;
-            let slots = &*sq;
-            let more = followers(header, payload, slots).max(self.conn.reply_is_due().into());
-            let built = batch.add(
-                &qp.core,
-                path,
-                header,
-                payload.len(),
-                more,
-                |out| match *payload {
-                    Payload::None => Some(()),
-                    Payload::Request { n, offset, .. } => slots.gather(n, offset, out),
-                    Payload::Read {
-                        res,
-                        va,
-                        rkey,
-                        offset,
-                        ..
-                    } => {
-                        let va = va.wrapping_add(u64::from(offset));
-                        match keys.get(usize::from(res)).and_then(Option::as_ref) {
-                            Some(mr) => mr.read(va, out),
-                            None => read_access(qp, va, rkey, out.len() as u32)?.read(va, out),
-                        }
-                    }
-                },
-            );
-            match built {
-                Ok(()) => {}
+            let (keys, slots) = (&self.read_keys, &*sq);
+            let packets = Packets {
+                repr: &transmit.header,
+                count: transmit.count,
+                each: transmit.each(),
+                more: followers(&transmit, slots).max(self.conn.reply_is_due().into()),
+            };
+            let built = batch.add(&qp.core, path, &packets, |skip, len, out| {
+                payload(qp, &transmit.payload, slots, keys, (skip, len), out)
+            });
+            let Err(Unsent { why, done }) = built else {
+                continue;
+            };
+            let Some(rest) = transmit.rest(done) else {
+                continue;
+            };
+            match why {
                 // As if lost on the way: the retransmit timer counts.
-                Err(NoPacket::NoRoute) => {}
-                Err(NoPacket::NoMemory) => {
-                    self.conn.undo(&transmit, sq);
+                NoPacket::NoRoute => {}
+                NoPacket::NoMemory => {
+                    self.conn.undo(&rest, sq);
                     return Progress::Stalled;
                 }
-                Err(NoPacket::Payload) => self.conn.local_error(&transmit, Status::LocProt, sq),
+                NoPacket::Payload => self.conn.local_error(&rest, Status::LocProt, sq),
             }
         }
         Progress::More
@@ -233,11 +218,41 @@ impl Rc {
     }
 }
 
-/// How many packets of the same length will come after this one, if all goes well; or a number that is
+/// Copies `len` bytes of a payload, after the first `skip`, into packets.
+#[inline]
+fn payload(
+    qp: &Qp,
+    payload: &Payload,
+    slots: &SendSlots,
+    keys: &ReadKeys,
+    (skip, len): (u32, usize),
+    out: &mut Places<'_>,
+) -> Option<()> {
+    match *payload {
+        Payload::None => Some(()),
+        Payload::Request { n, offset, .. } => slots.gather(n, offset.wrapping_add(skip), len, out),
+        Payload::Read {
+            res,
+            va,
+            rkey,
+            offset,
+            ..
+        } => {
+            let va = va.wrapping_add(u64::from(offset.wrapping_add(skip)));
+            match keys.get(usize::from(res)) {
+                Some(Some(mr)) => mr.show(va, len, |bytes| out.put(bytes)),
+                _ => read_access(qp, va, rkey, len as u32)?.show(va, len, |bytes| out.put(bytes)),
+            }
+        }
+    }
+}
+
+/// How many packets of the same length will come after these, if all goes well; or a number that is
 /// large, if we do not know. One with more headers than others of its message has none.
 #[inline]
-fn followers(header: &PacketRepr, payload: &Payload, slots: &SendSlots) -> u32 {
-    match *payload {
+fn followers(transmit: &Transmit, slots: &SendSlots) -> u32 {
+    let header = &transmit.header;
+    match transmit.payload {
         Payload::Request { n, offset, len } => {
             let total = slots.get(n).map_or(0, |request| request.len);
             if len == total {
@@ -249,7 +264,7 @@ fn followers(header: &PacketRepr, payload: &Payload, slots: &SendSlots) -> u32 {
             total
                 .saturating_sub(offset)
                 .saturating_sub(len)
-                .div_ceil(len.max(1))
+                .div_ceil(transmit.each().max(1))
         }
         Payload::Read { .. } if header.header_len() == BTH_LEN => u32::MAX,
         Payload::None | Payload::Read { .. } => 0,
@@ -284,6 +299,7 @@ pub(crate) fn handle(
         qp.core.counters.count(Count::WrongAddress);
         return Ok(());
     }
+    let count = incoming.count();
     let mut env = Env {
         qp,
         incoming,
@@ -293,10 +309,13 @@ pub(crate) fn handle(
         write_key: &mut rc.write_key,
         after,
     };
-    match rc
-        .conn
-        .handle_packet(now, incoming.repr(), incoming.payload_len(), &mut env)
-    {
+    match rc.conn.handle_run(
+        now,
+        incoming.repr(),
+        count,
+        incoming.payload_len(),
+        &mut env,
+    ) {
         Verdict::Accepted => Ok(()),
         Verdict::Dropped(cause) => Err(cause),
     }

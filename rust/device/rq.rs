@@ -9,7 +9,7 @@ use super::sge::{self, Sge};
 use super::wqe::{RawSge, RecvWqe, RECV_HEAD, SGE_LEN};
 use super::Core;
 use crate::proto::transport::{RecvStart, Status};
-use crate::rdma::umem::Bytes;
+use crate::rdma::bytes::Bytes;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 

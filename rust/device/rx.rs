@@ -11,20 +11,28 @@ use crate::net::lookup;
 use crate::net::netdev::NetDevice;
 use crate::net::skb::RxSkb;
 use crate::net::udp::Receiver;
-use crate::proto::wire::bth::BTH_LEN;
+use crate::proto::wire::bth::{self, BTH_LEN};
 use crate::proto::wire::icrc::{Datagram, UDP_LEN};
 use crate::proto::wire::{IcrcHead, PacketRepr, Parsed, ICRC_LEN, MAX_HEADER_LEN};
+use crate::rdma::bytes::Bytes;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+/// How many bytes of payload are walked over by the ICRC, before they are copied: they are to be in the cache
+/// then.
+const WARM: u32 = 32_768;
+
 /// A packet that passed every check below the transport. It may be one of a row that came as one
-/// through the network stack: [`Packet::advance`].
+/// through the network stack: [`Packet::advance`]; or several of a row, that differ in nothing but the PSN,
+/// payload and AckReq: [`Packet::extend`].
 pub(crate) struct Packet {
     pub(crate) skb: RxSkb,
     pub(crate) repr: PacketRepr,
     /// Where its payload starts in the datagram.
     pub(crate) payload_at: usize,
     pub(crate) payload_len: u32,
+    /// How many packets these are; `skb` is at the last.
+    pub(crate) count: u16,
     /// The addresses of the row, as GIDs.
     pub(crate) source: [u8; 16],
     pub(crate) destination: [u8; 16],
@@ -56,6 +64,7 @@ impl Packet {
                     repr,
                     payload_at: header_len,
                     payload_len: payload_len as u32,
+                    count: 1,
                     head,
                     first_id,
                     over: false,
@@ -81,6 +90,7 @@ impl Packet {
                 self.repr = repr;
                 self.payload_at = header_len;
                 self.payload_len = payload_len as u32;
+                self.count = 1;
                 return true;
             }
         }
@@ -88,25 +98,79 @@ impl Packet {
         false
     }
 
-    /// Calls `each` with the pieces of the payload: its offset in the payload, and its bytes.
+    /// Takes intact packets that follow and are like this one into it, until there are `limit`, or enough.
+    #[inline]
+    pub(crate) fn extend(&mut self, core: &Core, limit: u16) {
+        let warm = WARM.checked_div(self.payload_len).unwrap_or(1);
+        let limit = limit.min(u16::try_from(warm).unwrap_or(limit));
+        if limit <= 1 {
+            return;
+        }
+        let more = self.alike(limit.wrapping_sub(1)).unwrap_or(0);
+        self.skb.skip(more);
+        self.count = self.count.saturating_add(more);
+        core.counters.add(Count::RcvdPackets, more.into());
+    }
+
+    /// How many of the next packets are intact and like this one, up to `limit`; takes their AckReq over.
+    #[inline]
+    fn alike(&mut self, limit: u16) -> Option<u16> {
+        let len = self.skb.len();
+        let next = self.first_id.wrapping_add(self.skb.index()).wrapping_add(1);
+        let mut row = self.head.row(crc32_le, datagram(&self.skb, next)?)?;
+        let mut rest = self.skb.rest_of_row()?.chunks_exact_mut(len);
+        let mut before: [u8; BTH_LEN] = *rest.next()?.first_chunk()?;
+        let mut count = 0;
+        for datagram in rest.take(limit.into()) {
+            let (packet, sent) = datagram.split_last_chunk_mut::<ICRC_LEN>()?;
+            let bth: [u8; BTH_LEN] = *packet.first_chunk()?;
+            let Some(asks) = bth::next_asks(&before, &bth) else {
+                break;
+            };
+            if row.over(crc32_le, packet)? != *sent {
+                break;
+            }
+            self.repr.bth.ack_req |= asks;
+            before = bth;
+            count += 1;
+        }
+        Some(count)
+    }
+
+    /// Calls `each` with the pieces of the payload, of all packets: its offset in the payload, and its bytes.
     #[inline]
     pub(crate) fn for_payload<E>(
         &self,
-        mut each: impl FnMut(u32, &[u8]) -> Result<(), E>,
+        mut each: impl FnMut(u32, Bytes<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
+        if let Some(bytes) = self.linear_payload() {
+            return each(0, bytes);
+        }
         let mut offset = 0_u32;
         let mut result = Ok(());
         let walked = self
             .skb
             .for_each(self.payload_at, self.payload_len as usize, |bytes| {
                 if result.is_ok() {
-                    result = each(offset, bytes);
+                    result = each(offset, Bytes::new(bytes));
                     offset = offset.wrapping_add(bytes.len() as u32);
                 }
             });
         // The walk covers what the length check allowed.
         let _ = walked;
         result
+    }
+
+    /// The payload of all packets, if it is linear in memory, as that of several always is.
+    #[inline]
+    fn linear_payload(&self) -> Option<Bytes<'_>> {
+        let all = self.skb.linear_from(self.count.checked_sub(1)?)?;
+        Bytes::shares(
+            all.get(self.payload_at..)?,
+            self.payload_len as usize,
+            self.skb.len(),
+            self.count.into(),
+        )
     }
 }
 

@@ -10,7 +10,7 @@ use super::wqe::RawSge;
 use super::Core;
 use crate::proto::transport::Status;
 use crate::rdma::access::Access;
-use crate::rdma::umem::Bytes;
+use crate::rdma::bytes::{Bytes, Places};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -86,13 +86,13 @@ fn for_parts(
     (done == len).then_some(())
 }
 
-/// Copies bytes from byte `offset` of the list on. `None` if the list is too short or memory is gone.
+/// Copies `len` bytes from byte `offset` of the list on. `None` if the list is too short or memory is gone.
 ///
 /// Any context.
 #[inline]
-pub(crate) fn gather(sges: &[Sge], offset: u32, out: &mut [u8]) -> Option<()> {
-    for_parts(sges, offset, out.len(), |mr, addr, range| {
-        mr.read(addr, out.get_mut(range)?)
+pub(crate) fn gather(sges: &[Sge], offset: u32, len: usize, out: &mut Places<'_>) -> Option<()> {
+    for_parts(sges, offset, len, |mr, addr, range| {
+        mr.show(addr, range.len(), |bytes| out.put(bytes))
     })
 }
 

@@ -18,7 +18,7 @@ use super::wqe::{
 };
 use super::{limits, Core};
 use crate::proto::transport::{Flags, Request, SendOp, SendQueue, Status};
-use crate::rdma::umem::Bytes;
+use crate::rdma::bytes::{Bytes, Places};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -336,15 +336,25 @@ impl SendSlots {
         self.slots.get_mut(n as usize & mask)
     }
 
-    /// Copies bytes of request `n`'s message out.
+    /// Copies `len` bytes of request `n`'s message out.
     #[inline]
-    pub(crate) fn gather(&self, n: u32, offset: u32, out: &mut [u8]) -> Option<()> {
+    pub(crate) fn gather(
+        &self,
+        n: u32,
+        offset: u32,
+        len: usize,
+        out: &mut Places<'_>,
+    ) -> Option<()> {
         let slot = self.slot(n)?;
-        if slot.inline {
-            let at = SEND_HEAD.checked_add(offset as usize)?;
-            return self.ring.read(self.base.wrapping_add(n), at, out);
+        if !slot.inline {
+            return sge::gather(self.sges_of(n, slot.sges), offset, len, out);
         }
-        sge::gather(self.sges_of(n, slot.sges), offset, out)
+        let mut at = SEND_HEAD.checked_add(offset as usize)?;
+        out.fill(len, |out| {
+            self.ring.read(self.base.wrapping_add(n), at, out)?;
+            at = at.checked_add(out.len())?;
+            Some(())
+        })
     }
 
     /// Where `len` bytes of request `n`'s message are. Errors as for [`sge::source`].

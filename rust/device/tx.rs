@@ -13,13 +13,19 @@ use super::Core;
 use crate::net::crc::crc32_le;
 use crate::net::queue::TxQueue;
 use crate::net::skb::{TxSkb, TX_MAX};
+use crate::proto::wire::bth::{self, BTH_LEN};
 use crate::proto::wire::icrc::{Datagram, UDP_LEN};
 use crate::proto::wire::{IcrcHead, PacketRepr, ICRC_LEN};
+use crate::rdma::bytes::Places;
 use crate::sync::bh::BhGuard;
 use kernel::prelude::*;
 
-/// How many packets are built before they are sent, under one hold of the QP's lock.
-const BATCH: usize = 64;
+/// How many packets are built before they are sent, under one hold of the QP's lock; a row that is begun is
+/// filled. A row of packets of 1 KiB has 61.
+const BATCH: usize = 60;
+
+/// How many bytes of a run are copied, before the ICRC walks over them: they are to be in the cache then.
+const WARM: u32 = 32_768;
 
 /// Why no packet was built.
 pub(crate) enum NoPacket {
@@ -29,6 +35,46 @@ pub(crate) enum NoPacket {
     NoRoute,
     /// The payload is not there.
     Payload,
+}
+
+/// Packets were not built.
+pub(crate) struct Unsent {
+    pub(crate) why: NoPacket,
+    /// The first so many of them were.
+    pub(crate) done: u16,
+}
+
+/// Packets to be built.
+pub(crate) struct Packets<'a> {
+    /// The headers of the first; those after it have the PSNs that follow, and only the last has its AckReq.
+    pub(crate) repr: &'a PacketRepr,
+    pub(crate) count: u16,
+    /// The bytes of payload of each.
+    pub(crate) each: u32,
+    /// How many are expected to follow by the same path, equally long but perhaps the last. An estimate; where
+    /// it is 0 the last of these may end a row, but begins none.
+    pub(crate) more: u32,
+}
+
+impl<'a> Packets<'a> {
+    /// A packet with `len` bytes of payload that stands alone.
+    #[inline]
+    pub(crate) fn one(repr: &'a PacketRepr, len: u32) -> Self {
+        Packets {
+            repr,
+            count: 1,
+            each: len,
+            more: 0,
+        }
+    }
+
+    /// How many go together: all that are left after `done`, if they are not too many bytes.
+    #[inline]
+    fn together(&self, done: u16) -> u16 {
+        let warm = WARM.checked_div(self.each).unwrap_or(WARM).max(1);
+        let left = self.count.saturating_sub(done);
+        u16::try_from(warm).unwrap_or(left).min(left)
+    }
 }
 
 /// A row of datagrams to which more may be added.
@@ -42,34 +88,50 @@ struct Row<'bh> {
 }
 
 impl Row<'_> {
-    /// Adds a packet at the end. On an error it is as if nothing had been done.
+    /// Adds `count` of `packets` at the end, after `done` of them, each a datagram of `len` bytes; `fill` writes
+    /// their payload. On an error it is as if nothing had been done.
     #[inline]
     fn write(
         &mut self,
         head: &mut IcrcHead,
         len: usize,
-        repr: &PacketRepr,
-        payload_len: usize,
-        fill: impl FnOnce(&mut [u8]) -> Option<()>,
+        packets: &Packets<'_>,
+        (done, count): (u16, u16),
+        fill: impl FnOnce(&mut Places<'_>) -> Option<()>,
     ) -> Option<()> {
         // None of these lengths is anybody's but ours, so they fit; if not, it is a packet less.
-        let end = self.used.checked_add(len)?;
+        let end = self
+            .used
+            .checked_add(len.checked_mul(usize::from(count))?)?;
         let out = self.skb.data().get_mut(self.used..end)?;
+        let each = packets.each as usize;
+        if each != 0 {
+            fill(&mut Places::new(out, packets.repr.header_len(), each, len))?;
+        }
         let udp_len = u16::try_from(len.checked_add(UDP_LEN)?).ok()?;
-        head.set_datagram(Datagram {
+        let first = Datagram {
             udp_len,
             ip_id: self.count,
-        });
-        write(out, head, repr, payload_len, fill)?;
+        };
+        if count == 1 && packets.count == 1 {
+            head.set_datagram(first);
+            complete(out, head, packets.repr, each)?;
+        } else {
+            complete_run(out, len, head, first, packets, done)?;
+        }
+        self.count = self.count.wrapping_add(count);
         self.used = end;
-        self.count = self.count.wrapping_add(1);
         Some(())
     }
 
-    /// Whether there is place for a datagram of `len` bytes.
+    /// How many datagrams of `len` bytes there is place for.
     #[inline]
-    fn takes(&self, len: usize) -> bool {
-        len <= self.each && self.used.saturating_add(len) <= self.skb.room()
+    fn takes(&self, len: usize) -> u16 {
+        let left = self.skb.room().saturating_sub(self.used);
+        match left.checked_div(len) {
+            Some(count) if len <= self.each => u16::try_from(count).unwrap_or(u16::MAX),
+            _ => 0,
+        }
     }
 }
 
@@ -100,7 +162,23 @@ impl<'bh> Batch<'bh> {
     /// Whether it is time to send.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.packets >= BATCH || self.mail.is_full()
+        self.packets >= BATCH && self.row.is_none() || self.mail.is_full()
+    }
+
+    /// How many packets with `each` bytes of payload and no more than a BTH go into the row, or a new one.
+    #[inline]
+    pub(crate) fn room(&self, each: u32) -> u16 {
+        let len = BTH_LEN
+            .saturating_add(each as usize)
+            .saturating_add(ICRC_LEN);
+        let open = self.row.as_ref().map_or(0, |row| row.takes(len));
+        if open > 0 {
+            return open;
+        }
+        TX_MAX
+            .checked_div(len)
+            .map_or(1, |count| count as u16)
+            .max(1)
     }
 
     /// Whether there is nothing to send.
@@ -109,39 +187,52 @@ impl<'bh> Batch<'bh> {
         self.packets == 0 && self.mail.is_empty()
     }
 
-    /// Builds a packet with headers `repr` and `payload_len` bytes that `fill` writes, and adds it.
-    ///
-    /// `more` packets are expected to follow by the same path, equally long, but perhaps the last; it is
-    /// an estimate. Where it is 0 this packet may end a row, but begins none.
+    /// Builds packets and adds them. `fill` writes payload: so many bytes, after so many of all packets'.
     #[inline]
     pub(crate) fn add(
         &mut self,
         core: &Core,
         path: &mut Path,
-        repr: &PacketRepr,
-        payload_len: u32,
-        more: u32,
-        fill: impl FnOnce(&mut [u8]) -> Option<()>,
-    ) -> Result<(), NoPacket> {
-        let payload_len = payload_len as usize;
-        let len = repr.wire_len(payload_len);
-        if !self.row.as_ref().is_some_and(|row| row.takes(len)) {
-            self.close();
-            self.row = Some(self.open(core, path, len, more)?);
+        packets: &Packets<'_>,
+        mut fill: impl FnMut(u32, usize, &mut Places<'_>) -> Option<()>,
+    ) -> Result<(), Unsent> {
+        let each = packets.each as usize;
+        let len = packets.repr.wire_len(each);
+        let mut done = 0_u16;
+        while done < packets.count {
+            if self.row.as_ref().is_none_or(|row| row.takes(len) == 0) {
+                self.close();
+                let follow = packets.count.wrapping_sub(done).wrapping_sub(1);
+                let more = packets.more.saturating_add(follow.into());
+                let row = self.open(core, path, len, more);
+                self.row = Some(row.map_err(|why| Unsent { why, done })?);
+            }
+            let unsent = Unsent {
+                why: NoPacket::Payload,
+                done,
+            };
+            let Some(row) = &mut self.row else {
+                return Err(unsent);
+            };
+            let count = packets.together(done).min(row.takes(len));
+            let offset = packets.each.wrapping_mul(done.into());
+            let bytes = each.wrapping_mul(count.into());
+            let written = row.write(path.icrc(), len, packets, (done, count), |out| {
+                fill(offset, bytes, out)
+            });
+            if written.is_none() {
+                if row.count == 0 {
+                    self.row = None;
+                }
+                return Err(unsent);
+            }
+            if len < row.each || row.takes(1) == 0 {
+                self.close();
+            }
+            self.packets = self.packets.saturating_add(count.into());
+            done = done.saturating_add(count);
         }
-        let Some(row) = &mut self.row else {
-            return Err(NoPacket::Payload);
-        };
-        let written = row.write(path.icrc(), len, repr, payload_len, fill);
-        if written.is_some() {
-            self.packets += 1;
-        }
-        if row.count == 0 {
-            self.row = None;
-        } else if len < row.each || !row.takes(1) {
-            self.close();
-        }
-        written.ok_or(NoPacket::Payload)
+        Ok(())
     }
 
     /// Begins a row with a packet of `len` bytes, or makes place for just that.
@@ -159,11 +250,7 @@ impl<'bh> Batch<'bh> {
         })?;
         let mut memory = Err(ENOMEM);
         if more != 0 && route.takes_rows() {
-            let rest = BATCH.saturating_sub(self.packets).max(1);
-            let count = (more as usize)
-                .saturating_add(1)
-                .min(rest)
-                .min(TX_MAX / len.max(1));
+            let count = (more as usize).saturating_add(1).min(TX_MAX / len.max(1));
             memory = TxSkb::alloc(route, len.saturating_mul(count), header, self.bh);
         }
         let skb = memory
@@ -191,34 +278,58 @@ impl<'bh> Batch<'bh> {
 
     /// Sends all packets, in order. No lock held.
     ///
-    /// A packet that the network drops is as one lost on the way: the retransmit timer sees to it.
+    /// A packet that the network drops is as one lost on the way: the retransmit timer sees to it. Says whether
+    /// there were some.
     #[inline]
-    pub(crate) fn send(&mut self, core: &Core) {
+    pub(crate) fn send(&mut self, core: &Core) -> bool {
         self.close();
+        let any = self.packets != 0;
         self.packets = 0;
         let (sent, failed) = self.queue.send();
         core.counters.add(Count::SentPackets, sent);
         core.counters.add(Count::SendErrors, failed);
+        any
     }
 }
 
-/// Writes headers, payload, pad and ICRC; all of `out`.
+/// Writes what surrounds the payloads of a run, after `done` of its packets: BTH and ICRC.
 #[inline]
-fn write(
+fn complete_run(
+    out: &mut [u8],
+    len: usize,
+    head: &mut IcrcHead,
+    first: Datagram,
+    packets: &Packets<'_>,
+    done: u16,
+) -> Option<()> {
+    let mut bth = [0; BTH_LEN];
+    packets.repr.emit(&mut bth).ok()?;
+    let mut row = head.row(crc32_le, first)?;
+    let mut psn = packets.repr.bth.psn.add(done.into());
+    let mut left = packets.count.wrapping_sub(done);
+    for packet in out.chunks_exact_mut(len) {
+        let (packet, place) = packet.split_last_chunk_mut::<ICRC_LEN>()?;
+        bth::set_psn(&mut bth, psn, packets.repr.bth.ack_req && left == 1);
+        *packet.first_chunk_mut()? = bth;
+        *place = row.over(crc32_le, packet)?;
+        psn = psn.next();
+        left = left.wrapping_sub(1);
+    }
+    Some(())
+}
+
+/// Writes what surrounds the payload: headers, pad and ICRC.
+#[inline]
+fn complete(
     out: &mut [u8],
     head: &mut IcrcHead,
     repr: &PacketRepr,
     payload_len: usize,
-    fill: impl FnOnce(&mut [u8]) -> Option<()>,
 ) -> Option<()> {
     let headers = repr.emit(out).ok()?;
-    let (payload, rest) = out.get_mut(headers..)?.split_at_mut_checked(payload_len)?;
-    if payload_len != 0 {
-        fill(payload)?;
-    }
-    rest.fill(0);
     let end = out.len().checked_sub(ICRC_LEN)?;
     let (packet, place) = out.split_at_mut_checked(end)?;
+    packet.get_mut(headers.checked_add(payload_len)?..)?.fill(0);
     place.copy_from_slice(&head.over(crc32_le, packet)?);
     Some(())
 }

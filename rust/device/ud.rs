@@ -9,13 +9,13 @@ use super::limits;
 use super::parcel::{Parcel, Sender};
 use super::qp::{Inner, Qp, Transport};
 use super::sq::SendSlots;
-use super::tx::{Batch, NoPacket};
+use super::tx::{Batch, NoPacket, Packets, Unsent};
 use crate::proto::transport::{
     check_recv, Cause, Datagram, DatagramAttr, DatagramSender, Events, RecvCompletion, RecvStart,
     SendOp, SendQueue, State, Status,
 };
 use crate::proto::wire::{PKey, Psn, Qpn, GRH_LEN};
-use crate::rdma::umem::Bytes;
+use crate::rdma::bytes::Bytes;
 use kernel::prelude::*;
 
 /// The state of a datagram QP.
@@ -130,17 +130,26 @@ impl Ud {
                 _ => Err(Some(Status::LocProt)),
             });
         }
-        let built = dest
-            .ah
-            .with_path(|path| batch.add(&qp.core, path, &repr, len, 0, |out| sq.gather(n, 0, out)));
+        let built = dest.ah.with_path(|path| {
+            batch.add(&qp.core, path, &Packets::one(&repr, len), |_, len, out| {
+                sq.gather(n, 0, len, out)
+            })
+        });
         Some(match built {
             // No way there: a datagram that is lost, like any other.
-            Ok(()) | Err(NoPacket::NoRoute) => Ok(()),
-            Err(NoPacket::NoMemory) => {
+            Ok(())
+            | Err(Unsent {
+                why: NoPacket::NoRoute,
+                ..
+            }) => Ok(()),
+            Err(Unsent {
+                why: NoPacket::NoMemory,
+                ..
+            }) => {
                 self.sender.undo(&repr);
                 Err(None)
             }
-            Err(NoPacket::Payload) => Err(Some(Status::LocProt)),
+            Err(_) => Err(Some(Status::LocProt)),
         })
     }
 

@@ -171,6 +171,42 @@ impl RxSkb {
         rest.get(..self.len as usize).unwrap_or(rest)
     }
 
+    /// As [`RxSkb::linear`], but begins `back` datagrams earlier in the row, and is all or nothing.
+    #[inline]
+    pub(crate) fn linear_from(&self, back: u16) -> Option<&[u8]> {
+        // SAFETY: by the type's invariants.
+        let all = unsafe { core::slice::from_raw_parts(self.rx.data, self.rx.linear as usize) };
+        let start = u32::from(back).checked_mul(self.rx.each)?;
+        let start = self.base.checked_sub(start)?;
+        all.get(start as usize..(self.base + self.len) as usize)
+    }
+
+    /// This datagram and all that follow in the row, if they are linear in memory and nobody else sees them there.
+    #[inline]
+    pub(crate) fn rest_of_row(&mut self) -> Option<&mut [u8]> {
+        if !self.rx.sole {
+            return None;
+        }
+        // SAFETY: as for `sole`.
+        let all = unsafe {
+            core::slice::from_raw_parts_mut(self.rx.data.cast_mut(), self.rx.linear as usize)
+        };
+        all.get_mut(self.base as usize..self.rx.len as usize)
+    }
+
+    /// Goes on by `count` datagrams of the row; stays where it is if there are not so many.
+    #[inline]
+    pub(crate) fn skip(&mut self, count: u16) {
+        let step = u32::from(count).saturating_mul(self.rx.each);
+        let base = self.base.saturating_add(step);
+        if base < self.rx.len {
+            // INVARIANT: the sum is not more than `rx.len`.
+            self.len = self.rx.each.min(self.rx.len - base);
+            self.base = base;
+            self.index = self.index.wrapping_add(count);
+        }
+    }
+
     /// The whole payload for writing, if it is linear in memory and nobody else sees it there.
     #[inline]
     pub(crate) fn sole(&mut self) -> Option<&mut [u8]> {

@@ -20,6 +20,7 @@
 pub mod attr;
 mod burst;
 mod completer;
+mod compose;
 pub mod connection;
 pub mod datagram;
 mod habit;

@@ -7,11 +7,11 @@
 //! direct map.
 
 use super::access::Access;
+use super::bytes::Bytes;
 use super::copy::copy;
 use super::device::Device;
 use super::driver::Driver;
 use crate::ffi;
-use core::marker::PhantomData;
 use core::ops::Range;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
@@ -21,73 +21,6 @@ use kernel::sync::atomic::{Atomic, Full};
 
 #[cfg(not(CONFIG_64BIT))]
 compile_error!("pages are reached through the kernel's direct map");
-
-/// Bytes in their place: the caller's own, or memory that others may write at any time. They can be copied
-/// into other memory, and nothing else.
-///
-/// # Invariants
-///
-/// `at` is valid for reading `len` bytes during `'a`.
-#[derive(Clone, Copy)]
-pub(crate) struct Bytes<'a> {
-    at: *const u8,
-    len: usize,
-    place: PhantomData<&'a [u8]>,
-}
-
-impl<'a> Bytes<'a> {
-    /// Bytes of the caller.
-    #[inline]
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        // INVARIANT: a slice is valid for as long as it is borrowed.
-        Bytes {
-            at: bytes.as_ptr(),
-            len: bytes.len(),
-            place: PhantomData,
-        }
-    }
-
-    /// How many they are.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Those in `range`, if they are all among these.
-    #[inline]
-    pub(crate) fn part(&self, range: Range<usize>) -> Option<Self> {
-        let len = range.end.checked_sub(range.start)?;
-        (range.end <= self.len).then(|| Bytes {
-            // SAFETY: `range.start` is at most `len`.
-            // INVARIANT: by the comparison the part is inside.
-            at: unsafe { self.at.add(range.start) },
-            len,
-            place: PhantomData,
-        })
-    }
-
-    /// Copies them.
-    ///
-    /// # Safety
-    ///
-    /// `to` is valid for writing [`Bytes::len`] bytes.
-    #[inline]
-    unsafe fn copy_to(&self, to: *mut u8) {
-        // SAFETY: `to` by the requirement of this function, `at` by the type's invariant.
-        unsafe { copy(self.at, to, self.len) };
-    }
-}
-
-/// Copies from memory that others may write at the same time.
-///
-/// # Safety
-///
-/// `from` is valid for reading `out.len()` bytes.
-#[inline]
-unsafe fn copy_from(from: *const u8, out: &mut [u8]) {
-    // SAFETY: by the requirement of this function.
-    unsafe { copy(from, out.as_mut_ptr(), out.len()) };
-}
 
 /// The 64-bit word at `at`, for atomic operations; `None` if it is not aligned.
 ///
@@ -207,17 +140,6 @@ impl UserMemory {
         Some(())
     }
 
-    /// Copies bytes from `offset` on out. `None` if they are not all inside. Any context.
-    #[inline]
-    pub(crate) fn read(&self, offset: u64, out: &mut [u8]) -> Option<()> {
-        self.for_pieces(offset, out.len(), |at, range| {
-            if let Some(part) = out.get_mut(range) {
-                // SAFETY: the page is pinned, and the piece is inside it.
-                unsafe { copy_from(at, part) };
-            }
-        })
-    }
-
     /// Shows `each` the `len` bytes from `offset` on, piece by piece. `None` if they are not all inside,
     /// or `each` says so. Any context.
     #[inline]
@@ -230,12 +152,8 @@ impl UserMemory {
         let mut result = Some(());
         self.for_pieces(offset, len, |at, range| {
             if result.is_some() {
-                // INVARIANT: the page is pinned while `self` lives, and the piece is inside it.
-                result = each(Bytes {
-                    at,
-                    len: range.len(),
-                    place: PhantomData,
-                });
+                // SAFETY: the page is pinned while `self` lives, and the piece is inside it.
+                result = each(unsafe { Bytes::at(at, range.len()) });
             }
         })?;
         result
@@ -325,7 +243,7 @@ impl KernelMemory {
         let from = Self::at(addr, out.len())?;
         // SAFETY: a kernel user names memory that he owns until the request completes (see the
         // type).
-        unsafe { copy_from(from, out) };
+        unsafe { copy(from, out.as_mut_ptr(), out.len()) };
         Some(())
     }
 
@@ -338,12 +256,9 @@ impl KernelMemory {
         len: usize,
         each: impl FnOnce(Bytes<'_>) -> Option<()>,
     ) -> Option<()> {
-        // INVARIANT: a kernel user names memory that he owns until the request completes (see the type).
-        each(Bytes {
-            at: Self::at(addr, len)?,
-            len,
-            place: PhantomData,
-        })
+        let at = Self::at(addr, len)?;
+        // SAFETY: a kernel user names memory that he owns until the request completes (see the type).
+        each(unsafe { Bytes::at(at, len) })
     }
 
     /// Copies bytes to address `addr`. `None` if they are not the kernel's. Any context.

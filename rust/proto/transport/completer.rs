@@ -3,7 +3,7 @@
 //! The completer: what answers, and their absence, do to the requester (IBTA 9.7.5 to 9.7.7).
 
 use super::requester::{RESTART, WINDOW};
-use super::time::{ack_timeout, rnr_delay};
+use super::time::{ack_wait, rnr_delay};
 use super::wire::{AethRepr, Kind, NakCode, PacketRepr, Position, Psn, Syndrome};
 use super::{
     Attr, Cause, Instant, Request, Requester, ResponseSink, SendOp, SendQueue, Status, Verdict,
@@ -19,13 +19,27 @@ enum Reach {
 }
 
 impl Requester {
-    /// Takes a response packet with `payload_len` bytes of payload.
+    /// How many middle responses may be taken at a time, of which `psn` is the first's.
+    #[inline]
+    pub(super) fn run_limit<Q: SendQueue>(&self, psn: Psn, q: &Q) -> u32 {
+        let read = q
+            .get(self.una.n)
+            .filter(|request| psn == self.una.psn && request.op == SendOp::Read);
+        read.map_or(1, |request| {
+            let index = psn.offset_from(request.first_psn);
+            request.psns.saturating_sub(1).saturating_sub(index)
+        })
+    }
+
+    /// Takes a response packet with `payload_len` bytes of payload, or a run of `count`, no more than
+    /// [`Requester::run_limit`] says.
     #[inline]
     pub(super) fn handle_response<E: SendQueue + ResponseSink>(
         &mut self,
         now: Instant,
         attr: &Attr,
         pkt: &PacketRepr,
+        count: u16,
         payload_len: u32,
         env: &mut E,
     ) -> Verdict {
@@ -62,7 +76,7 @@ impl Requester {
         };
         match result {
             Ok(()) => {
-                self.take_response(now, attr, &request);
+                self.take_response(now, attr, &request, count);
                 Verdict::Accepted
             }
             Err(status) => {
@@ -72,7 +86,7 @@ impl Requester {
         }
     }
 
-    /// Checks and places the payload of the READ response with PSN `una`. Its place follows from the
+    /// Checks and places the payload of the READ responses from PSN `una` on. Its place follows from the
     /// PSN alone, so that it does not matter how often the READ was resumed and from where.
     #[inline]
     fn place_read<E: SendQueue + ResponseSink>(
@@ -103,11 +117,11 @@ impl Requester {
         env.place(self.una.n, offset)
     }
 
-    /// The response with PSN `una`, for `request`, was taken.
+    /// `count` responses from PSN `una` on, for `request`, were taken.
     #[inline]
-    fn take_response(&mut self, now: Instant, attr: &Attr, request: &Request) {
+    fn take_response(&mut self, now: Instant, attr: &Attr, request: &Request, count: u16) {
         let was_at_cursor = self.cursor.psn == self.una.psn;
-        self.una.psn = self.una.psn.next();
+        self.una.psn = self.una.psn.add(count.into());
         if self.una.psn == request.end_psn() {
             self.una.n = self.una.n.wrapping_add(1);
             if !was_at_cursor {
@@ -211,7 +225,7 @@ impl Requester {
             self.unasked = false;
             None
         } else {
-            ack_timeout(attr.timeout).map(|nanos| now.after(nanos))
+            ack_wait(attr.timeout, 0).map(|nanos| now.after(nanos))
         };
     }
 

@@ -3,7 +3,7 @@
 //! One RC queue pair: requester, responder and state, joined (IBTA 9.7, 10.3.1).
 
 use super::resource::Resource;
-use super::wire::{PacketRepr, Psn, Service};
+use super::wire::{PacketRepr, Position, Psn, Service};
 use super::{
     Attr, Cause, Events, Instant, Invalid, Modify, Origin, Requester, Responder, ResponseSink,
     SendCompletion, SendQueue, State, Status, Target, Transmit, Verdict,
@@ -137,7 +137,19 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// none now.
     #[inline]
     pub fn poll_transmit<Q: SendQueue>(&mut self, now: Instant, q: &mut Q) -> Option<Transmit> {
-        if let Some(transmit) = self.poll_responder(now) {
+        self.poll_run(now, 1, q)
+    }
+
+    /// As [`Connection::poll_transmit`], and where packets are alike gives up to `most` of them as one
+    /// [`Transmit`].
+    #[inline]
+    pub fn poll_run<Q: SendQueue>(
+        &mut self,
+        now: Instant,
+        most: u16,
+        q: &mut Q,
+    ) -> Option<Transmit> {
+        if let Some(transmit) = self.poll_responder(now, most) {
             return Some(transmit);
         }
         if !self.state.requests() {
@@ -145,7 +157,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         }
         let draining = self.state == State::Sqd;
         let begun = self.requester.started.n;
-        let transmit = self.requester.poll(now, &self.attr, draining, q);
+        let transmit = self.requester.poll(now, &self.attr, draining, most, q);
         if self.requester.started.n != begun {
             // An ACK that waited for company follows it.
             self.responder.habit.answer(now);
@@ -154,15 +166,15 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.note_failure();
         if transmit.is_none() && self.responder.closing {
             // A request that could not even begin has ended all, and no one may ask again.
-            return self.poll_responder(now);
+            return self.poll_responder(now, most);
         }
         transmit
     }
 
     #[inline]
-    fn poll_responder(&mut self, now: Instant) -> Option<Transmit> {
+    fn poll_responder(&mut self, now: Instant, most: u16) -> Option<Transmit> {
         if self.state.responds() || self.responder.closing {
-            self.responder.poll(now, &self.attr)
+            self.responder.poll(now, &self.attr, most)
         } else {
             None
         }
@@ -193,8 +205,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.requester.burst.end();
     }
 
-    /// The packet `t` was never sent, for want of memory perhaps: it is as if it had not been asked
-    /// for, and will be given again. Costs no retry.
+    /// The packets of `t` were never sent, for want of memory perhaps: it is as if they had not been asked
+    /// for, and they will be given again. Costs no retry. If the first of a run were sent, `t` is the rest
+    /// of it ([`Transmit::rest`]).
     pub fn undo<Q: SendQueue>(&mut self, t: &Transmit, q: &mut Q) {
         match t.origin {
             Origin::Request { n } if self.state.requests() => {
@@ -210,7 +223,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         }
     }
 
-    /// The payload of the packet `t` could not be read, and the packet was not sent. A request
+    /// The payload of the packets of `t` could not be read, and they were not sent; if the first of a run
+    /// were, `t` is the rest of it. A request
     /// completes with `status` in its turn; for the answer to a READ the peer gets a NAK (remote access
     /// error) and the QP goes to the error state.
     pub fn local_error<Q: SendQueue>(&mut self, t: &Transmit, status: Status, q: &mut Q) {
@@ -237,6 +251,42 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         payload_len: u32,
         env: &mut E,
     ) -> Verdict {
+        self.handle_run(now, pkt, 1, payload_len, env)
+    }
+
+    /// How many packets may be given to [`Connection::handle_run`] at a time, `pkt` being the first, with
+    /// `payload_len` bytes of payload: more than one if it is what was expected, from the middle of a
+    /// message.
+    #[inline]
+    pub fn run_limit<Q: SendQueue>(&self, pkt: &PacketRepr, payload_len: u32, q: &Q) -> u16 {
+        let info = pkt.bth.opcode.info();
+        if info.position != Position::Middle || payload_len != self.attr.pmtu.bytes() {
+            return 1;
+        }
+        let psn = pkt.bth.psn;
+        let limit = if info.kind.is_response() {
+            self.requester.run_limit(psn, q)
+        } else {
+            self.responder.run_limit(psn, self.attr.pmtu)
+        };
+        u16::try_from(limit).unwrap_or(u16::MAX).max(1)
+    }
+
+    /// As [`Connection::handle_packet`], for `count` packets which are alike but for their PSNs, which
+    /// follow each other, and for AckReq, which is set in `pkt` if it was in any of them. They are no more
+    /// than [`Connection::run_limit`] said just before. Each has `payload_len` bytes of payload, and `env`
+    /// can reach all.
+    ///
+    /// They are taken or refused as one, at the PSN of the first: they are of one message.
+    #[inline]
+    pub fn handle_run<E: SendQueue + ResponseSink + Target>(
+        &mut self,
+        now: Instant,
+        pkt: &PacketRepr,
+        count: u16,
+        payload_len: u32,
+        env: &mut E,
+    ) -> Verdict {
         if !self.state.responds() {
             return Verdict::Dropped(Cause::State);
         }
@@ -249,7 +299,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             return Verdict::Dropped(Cause::PKey);
         }
         if info.kind.is_response() {
-            return self.handle_response(now, pkt, payload_len, env);
+            return self.handle_response(now, pkt, count, payload_len, env);
         }
         if self.state == State::Rtr {
             self.note_established();
@@ -257,10 +307,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         // A program that is being talked to may be about to answer.
         self.requester.burst.end();
         let attr = &self.attr;
-        let events = &mut self.events;
-        let verdict = self
-            .responder
-            .handle_request(now, attr, pkt, payload_len, env, events);
+        let (verdict, event) =
+            self.responder
+                .handle_request(now, attr, pkt, count, payload_len, env);
+        self.events.raise(event);
         if self.responder.closing {
             self.enter_error();
         }
@@ -272,6 +322,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         &mut self,
         now: Instant,
         pkt: &PacketRepr,
+        count: u16,
         payload_len: u32,
         env: &mut E,
     ) -> Verdict {
@@ -280,7 +331,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         }
         let verdict = self
             .requester
-            .handle_response(now, &self.attr, pkt, payload_len, env);
+            .handle_response(now, &self.attr, pkt, count, payload_len, env);
         self.note_failure();
         self.note_drained();
         verdict

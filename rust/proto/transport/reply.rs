@@ -13,10 +13,10 @@ use super::wire::{
 use super::{Attr, Instant, Origin, Payload, Transmit};
 
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
-    /// The next packet of the responder, if there is one.
+    /// The next packet of the responder, if there is one, or a run of up to `most`.
     #[inline]
-    pub(super) fn poll(&mut self, now: Instant, attr: &Attr) -> Option<Transmit> {
-        if let Some(answer) = self.ring.next_answer(attr.pmtu) {
+    pub(super) fn poll(&mut self, now: Instant, attr: &Attr, most: u16) -> Option<Transmit> {
+        if let Some(answer) = self.ring.next_answer(attr.pmtu, most) {
             return Some(answer_packet(&answer, attr));
         }
         let reply = self
@@ -36,6 +36,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             },
             payload: Payload::None,
             origin: Origin::Reply,
+            count: 1,
         })
     }
 
@@ -95,11 +96,13 @@ fn answer_packet(answer: &Answer, attr: &Attr) -> Transmit {
         bth: BthRepr::new(opcode, attr.pkey, attr.dest_qpn, answer.psn),
         ext,
     };
+    // Packets of a run need no pad, as any path MTU is a multiple of four.
     header.bth.pad = pad_for(payload.len() as usize);
     Transmit {
         header,
         payload,
         origin: Origin::Response,
+        count: answer.count,
     }
 }
 

@@ -14,14 +14,10 @@
 //! half, what answers and timeouts do to these positions, is in `completer`.
 
 use super::burst::Burst;
-use super::time::ack_timeout;
-use super::wire::{
-    pad_for, AtomicEthRepr, BthRepr, Ext, IethRepr, ImmDtRepr, Kind, Opcode, PacketRepr, Position,
-    Psn, RethRepr, Service, Tail,
-};
-use super::{
-    Attr, Instant, Origin, Payload, Request, SendCompletion, SendOp, SendQueue, Status, Transmit,
-};
+use super::compose::{message_packet, response_packet};
+use super::time::ack_wait;
+use super::wire::Psn;
+use super::{Attr, Instant, Request, SendCompletion, SendQueue, Status, Transmit};
 
 /// How many request packets may be in flight.
 pub const WINDOW: u16 = 128;
@@ -32,6 +28,9 @@ pub(super) const RESTART: u16 = 4;
 
 /// An acknowledgement is asked for at least this often.
 const ACK_EVERY: u16 = WINDOW / 4;
+
+/// Less than this part of the window is little room.
+const LITTLE: u16 = 4;
 
 /// How many PSNs may be outstanding, responses to READs included: half of the circle, so that old and
 /// new can be told apart (IBTA 9.7.3.1). One READ of 2^31 bytes at a path MTU of 256 needs them all.
@@ -69,8 +68,10 @@ pub struct Requester {
     pub(super) since_ack_req: u16,
     /// The packet before `cursor` did not ask for an acknowledgement.
     pub(super) unasked: bool,
-    /// What `unasked` was before the packet sent last.
+    /// What `unasked` was before the run sent last.
     was_unasked: bool,
+    /// How many packets that had.
+    run: u16,
     /// The cursor went back to `una` and nothing was acknowledged since.
     pub(super) recovering: bool,
     /// `deadline` is the end of a wait that an RNR NAK asked for.
@@ -102,6 +103,7 @@ impl Requester {
             since_ack_req: 0,
             unasked: false,
             was_unasked: false,
+            run: 0,
             recovering: false,
             rnr_wait: false,
             retries: 0,
@@ -143,13 +145,15 @@ impl Requester {
         self.cursor.n != q.tail() || self.unasked
     }
 
-    /// The next request packet, if one may go out now. With `draining` no new request begins.
+    /// The next request packet, if one may go out now, or a run of up to `most`. With `draining` no new
+    /// request begins.
     #[inline]
     pub(super) fn poll<Q: SendQueue>(
         &mut self,
         now: Instant,
         attr: &Attr,
         draining: bool,
+        most: u16,
         q: &mut Q,
     ) -> Option<Transmit> {
         if self.rnr_wait {
@@ -168,10 +172,13 @@ impl Requester {
         } else if self.burst.holds(now, next, q) {
             return None;
         }
+        if most > 1 && self.is_silly(q) {
+            return None;
+        }
         if !self.may_send(attr, draining, q) {
             return self.ask(now, attr, q);
         }
-        self.send(now, attr, draining, false, q)
+        self.send(now, attr, draining, Some(most), q)
     }
 
     /// Whether the packet at the cursor may go out now. Notices when its request can never.
@@ -199,6 +206,24 @@ impl Requester {
         }
         let starts = fresh || self.cursor.psn == request.first_psn;
         self.has_room(request, attr, starts, fresh, 0)
+    }
+
+    /// Whether it is better to wait for the acknowledgement that was asked for, when the window has little room
+    /// left and more is to be sent than that: few packets cost the network as much as many that travel together,
+    /// and once they are few they remain so, as each acknowledgement lets as many go.
+    #[inline]
+    fn is_silly<Q: SendQueue>(&self, q: &Q) -> bool {
+        let room = self.window.saturating_sub(self.in_flight);
+        if room >= self.window / LITTLE || self.in_flight == 0 || self.unasked {
+            return false;
+        }
+        let n = self.cursor.n;
+        let others = q.tail().wrapping_sub(n).wrapping_sub(1);
+        let left = match q.get(n) {
+            Some(request) if n != self.started.n => request.end_psn().offset_from(self.cursor.psn),
+            _ => 1,
+        };
+        left.saturating_add(others) > room.into()
     }
 
     /// Whether window, fence and READ limit admit the packet at the cursor, which is of `request`, when
@@ -251,17 +276,18 @@ impl Requester {
             self.cursor.n = n.wrapping_sub(1);
         }
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.send(now, attr, true, true, q)
+        self.send(now, attr, true, None, q)
     }
 
-    /// Sends the packet at the cursor and moves the cursor past it.
+    /// Sends the packet at the cursor, or a run of up to `most` of them, and moves the cursor past it.
+    /// Without `most` it is one packet that asks for an acknowledgement.
     #[inline]
     fn send<Q: SendQueue>(
         &mut self,
         now: Instant,
         attr: &Attr,
         draining: bool,
-        ask: bool,
+        most: Option<u16>,
         q: &mut Q,
     ) -> Option<Transmit> {
         let Cursor { n, psn } = self.cursor;
@@ -276,6 +302,7 @@ impl Requester {
         let request = *request;
         self.was_unasked = self.unasked;
         let index = psn.offset_from(request.first_psn);
+        self.run = 1;
         let transmit = if request.op.wants_response() {
             self.cursor.psn = request.end_psn();
             self.responses_due = self.responses_due.saturating_add(1);
@@ -283,36 +310,61 @@ impl Requester {
             self.unasked = false;
             response_packet(&request, n, index, attr)
         } else {
-            self.cursor.psn = psn.next();
+            self.run = self.run_length(&request, index, most.unwrap_or(1));
+            self.cursor.psn = psn.add(self.run.into());
             let ends = index.wrapping_add(1) >= request.psns;
-            let ask = ask || self.wants_ack(ends, attr, draining, q);
+            let ask = most.is_none() || self.wants_ack(ends, attr, draining, q);
             self.unasked = !ask;
             self.since_ack_req = if ask {
                 0
             } else {
-                self.since_ack_req.saturating_add(1)
+                self.since_ack_req.saturating_add(self.run)
             };
-            message_packet(&request, n, index, ask, attr)
+            message_packet(&request, n, index, self.run, ask, attr)
         };
         if self.cursor.psn == request.end_psn() {
             self.cursor.n = n.wrapping_add(1);
         }
-        self.in_flight = self.in_flight.saturating_add(1);
+        self.in_flight = self.in_flight.saturating_add(self.run);
         if self.offset(self.cursor.psn) > self.offset(self.max) {
             self.max = self.cursor.psn;
         }
         if self.deadline.is_none() {
-            self.deadline = ack_timeout(attr.timeout).map(|nanos| now.after(nanos));
+            self.deadline = ack_wait(attr.timeout, self.retries).map(|nanos| now.after(nanos));
         }
         Some(transmit)
     }
 
-    /// Whether the packet about to be sent, which `ends` its message or not, is to ask for an
+    /// Whether the run about to be sent leaves little room in the window.
+    #[inline]
+    fn takes_most(&self) -> bool {
+        let much = self.window.saturating_sub(self.window / LITTLE);
+        self.in_flight <= much && self.in_flight.saturating_add(self.run) > much
+    }
+
+    /// How many packets from the `index`th of `request` on go as a run: only middle ones, no more than
+    /// `most`, than the window admits, and than may go before one asks for an acknowledgement.
+    #[inline]
+    fn run_length(&self, request: &Request, index: u32, most: u16) -> u16 {
+        let middle = request.psns.saturating_sub(1).saturating_sub(index);
+        if index == 0 || middle <= 1 {
+            return 1;
+        }
+        let span = SPAN.saturating_sub(self.offset(self.cursor.psn));
+        let most = most
+            .min(self.window.saturating_sub(self.in_flight))
+            .min(ACK_EVERY.saturating_sub(self.since_ack_req))
+            .max(1);
+        u32::from(most).min(middle).min(span).max(1) as u16
+    }
+
+    /// Whether the run about to be sent, which `ends` its message or not, is to ask for an
     /// acknowledgement (IBTA 9.7.5.1.2, coalesced ACKs): now and then, and when none may follow it.
     #[inline]
     fn wants_ack<Q: SendQueue>(&self, ends: bool, attr: &Attr, draining: bool, q: &Q) -> bool {
-        if self.since_ack_req.saturating_add(1) >= ACK_EVERY
-            || self.in_flight.saturating_add(1) >= self.window
+        if self.since_ack_req.saturating_add(self.run) >= ACK_EVERY
+            || self.in_flight.saturating_add(self.run) >= self.window
+            || self.run > 1 && self.takes_most()
         {
             return true;
         }
@@ -343,7 +395,7 @@ impl Requester {
         psn.offset_from(self.una.psn)
     }
 
-    /// A packet of request `n` with `psn` was not sent after all.
+    /// The packets of request `n` from `psn` on were not sent after all.
     #[cold]
     pub(super) fn undo<Q: SendQueue>(&mut self, n: u32, psn: Psn, q: &Q) {
         let wants_response = q.get(n).is_some_and(|request| request.op.wants_response());
@@ -353,13 +405,20 @@ impl Requester {
         if self.offset(psn) >= self.offset(self.cursor.psn) {
             return;
         }
-        self.cursor = Cursor { n, psn };
-        self.in_flight = self.in_flight.saturating_sub(1);
-        if wants_response {
+        let undone = if wants_response {
             self.responses_due = self.responses_due.saturating_sub(1);
+            1
+        } else {
+            u16::try_from(self.cursor.psn.offset_from(psn)).unwrap_or(u16::MAX)
+        };
+        if self.unasked {
+            self.since_ack_req = self.since_ack_req.saturating_sub(undone);
         }
+        self.cursor = Cursor { n, psn };
+        self.in_flight = self.in_flight.saturating_sub(undone);
         // What went before it may have counted on it to ask for the acknowledgement.
-        self.unasked = self.in_flight > 0 && self.was_unasked && !self.ends_with_response(q);
+        let asks_later = self.was_unasked || undone < self.run;
+        self.unasked = self.in_flight > 0 && asks_later && !self.ends_with_response(q);
         self.was_unasked = true;
         if self.in_flight == 0 && !self.rnr_wait {
             self.deadline = None;
@@ -427,101 +486,5 @@ impl Requester {
             byte_len: 0,
             signaled: true,
         })
-    }
-}
-
-/// The headers of a request packet.
-#[inline]
-fn header(opcode: Opcode, psn: Psn, ext: Ext, attr: &Attr) -> PacketRepr {
-    PacketRepr {
-        bth: BthRepr::new(opcode, attr.pkey, attr.dest_qpn, psn),
-        ext,
-    }
-}
-
-/// The packet of a SEND or WRITE that is the `index`th of its message.
-#[inline]
-fn message_packet(request: &Request, n: u32, index: u32, ask: bool, attr: &Attr) -> Transmit {
-    let offset = attr.pmtu.offset(index);
-    let len = request.len.saturating_sub(offset).min(attr.pmtu.bytes());
-    let starts = index == 0;
-    let ends = index.wrapping_add(1) >= request.psns;
-    let (kind, tail) = match request.op {
-        SendOp::Send => (Kind::Send, Tail::Plain),
-        SendOp::SendImm(_) => (Kind::Send, Tail::Imm),
-        SendOp::SendInv(_) => (Kind::Send, Tail::Inv),
-        SendOp::WriteImm(_) => (Kind::Write, Tail::Imm),
-        _ => (Kind::Write, Tail::Plain),
-    };
-    let opcode = Opcode::compose(Service::Rc, kind, Position::of(starts, ends), tail)
-        // There is one for each of the kinds above; any will do here.
-        .unwrap_or(Opcode::RcSendOnly);
-    let psn = request.first_psn.add(index);
-    let mut header = header(opcode, psn, message_ext(request, starts, ends), attr);
-    header.bth.pad = pad_for(len as usize);
-    header.bth.ack_req = ask;
-    // IBTA 9.2.3: SE stands in the last packet, of a SEND or a WRITE with immediate.
-    header.bth.solicited = ends && request.solicited && !matches!(request.op, SendOp::Write);
-    Transmit {
-        header,
-        payload: if len == 0 {
-            Payload::None
-        } else {
-            Payload::Request { n, offset, len }
-        },
-        origin: Origin::Request { n },
-    }
-}
-
-/// The headers after the BTH of a SEND or WRITE packet (IBTA 9.2, Table 38).
-#[inline]
-fn message_ext(request: &Request, starts: bool, ends: bool) -> Ext {
-    let reth = RethRepr {
-        va: request.va,
-        rkey: request.rkey,
-        dma_len: request.len,
-    };
-    match request.op {
-        SendOp::SendImm(data) if ends => Ext::Imm(ImmDtRepr { data }),
-        SendOp::SendInv(rkey) if ends => Ext::Inv(IethRepr { rkey }),
-        SendOp::Write if starts => Ext::Reth(reth),
-        SendOp::WriteImm(data) if starts && ends => Ext::RethImm(reth, ImmDtRepr { data }),
-        SendOp::WriteImm(_) if starts => Ext::Reth(reth),
-        SendOp::WriteImm(data) if ends => Ext::Imm(ImmDtRepr { data }),
-        _ => Ext::None,
-    }
-}
-
-/// The packet of an atomic, or of a READ of all from its `index`th packet on: after a loss only what
-/// is missing is asked for again (IBTA 9.7.6.1, 9.9.2.1).
-#[inline]
-fn response_packet(request: &Request, n: u32, index: u32, attr: &Attr) -> Transmit {
-    let atomic = |swap_add, compare| {
-        Ext::Atomic(AtomicEthRepr {
-            va: request.va,
-            rkey: request.rkey,
-            swap_add,
-            compare,
-        })
-    };
-    let offset = attr.pmtu.offset(index);
-    let (opcode, ext) = match request.op {
-        SendOp::CompareSwap { compare, swap } => (Opcode::RcCompareSwap, atomic(swap, compare)),
-        SendOp::FetchAdd { add } => (Opcode::RcFetchAdd, atomic(add, 0)),
-        _ => (
-            Opcode::RcReadRequest,
-            Ext::Reth(RethRepr {
-                va: request.va.wrapping_add(u64::from(offset)),
-                rkey: request.rkey,
-                dma_len: request.len.saturating_sub(offset),
-            }),
-        ),
-    };
-    let mut header = header(opcode, request.first_psn.add(index), ext, attr);
-    header.bth.ack_req = true;
-    Transmit {
-        header,
-        payload: Payload::None,
-        origin: Origin::Request { n },
     }
 }

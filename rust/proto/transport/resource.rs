@@ -96,7 +96,7 @@ impl Default for Resource {
     }
 }
 
-/// One packet of an answer.
+/// One packet of an answer, or a run of those in its middle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     /// Index of the record.
@@ -111,6 +111,8 @@ pub(super) struct Answer {
     pub(super) starts: bool,
     /// The answer ends with this packet.
     pub(super) ends: bool,
+    /// How many packets these are.
+    pub(super) count: u16,
     /// The part of a READ that is being answered begins so many bytes after its address.
     pub(super) base: u32,
     /// The packet's bytes, counted from `base`.
@@ -225,9 +227,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
         }
     }
 
-    /// The next packet to be sent, if there is one. Counts as sent.
+    /// The next packet to be sent, if there is one, or a run of up to `most`. Counts as sent.
     #[inline]
-    pub(super) fn next_answer(&mut self, pmtu: Pmtu) -> Option<Answer> {
+    pub(super) fn next_answer(&mut self, pmtu: Pmtu, most: u16) -> Option<Answer> {
         while self.due > 0 {
             let index = self.index(self.due);
             let slot = self.slots.as_mut().get_mut(index)?;
@@ -236,6 +238,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
                 continue;
             }
             let offset = pmtu.offset(slot.next.wrapping_sub(slot.start));
+            let middle = slot.end.saturating_sub(1).saturating_sub(slot.next);
+            let count = if slot.next == slot.start {
+                1
+            } else {
+                middle.min(most.into()).max(1)
+            };
             let answer = Answer {
                 res: index as u8,
                 work: slot.work,
@@ -245,9 +253,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
                 ends: slot.next.wrapping_add(1) >= slot.end,
                 base: pmtu.offset(slot.start),
                 offset,
-                len: slot.play_len.saturating_sub(offset).min(pmtu.bytes()),
+                len: slot.play_len.saturating_sub(offset).min(pmtu.offset(count)),
+                count: count as u16,
             };
-            slot.next = slot.next.wrapping_add(1);
+            slot.next = slot.next.wrapping_add(count);
             if answer.ends {
                 slot.due = false;
                 self.due = self.due.wrapping_sub(1);

@@ -12,8 +12,8 @@ use super::habit::Habit;
 use super::resource::{Resource, Ring, Work};
 use super::wire::{Ext, Kind, NakCode, PacketRepr, Psn, RethRepr, RnrTimer, Syndrome};
 use super::{
-    AtomicOp, Attr, Cause, Denied, Events, Instant, RecvCompletion, RecvStart, Status, Target,
-    Verdict, MAX_MESSAGE,
+    AtomicOp, Attr, Cause, Denied, Events, Instant, Pmtu, RecvCompletion, RecvStart, Status,
+    Target, Verdict, MAX_MESSAGE,
 };
 
 /// The message of which packets are still to come.
@@ -142,28 +142,43 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         core::mem::take(&mut self.recv_in_use)
     }
 
-    /// Takes a request packet with `payload_len` bytes of payload. Raises in `events` what the
-    /// consumer is to know; sets `closing` when the connection is over.
+    /// How many middle packets may be taken at a time, of which `psn` is the first's.
+    #[inline]
+    pub(super) fn run_limit(&self, psn: Psn, pmtu: Pmtu) -> u32 {
+        match self.message {
+            _ if psn != self.epsn => 1,
+            Message::None => 1,
+            Message::Send { .. } => u32::MAX,
+            // One more would be too much: that is to be found in its turn.
+            Message::Write { received, total } => {
+                total.saturating_sub(received).saturating_sub(1) / pmtu.bytes()
+            }
+        }
+    }
+
+    /// Takes a request packet with `payload_len` bytes of payload, or a run of `count`, no more than
+    /// [`Responder::run_limit`] says. Gives what the consumer is to know, too; sets `closing` when the
+    /// connection is over.
     #[inline]
     pub(super) fn handle_request<T: Target>(
         &mut self,
         now: Instant,
         attr: &Attr,
         pkt: &PacketRepr,
+        count: u16,
         payload_len: u32,
         target: &mut T,
-        events: &mut Events,
-    ) -> Verdict {
+    ) -> (Verdict, Events) {
         // IBTA 9.7.4.1.2: expected, duplicate or out of sequence.
         let ahead = pkt.bth.psn.distance(self.epsn);
         if ahead < 0 {
-            return self.duplicate(attr, pkt, target);
+            return (self.duplicate(attr, pkt, target), Events::NONE);
         }
         if ahead > 0 {
-            return self.out_of_sequence();
+            return (self.out_of_sequence(), Events::NONE);
         }
-        match self.execute(now, attr, pkt, payload_len, target) {
-            Ok(()) => Verdict::Accepted,
+        match self.execute(now, attr, pkt, count, payload_len, target) {
+            Ok(()) => (Verdict::Accepted, Events::NONE),
             Err(Refusal::NotReady) => {
                 self.quiet = true;
                 self.reply = Some(Reply {
@@ -173,12 +188,11 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
                     psn: self.epsn,
                     until: None,
                 });
-                Verdict::Dropped(Cause::NotReady)
+                (Verdict::Dropped(Cause::NotReady), Events::NONE)
             }
             Err(Refusal::Nak(code, event)) => {
-                events.raise(event);
                 self.close(code, self.epsn);
-                Verdict::Dropped(Cause::Refused)
+                (Verdict::Dropped(Cause::Refused), event)
             }
         }
     }
@@ -210,13 +224,14 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         Verdict::Dropped(Cause::OutOfSequence)
     }
 
-    /// Carries out the expected packet.
+    /// Carries out the expected packet, or the run that it begins.
     #[inline]
     fn execute<T: Target>(
         &mut self,
         now: Instant,
         attr: &Attr,
         pkt: &PacketRepr,
+        count: u16,
         payload_len: u32,
         target: &mut T,
     ) -> Result<(), Refusal> {
@@ -228,6 +243,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         {
             return Err(INVALID);
         }
+        let payload_len = payload_len.saturating_mul(count.into());
         match info.kind {
             Kind::Send => self.execute_send(pkt, payload_len, target)?,
             Kind::Write => self.execute_write(attr, pkt, payload_len, target)?,
@@ -239,15 +255,16 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         // the place of one that was due.
         let was_nak = self.reply.is_some_and(|reply| reply.psn == self.epsn);
         let ends = info.position.is_end();
+        let end = self.epsn.add(count.into());
         if pkt.bth.ack_req || was_nak {
             let may_wait = ends && !was_nak;
             self.reply = Some(Reply {
                 syndrome: Syndrome::ACK,
-                psn: self.epsn,
+                psn: end.prev(),
                 until: may_wait.then(|| self.habit.hear(now)).flatten(),
             });
         }
-        self.epsn = self.epsn.next();
+        self.epsn = end;
         if ends {
             self.count_message();
         }

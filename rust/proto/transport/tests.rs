@@ -15,6 +15,7 @@ mod naks;
 mod noise;
 mod records;
 mod recovery;
+mod runs;
 mod sink;
 mod straight;
 mod together;

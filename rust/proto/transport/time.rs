@@ -35,9 +35,35 @@ pub const fn ack_timeout(exp: u8) -> Option<u64> {
     }
 }
 
+/// How long to wait for an answer, in nanoseconds, after as many retries without progress: the timeout, and
+/// then longer, as a receiver may be slow rather than the network lossy, but no more than the four times
+/// that IBTA 9.7.6.1.3 allows.
+#[inline]
+pub(super) const fn ack_wait(exp: u8, retries: u8) -> Option<u64> {
+    let shift = match retries {
+        0 => 0,
+        1 => 1,
+        _ => 2,
+    };
+    match ack_timeout(exp) {
+        None => None,
+        Some(nanos) => Some(nanos << shift),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patience_grows_fourfold_at_most() {
+        assert_eq!(ack_wait(0, 7), None);
+        let waits = [0, 1, 2, 3, 255].map(|retries| ack_wait(14, retries));
+        let base = 67_108_864;
+        let want = [base, 2 * base, 4 * base, 4 * base, 4 * base];
+        assert_eq!(waits, want.map(Some));
+        assert_eq!(ack_wait(31, 7), Some(4096 << 33));
+    }
 
     #[test]
     fn timeouts_double_and_zero_is_none() {

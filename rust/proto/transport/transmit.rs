@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The description of a packet to be sent.
+//! The description of packets to be sent.
 
 use super::wire::PacketRepr;
 
@@ -64,13 +64,55 @@ pub enum Origin {
     Reply,
 }
 
-/// A packet to be sent.
+/// A packet to be sent, or a run of packets: middle ones of a message, which differ in nothing but the PSN,
+/// their part of the payload, and that the last one alone may ask for an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Its headers, complete.
+    /// The headers of the first packet, complete; but AckReq is the last one's.
     pub header: PacketRepr,
-    /// What follows them. Pad and ICRC come after that.
+    /// What follows them, of all packets, each of which has an equal share. Pad and ICRC come after that.
     pub payload: Payload,
     /// Who made it.
     pub origin: Origin,
+    /// How many packets these are; not 0.
+    pub count: u16,
+}
+
+impl Transmit {
+    /// The bytes of payload that each packet has.
+    #[inline]
+    pub fn each(&self) -> u32 {
+        self.payload.len() / u32::from(self.count.max(1))
+    }
+
+    /// What is left when the first `done` packets are gone; `None` when that is nothing.
+    #[inline]
+    pub fn rest(&self, done: u16) -> Option<Transmit> {
+        let count = self.count.checked_sub(done).filter(|count| *count > 0)?;
+        let skip = self.each().wrapping_mul(u32::from(done));
+        let mut rest = *self;
+        rest.count = count;
+        rest.header.bth.psn = self.header.bth.psn.add(u32::from(done));
+        match &mut rest.payload {
+            Payload::None => {}
+            Payload::Request { offset, len, .. } | Payload::Read { offset, len, .. } => {
+                *offset = offset.wrapping_add(skip);
+                *len = len.saturating_sub(skip);
+            }
+        }
+        Some(rest)
+    }
+
+    /// The first packet alone.
+    pub fn first(&self) -> Transmit {
+        let each = self.each();
+        let mut first = *self;
+        first.count = 1;
+        first.header.bth.ack_req &= self.count == 1;
+        match &mut first.payload {
+            Payload::None => {}
+            Payload::Request { len, .. } | Payload::Read { len, .. } => *len = each,
+        }
+        first
+    }
 }

@@ -142,10 +142,62 @@ impl BthRepr {
     }
 }
 
+/// Gives a header as it stands on the wire another PSN and AckReq.
+#[inline]
+pub fn set_psn(bth: &mut [u8; BTH_LEN], psn: Psn, ack_req: bool) {
+    let word = psn.get() | if ack_req { ACK_REQ } else { 0 };
+    if let Some(place) = bth.last_chunk_mut() {
+        *place = word.to_be_bytes();
+    }
+}
+
+/// Whether `next` is the header of the packet after that of `this`, and but for the PSN like it; gives its
+/// AckReq then, which may differ, too.
+#[inline]
+pub fn next_asks(this: &[u8; BTH_LEN], next: &[u8; BTH_LEN]) -> Option<bool> {
+    const ALIKE: usize = BTH_LEN - 4;
+    let word = |bth: &[u8; BTH_LEN]| Some(u32::from_be_bytes(*bth.last_chunk()?));
+    let psn = word(next)?;
+    let follows = Psn::new(psn) == Psn::new(word(this)?).next();
+    let alike = this.first_chunk::<ALIKE>() == next.first_chunk::<ALIKE>();
+    (follows && alike).then_some(psn & ACK_REQ != 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_next_packet_differs_in_psn_and_ack_req() {
+        let view = |repr: BthRepr| {
+            let mut out = [0; BTH_LEN];
+            assert!(repr.emit(&mut out).is_some());
+            out
+        };
+        let this = example();
+        let mut next = this;
+        next.psn = this.psn.next();
+        for ack_req in [false, true] {
+            next.ack_req = ack_req;
+            let mut bth = view(this);
+            set_psn(&mut bth, next.psn, ack_req);
+            assert_eq!(bth, view(next));
+        }
+        assert_eq!(next_asks(&view(this), &view(next)), Some(true));
+        next.ack_req = false;
+        assert_eq!(next_asks(&view(this), &view(next)), Some(false));
+        let mut last = next;
+        last.psn = Psn::new(Psn::MASK);
+        next.psn = Psn::ZERO;
+        assert_eq!(next_asks(&view(last), &view(next)), Some(false));
+        assert_eq!(next_asks(&view(next), &view(next)), None);
+        for byte in 0..8 {
+            let mut other = view(next);
+            other[byte] ^= 1;
+            assert_eq!(next_asks(&view(last), &other), None);
+        }
+    }
 
     const EXAMPLE: [u8; BTH_LEN] = [
         0x04, 0xf0, 0x12, 0x34, 0xc0, 0xab, 0xcd, 0xef, 0x80, 0x65, 0x43, 0x21,

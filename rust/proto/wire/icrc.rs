@@ -73,6 +73,27 @@ static ID_PART: [[u32; 16]; 4] = {
     table
 };
 
+/// What one more changes of an identification's [`ID_PART`], by the number of ones that it ends with.
+static ID_STEP: [u32; 17] = {
+    let mut steps = [0; 17];
+    let mut ones = 0;
+    while ones < 17 {
+        // All of the bits that the carry reaches change.
+        let change = if ones < 16 {
+            (2_u32 << ones) - 1
+        } else {
+            0xffff
+        } as u16;
+        let mut place = 0;
+        while place < 4 {
+            steps[ones] ^= ID_PART[place][(change >> (12 - 4 * place)) as usize & 15];
+            place += 1;
+        }
+        ones += 1;
+    }
+    steps
+};
+
 /// The register after one more byte.
 const fn byte(register: u32, byte: u8) -> u32 {
     let mut register = register ^ byte as u32;
@@ -284,13 +305,23 @@ impl IcrcHead {
             Some(covered) => engine(SEED, covered),
             None => {
                 let before = self.before_bth(&engine);
-                let kept = core::mem::replace(packet.get_mut(4)?, 0xff); // FECN, BECN, reserved
-                let register = engine(before, packet);
-                *packet.get_mut(4)? = kept;
-                register
+                over_packet(&engine, before, packet)?
             }
         };
         Some(Icrc { register, engine }.finish())
+    }
+
+    /// What the ICRCs of a row begin with, from this datagram on; `None` if there are IPv4 options.
+    #[inline]
+    pub fn row<E: Fn(u32, &[u8]) -> u32>(&mut self, engine: E, first: Datagram) -> Option<IcrcRow> {
+        let v4 = self.bytes[0] >> 4 == 4;
+        if v4 && self.bytes[0] != 0x45 {
+            return None;
+        }
+        self.set_datagram(first);
+        let before = self.before_bth(&engine);
+        let ip_id = v4.then_some(first.ip_id);
+        Some(IcrcRow { before, ip_id })
     }
 
     /// The register after the IP and UDP headers.
@@ -327,6 +358,48 @@ impl IcrcHead {
         *room.get_mut(4)? = 0xff; // FECN, BECN, reserved
         self.bytes.get(..end)
     }
+}
+
+/// What the ICRCs of a row of datagrams begin with that are all equally long.
+#[derive(Clone, Copy, Debug)]
+pub struct IcrcRow {
+    /// The register before the BTH of the next datagram.
+    before: u32,
+    /// Its IPv4 identification, if there is one.
+    ip_id: Option<u16>,
+}
+
+impl IcrcRow {
+    /// As [`IcrcHead::over`], for the next datagram of the row.
+    #[inline]
+    pub fn over<E: Fn(u32, &[u8]) -> u32>(
+        &mut self,
+        engine: E,
+        packet: &mut [u8],
+    ) -> Option<[u8; ICRC_LEN]> {
+        let register = over_packet(&engine, self.before, packet)?;
+        if let Some(id) = &mut self.ip_id {
+            let [step, ..] = ID_STEP.get(id.trailing_ones() as usize..)? else {
+                return None;
+            };
+            self.before ^= step;
+            *id = id.wrapping_add(1);
+        }
+        Some(Icrc { register, engine }.finish())
+    }
+}
+
+/// The register after `packet`, which begins with a BTH.
+#[inline]
+fn over_packet<E: Fn(u32, &[u8]) -> u32>(
+    engine: &E,
+    before: u32,
+    packet: &mut [u8],
+) -> Option<u32> {
+    let kept = core::mem::replace(packet.get_mut(4)?, 0xff); // FECN, BECN, reserved
+    let register = engine(before, packet);
+    *packet.get_mut(4)? = kept;
+    Some(register)
 }
 
 /// An ICRC in the making.

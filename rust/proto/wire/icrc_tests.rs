@@ -293,6 +293,31 @@ proptest! {
         }
     }
 
+    /// The datagrams of a row one after another are as each on its own.
+    #[test]
+    fn a_run(
+        first in prop_oneof![any::<u16>(), Just(0xfffd), Just(0x7ffe)],
+        len in 12..300_usize,
+        count in 1..40_u16,
+        which in 0..3_usize,
+    ) {
+        let name = ["ipv4-plain", "ipv6-plain", "ipv4opt-plain"][which];
+        let frame = Frame::named(&format!("{name}-rc-send-only"), 5);
+        let mut head = IcrcHead::ip(&frame.ip, &frame.udp).expect("IP");
+        let datagram = |i: u16| Datagram { udp_len: 900, ip_id: first.wrapping_add(i) };
+        let row = head.row(engine, datagram(0));
+        prop_assert_eq!(row.is_some(), which != 2);
+        let Some(mut row) = row else { return Ok(()) };
+        for i in 0..count {
+            let mut packet: Vec<u8> = (0..len).map(|byte| (byte as u16 * 7 + i) as u8).collect();
+            let unchanged = packet.clone();
+            head.set_datagram(datagram(i));
+            let want = head.over(engine, &mut packet);
+            prop_assert_eq!(row.over(engine, &mut packet), want);
+            prop_assert_eq!(packet, unchanged);
+        }
+    }
+
     #[test]
     fn arbitrary_headers_never_panic(
         ip in proptest::collection::vec(any::<u8>(), 0..70),

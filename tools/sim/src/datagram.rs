@@ -177,7 +177,7 @@ impl World {
         self.datagrams.sent.push(sent);
         self.stats.datagrams += 1;
         tell!(self, "ud{src} -> ud{dest} {:?}", repr.bth);
-        self.send_frame(from, to, frame);
+        self.send_frames(from, to, vec![frame]);
         Ok(())
     }
 

@@ -17,7 +17,7 @@ impl World {
     /// Lets an event happen.
     pub fn step(&mut self, event: Event) -> Result<(), String> {
         match event {
-            Event::Arrive { host, frame } => self.arrive(host, frame),
+            Event::Arrive { host, frames } => self.arrive(host, &frames),
             Event::Timer { qp } => self.timer(qp),
             Event::Pump { qp } => {
                 self.qps[qp].pump_at = None;
@@ -93,8 +93,9 @@ impl World {
                 break;
             }
             budget -= 1;
+            let most = self.rng.range(1, self.plan.rows + 1) as u16;
             let q = &mut self.qps[qp];
-            let Some(transmit) = q.conn.poll_transmit(Instant(self.now), &mut q.send) else {
+            let Some(transmit) = q.conn.poll_run(Instant(self.now), most, &mut q.send) else {
                 self.check_asked(qp)?;
                 break;
             };
@@ -120,11 +121,21 @@ impl World {
             .map_err(|text| format!("qp{qp}: {text}"))
     }
 
-    /// A frame reaches a host.
-    fn arrive(&mut self, host: usize, frame: Vec<u8>) -> Result<(), String> {
-        let read = match frame::read(&frame) {
+    /// A frame reaches a host, or a row of them, which is intact.
+    fn arrive(&mut self, host: usize, frames: &[Vec<u8>]) -> Result<(), String> {
+        let mut rest = frames;
+        while let Some(first) = rest.first() {
+            let taken = self.arrive_some(host, first, rest)?;
+            rest = &rest[taken..];
+        }
+        Ok(())
+    }
+
+    /// Takes the first frame of a row, and as many others as the protocol wants at a time: how many.
+    fn arrive_some(&mut self, host: usize, frame: &[u8], row: &[Vec<u8>]) -> Result<usize, String> {
+        let read = match frame::read(frame) {
             Err(frame::Drop::BadIcrc) if self.saboteur.strikes(Sabotage::IgnoreIcrc) => {
-                frame::read_unchecked(&frame)
+                frame::read_unchecked(frame)
             }
             other => other,
         };
@@ -133,7 +144,7 @@ impl World {
             Err(why) => {
                 tell!(self, "host{host} drops {why:?}");
                 self.stats.dropped += 1;
-                return Ok(());
+                return Ok(1);
             }
         };
         let dest = parsed.repr.bth.dest_qp.get();
@@ -142,24 +153,41 @@ impl World {
             .iter()
             .position(|q| q.host == host && q.qpn == dest)
         {
-            let seen = frame::roce(&frame).and_then(Seen::decode);
-            return self.deliver(qp, &parsed.repr, payload, seen);
+            let q = &self.qps[qp];
+            let len = payload.len() as u32;
+            let limit = q.conn.run_limit(&parsed.repr, len, &q.send);
+            let taken = row.len().min(limit.into());
+            self.deliver(qp, &parsed.repr, &row[..taken])?;
+            return Ok(taken);
         }
-        self.deliver_datagram(host, &parsed.repr, payload)
+        self.deliver_datagram(host, &parsed.repr, payload)?;
+        Ok(1)
     }
 
-    /// A packet reaches a QP.
+    /// Packets that are alike reach a QP, of which `repr` is the first's header.
     fn deliver(
         &mut self,
         qp: usize,
         repr: &oxe_proto::wire::PacketRepr,
-        payload: &[u8],
-        seen: Option<Seen>,
+        frames: &[Vec<u8>],
     ) -> Result<(), String> {
+        let mut repr = *repr;
+        let mut payload = Vec::new();
+        for frame in frames {
+            let (parsed, bytes) = frame::read_unchecked(frame).map_err(|why| format!("{why:?}"))?;
+            repr.bth.ack_req |= parsed.repr.bth.ack_req;
+            payload.extend_from_slice(bytes);
+        }
+        let seen: Vec<_> = frames
+            .iter()
+            .filter_map(|frame| Seen::decode(frame::roce(frame)?))
+            .collect();
+        let count = frames.len() as u16;
+        self.stats.together += u64::from(count) - 1;
         let mut notes = Notes::default();
         let q = &mut self.qps[qp];
         let host = &mut self.hosts[q.host];
-        if let Some(seen) = seen.as_ref().filter(|s| s.is_response()) {
+        for seen in seen.iter().filter(|s| s.is_response()) {
             q.watch.response_delivered(&q.flow, seen);
         }
         let mut hand = Hand {
@@ -168,31 +196,31 @@ impl World {
             keys: &mut q.keys,
             memory: &mut host.memory,
             regions: &mut host.regions,
-            payload,
+            payload: &payload,
             notes: &mut notes,
             saboteur: &mut self.saboteur,
         };
-        let len = payload.len() as u32;
+        let len = payload.len() as u32 / u32::from(count);
         let verdict = q
             .conn
-            .handle_packet(Instant(self.now), repr, len, &mut hand);
+            .handle_run(Instant(self.now), &repr, count, len, &mut hand);
         let request = repr.bth.opcode.kind().is_request() && verdict == Verdict::Accepted;
         if request && hand.saboteur.strikes(Sabotage::RepeatRequest) {
-            let mut again = *repr;
-            again.bth.psn = again.bth.psn.next();
+            let mut again = repr;
+            again.bth.psn = again.bth.psn.add(count.into());
             let _ = q
                 .conn
-                .handle_packet(Instant(self.now), &again, len, &mut hand);
+                .handle_run(Instant(self.now), &again, count, len, &mut hand);
         }
-        tell!(self, "qp{qp} <- {:?}+{len} {verdict:?}", repr.bth);
+        tell!(self, "qp{qp} <- {:?}*{count}+{len} {verdict:?}", repr.bth);
         if let Some(text) = notes.violation {
             return Err(format!("qp{qp}: {text}, packet {repr:x?}"));
         }
         self.judge_verdict(qp, verdict, notes.empty)?;
-        if let Some(seen) = seen.as_ref().filter(|s| s.is_response()) {
+        for seen in seen.iter().filter(|s| s.is_response()) {
             self.note_answer(qp, seen, verdict)?;
         }
-        if let Some(seen) = seen.filter(|s| !s.is_response()) {
+        for seen in seen.iter().filter(|s| !s.is_response()) {
             let alive = self.qps[qp].conn.state() != State::Err;
             if verdict == Verdict::Accepted && !notes.empty && alive {
                 let peer = self.qps[qp].peer;

@@ -49,7 +49,7 @@ impl World {
             ipv6: self.plan.ipv6,
         };
         let frame = frame::forge(route, &roce);
-        self.send_frame(from, to, frame);
+        self.send_frames(from, to, vec![frame]);
     }
 
     /// A packet for the QP that looks as if it could come now.

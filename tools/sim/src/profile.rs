@@ -161,6 +161,8 @@ pub struct Plan {
     pub staggered: bool,
     /// Packets are forged.
     pub forge: Ppm,
+    /// Packets that are alike travel in rows of so many, at most.
+    pub rows: u64,
 }
 
 impl Plan {
@@ -196,6 +198,7 @@ impl Plan {
             lazy: rng.pick(&[0, 0, US, 30 * US]),
             staggered: false,
             forge: 0,
+            rows: rng.pick(&[1, 3, 64]),
         };
         plan.adapt(rng);
         plan

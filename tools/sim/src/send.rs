@@ -24,13 +24,14 @@ impl World {
         q.conn.undo(transmit, &mut q.send);
         if self.rng.one_in(2) {
             let q = &mut self.qps[qp];
-            let mut again = q.conn.poll_transmit(now, &mut q.send);
+            let most = transmit.count;
+            let mut again = q.conn.poll_run(now, most, &mut q.send);
             if matches!(transmit.origin, Origin::Request { .. }) {
                 // The ACK that waited for it to begin may overtake it now.
                 if let Some(ack) = again.take_if(|again| again.origin == Origin::Reply) {
                     self.transmit(qp, ack)?;
                     let q = &mut self.qps[qp];
-                    again = q.conn.poll_transmit(now, &mut q.send);
+                    again = q.conn.poll_run(now, most, &mut q.send);
                 }
             }
             let q = &mut self.qps[qp];
@@ -50,10 +51,35 @@ impl World {
         Ok(())
     }
 
-    /// Makes a frame of what the protocol wants to send, and hands it to the network.
-    pub fn transmit(&mut self, qp: usize, mut transmit: Transmit) -> Result<(), String> {
+    /// Makes frames of what the protocol wants to send, and hands them to the network.
+    pub fn transmit(&mut self, qp: usize, transmit: Transmit) -> Result<(), String> {
+        let mut frames = Vec::new();
+        let mut rest = Some(transmit);
+        while let Some(run) = rest {
+            if !frames.is_empty() && self.rng.chance(self.plan.tx_fail) {
+                self.fail_transmit(qp, &run)?;
+                break;
+            }
+            let Some(frame) = self.frame_of(qp, run.first())? else {
+                break;
+            };
+            frames.push(frame);
+            rest = run.rest(1);
+        }
+        let (from, peer) = (self.qps[qp].host, self.qps[qp].peer);
+        let before = self.network.tally.harmed();
+        self.send_frames(from, self.qps[peer].host, frames);
+        let harmed = self.network.tally.harmed() - before;
+        let kind = transmit.header.bth.opcode.kind();
+        let requester = if kind.is_response() { peer } else { qp };
+        self.qps[requester].watch.packets_harmed(harmed);
+        Ok(())
+    }
+
+    /// The frame of a packet; `None` if its payload cannot be read.
+    fn frame_of(&mut self, qp: usize, mut transmit: Transmit) -> Result<Option<Vec<u8>>, String> {
         let Some(at) = self.locate(qp, &transmit)? else {
-            return Ok(());
+            return Ok(None);
         };
         tamper(&mut self.saboteur, &mut transmit);
         let q = &self.qps[qp];
@@ -73,13 +99,7 @@ impl World {
         if let Some(lie) = lie {
             frame = lie?;
         }
-        let before = self.network.tally.harmed();
-        self.send_frame(route.from, route.to, frame);
-        let harmed = self.network.tally.harmed() - before;
-        let kind = transmit.header.bth.opcode.kind();
-        let requester = if kind.is_response() { peer } else { qp };
-        self.qps[requester].watch.packets_harmed(harmed);
-        Ok(())
+        Ok(Some(frame))
     }
 
     /// Where the payload is in the memory of the QP's host; `None` when it cannot be read, which the
@@ -167,11 +187,23 @@ impl World {
         Ok(())
     }
 
-    /// Hands a frame to the network.
-    pub fn send_frame(&mut self, from: usize, to: usize, frame: Vec<u8>) {
-        self.stats.packets += 1;
-        for (time, frame) in self.network.carry(self.now, from, to, frame) {
-            self.at(time, Event::Arrive { host: to, frame });
+    /// Hands frames to the network. They arrive as one row if nothing happens to any of them.
+    pub fn send_frames(&mut self, from: usize, to: usize, frames: Vec<Vec<u8>>) {
+        let before = self.network.tally.harmed();
+        let mut arrivals = Vec::new();
+        for frame in frames {
+            self.stats.packets += 1;
+            arrivals.extend(self.network.carry(self.now, from, to, frame));
+        }
+        let last = arrivals.iter().map(|(time, _)| *time).max();
+        if let (Some(last), true) = (last, self.network.tally.harmed() == before) {
+            let frames = arrivals.into_iter().map(|(_, frame)| frame).collect();
+            self.at(last, Event::Arrive { host: to, frames });
+            return;
+        }
+        for (time, frame) in arrivals {
+            let frames = vec![frame];
+            self.at(time, Event::Arrive { host: to, frames });
         }
     }
 }

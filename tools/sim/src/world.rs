@@ -104,8 +104,8 @@ pub struct Qp {
 /// Something that happens at a moment.
 #[derive(Debug)]
 pub enum Event {
-    /// A frame reaches a host.
-    Arrive { host: usize, frame: Vec<u8> },
+    /// Frames reach a host: one, or a row that is intact.
+    Arrive { host: usize, frames: Vec<Vec<u8>> },
     /// The timer of a QP goes off.
     Timer { qp: usize },
     /// The device looks after a QP.
@@ -171,6 +171,8 @@ pub struct Stats {
     pub reborn: u64,
     pub forged: u64,
     pub datagrams: u64,
+    /// Packets that a QP took together with the one before.
+    pub together: u64,
 }
 
 impl Stats {
@@ -192,6 +194,7 @@ impl Stats {
         self.reborn += other.reborn;
         self.forged += other.forged;
         self.datagrams += other.datagrams;
+        self.together += other.together;
     }
 }
 

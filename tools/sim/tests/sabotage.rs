@@ -25,12 +25,12 @@ fn least(kind: Sabotage) -> u64 {
     use Sabotage::*;
     match kind {
         // No harm comes of all of these: what was stored wrong may be overwritten before anybody
-        // looks, no packet may be lost where the timer is deaf, and a late ACK may claim too much
-        // of what the responder has meanwhile.
+        // looks, no packet may be lost where the timer is deaf, a late ACK may claim too much of what
+        // the responder has meanwhile, and a READ is answered whether it asks for it or not.
         CorruptByte | StrayWrite | RepeatAtomic => 60,
-        RepeatRequest | DeafTimer | IgnoreIcrc | AckTooMuch => 70,
+        RepeatRequest | DeafTimer | IgnoreIcrc | AckTooMuch | DropAckReq => 70,
         LoseReceive | LoseCompletion | RepeatCompletion | WrongStatus | WrongSignal => 100,
-        DropAckReq | WrongRange => 100,
+        WrongRange => 100,
     }
 }
 

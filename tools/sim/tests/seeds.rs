@@ -27,10 +27,13 @@ fn all_profiles_pass_and_do_what_they_are_for() {
     let of = |profile: Profile| &summary.stats[profile as usize];
     for profile in Profile::ALL {
         let Stats {
-            succeeded, packets, ..
+            succeeded,
+            packets,
+            together,
+            ..
         } = *of(profile);
         assert!(
-            succeeded > 500 && packets > 2_000,
+            succeeded > 500 && packets > 2_000 && together > 200,
             "{profile:?}: {:?}",
             of(profile)
         );

@@ -189,7 +189,8 @@ fn a_resumed_read_asks_for_the_rest_only() {
 
 #[test]
 fn retries_are_counted_and_then_the_request_fails() {
-    for (count, flights) in [(0, 1), (1, 2), (7, 8)] {
+    // The waits grow to four times the timeout.
+    for (count, flights, waits) in [(0, 1, 1), (1, 2, 1 + 2), (7, 8, 1 + 2 + 6 * 4)] {
         let config = Modify {
             retry_cnt: Some(count),
             ..config()
@@ -200,7 +201,7 @@ fn retries_are_counted_and_then_the_request_fails() {
         pair.run_with(|_, _, _| Fate::Lose);
         assert_eq!(pair.sent(Way::AtoB).len(), 2 * flights);
         assert_eq!(pair.a.statuses(), [Status::RetryExc, Status::WrFlush]);
-        assert_eq!(pair.now.0, flights as u64 * (4096 << 8));
+        assert_eq!(pair.now.0, waits * (4096 << 8));
     }
 }
 

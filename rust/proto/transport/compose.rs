@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The packets that the requester sends: headers and payload for each kind of request (IBTA 9.2, 9.4).
+
+use super::wire::{
+    pad_for, AtomicEthRepr, BthRepr, Ext, IethRepr, ImmDtRepr, Kind, Opcode, PacketRepr, Position,
+    Psn, RethRepr, Service, Tail,
+};
+use super::{Attr, Origin, Payload, Request, SendOp, Transmit};
+
+/// The headers of a request packet.
+#[inline]
+fn header(opcode: Opcode, psn: Psn, ext: Ext, attr: &Attr) -> PacketRepr {
+    PacketRepr {
+        bth: BthRepr::new(opcode, attr.pkey, attr.dest_qpn, psn),
+        ext,
+    }
+}
+
+/// The packet of a SEND or WRITE that is the `index`th of its message, or a run of `count` from there on.
+#[inline]
+pub(super) fn message_packet(
+    request: &Request,
+    n: u32,
+    index: u32,
+    count: u16,
+    ask: bool,
+    attr: &Attr,
+) -> Transmit {
+    let offset = attr.pmtu.offset(index);
+    let len = request
+        .len
+        .saturating_sub(offset)
+        .min(attr.pmtu.offset(count.into()));
+    let starts = index == 0;
+    let ends = index.wrapping_add(1) >= request.psns;
+    let (kind, tail) = match request.op {
+        SendOp::Send => (Kind::Send, Tail::Plain),
+        SendOp::SendImm(_) => (Kind::Send, Tail::Imm),
+        SendOp::SendInv(_) => (Kind::Send, Tail::Inv),
+        SendOp::WriteImm(_) => (Kind::Write, Tail::Imm),
+        _ => (Kind::Write, Tail::Plain),
+    };
+    let opcode = Opcode::compose(Service::Rc, kind, Position::of(starts, ends), tail)
+        // There is one for each of the kinds above; any will do here.
+        .unwrap_or(Opcode::RcSendOnly);
+    let psn = request.first_psn.add(index);
+    let mut header = header(opcode, psn, message_ext(request, starts, ends), attr);
+    header.bth.pad = pad_for(len as usize);
+    header.bth.ack_req = ask;
+    // IBTA 9.2.3: SE stands in the last packet, of a SEND or a WRITE with immediate.
+    header.bth.solicited = ends && request.solicited && !matches!(request.op, SendOp::Write);
+    Transmit {
+        header,
+        payload: if len == 0 {
+            Payload::None
+        } else {
+            Payload::Request { n, offset, len }
+        },
+        origin: Origin::Request { n },
+        count,
+    }
+}
+
+/// The headers after the BTH of a SEND or WRITE packet (IBTA 9.2, Table 38).
+#[inline]
+fn message_ext(request: &Request, starts: bool, ends: bool) -> Ext {
+    let reth = RethRepr {
+        va: request.va,
+        rkey: request.rkey,
+        dma_len: request.len,
+    };
+    match request.op {
+        SendOp::SendImm(data) if ends => Ext::Imm(ImmDtRepr { data }),
+        SendOp::SendInv(rkey) if ends => Ext::Inv(IethRepr { rkey }),
+        SendOp::Write if starts => Ext::Reth(reth),
+        SendOp::WriteImm(data) if starts && ends => Ext::RethImm(reth, ImmDtRepr { data }),
+        SendOp::WriteImm(_) if starts => Ext::Reth(reth),
+        SendOp::WriteImm(data) if ends => Ext::Imm(ImmDtRepr { data }),
+        _ => Ext::None,
+    }
+}
+
+/// The packet of an atomic, or of a READ of all from its `index`th packet on: after a loss only what
+/// is missing is asked for again (IBTA 9.7.6.1, 9.9.2.1).
+#[inline]
+pub(super) fn response_packet(request: &Request, n: u32, index: u32, attr: &Attr) -> Transmit {
+    let atomic = |swap_add, compare| {
+        Ext::Atomic(AtomicEthRepr {
+            va: request.va,
+            rkey: request.rkey,
+            swap_add,
+            compare,
+        })
+    };
+    let offset = attr.pmtu.offset(index);
+    let (opcode, ext) = match request.op {
+        SendOp::CompareSwap { compare, swap } => (Opcode::RcCompareSwap, atomic(swap, compare)),
+        SendOp::FetchAdd { add } => (Opcode::RcFetchAdd, atomic(add, 0)),
+        _ => (
+            Opcode::RcReadRequest,
+            Ext::Reth(RethRepr {
+                va: request.va.wrapping_add(u64::from(offset)),
+                rkey: request.rkey,
+                dma_len: request.len.saturating_sub(offset),
+            }),
+        ),
+    };
+    let mut header = header(opcode, request.first_psn.add(index), ext, attr);
+    header.bth.ack_req = true;
+    Transmit {
+        header,
+        payload: Payload::None,
+        origin: Origin::Request { n },
+        count: 1,
+    }
+}

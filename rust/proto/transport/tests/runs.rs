@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Runs: packets that are alike, sent and taken together.
+
+use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
+use super::super::{Instant, Payload, SendOp, Status, Transmit, Verdict, WINDOW};
+use super::pair::*;
+
+const NOW: Instant = Instant(0);
+const PMTU: usize = 256;
+
+fn ack(at: u32) -> Packet {
+    let (syndrome, msn) = (Syndrome::ACK, 0);
+    let bth = BthRepr::new(Opcode::RcAck, PKey::DEFAULT, Qpn::new(5), psn(at));
+    let ext = Ext::Aeth(AethRepr { syndrome, msn });
+    Packet {
+        header: PacketRepr { bth, ext },
+        payload: Vec::new(),
+    }
+}
+
+fn sender(packets: usize) -> Node {
+    let mut node = Node::new(1, &config(), 0, 0);
+    node.post(SendOp::Write, pattern(PMTU * packets, 0), 0);
+    node
+}
+
+fn poll(node: &mut Node, most: u16) -> Option<Transmit> {
+    node.conn.poll_run(NOW, most, &mut node.host)
+}
+
+/// PSN, packets and AckReq of what is sent at a time.
+fn runs(node: &mut Node, most: u16) -> Vec<(u32, u16, bool)> {
+    let next = || poll(node, most);
+    std::iter::from_fn(next)
+        .map(|t| (t.header.bth.psn.get(), t.count, t.header.bth.ack_req))
+        .collect()
+}
+
+#[test]
+fn only_middle_packets_run() {
+    assert_eq!(
+        runs(&mut sender(6), 64),
+        [(0, 1, false), (1, 4, false), (5, 1, true)]
+    );
+    assert_eq!(
+        runs(&mut sender(6), 3),
+        [(0, 1, false), (1, 3, false), (4, 1, false), (5, 1, true)]
+    );
+    assert_eq!(runs(&mut sender(2), 64), [(0, 1, false), (1, 1, true)]);
+}
+
+#[test]
+fn the_last_of_a_run_asks() {
+    let mut node = sender(100);
+    let _ = poll(&mut node, 64);
+    let run = poll(&mut node, 64).expect("more");
+    assert_eq!((run.count, run.header.bth.ack_req), (31, true));
+    assert_eq!(run.each(), PMTU as u32);
+    let first = run.first();
+    assert_eq!((first.count, first.header.bth.ack_req), (1, false));
+    let last = run.rest(30).expect("one is left");
+    assert_eq!(last, last.first());
+    assert_eq!(
+        (last.header.bth.psn.get(), last.header.bth.ack_req),
+        (31, true)
+    );
+    let payload = Payload::Request {
+        n: 0,
+        offset: 31 * PMTU as u32,
+        len: PMTU as u32,
+    };
+    assert_eq!(last.payload, payload);
+    assert_eq!(run.rest(31), None);
+}
+
+#[test]
+fn a_full_window_waits_for_room() {
+    let mut node = sender(1000);
+    let sent = |runs: &[(u32, u16, bool)]| runs.iter().map(|run| u32::from(run.1)).sum::<u32>();
+    let first = runs(&mut node, 61);
+    let total = sent(&first);
+    assert!(total > 96 && total <= WINDOW.into(), "{first:?}");
+    assert!(first.last().is_some_and(|run| run.2), "{first:?}");
+    // A few more packets would have room.
+    assert_eq!(node.receive(NOW, &ack(0)), Verdict::Accepted);
+    assert_eq!(runs(&mut node, 61), []);
+    assert_eq!(node.receive(NOW, &ack(40)), Verdict::Accepted);
+    assert!(sent(&runs(&mut node, 61)) >= 32);
+}
+
+#[test]
+fn what_was_not_sent_is_sent_again() {
+    for done in 0..31 {
+        let mut node = sender(100);
+        let _ = poll(&mut node, 64);
+        let run = poll(&mut node, 64).expect("more");
+        let rest = run.rest(done).expect("some");
+        node.conn.undo(&rest, &mut node.host);
+        let again = poll(&mut node, rest.count).expect("again");
+        // It may ask for the acknowledgement later instead.
+        let mut same = rest.first();
+        same.header.bth.ack_req = again.first().header.bth.ack_req;
+        assert_eq!(again.first(), same, "after {done}");
+        let mut next = again.header.bth.psn.add(again.count.into());
+        while let Some(t) = poll(&mut node, 7) {
+            assert_eq!(t.header.bth.psn, next);
+            next = next.add(t.count.into());
+        }
+    }
+}
+
+/// Both ends of a message, handed over in runs of at most `most`.
+fn transfer(op: SendOp, most: u16) -> (Node, Node) {
+    let mut a = Node::new(1, &config(), 0, 0);
+    let mut b = Node::new(2, &config(), 0, 0);
+    b.host.recvs.push_back(Ok(PMTU * 20));
+    let local = pattern(PMTU * 20 - 3, 5);
+    a.post(op, local, 8);
+    loop {
+        let mut idle = true;
+        for turn in 0..2 {
+            let (from, to) = if turn == 0 {
+                (&mut a, &mut b)
+            } else {
+                (&mut b, &mut a)
+            };
+            while let Some(t) = poll(from, most) {
+                idle = false;
+                let payload = from.host.payload_of(&t.payload).expect("readable");
+                let mut rest = Some(t);
+                let mut at = 0;
+                while let Some(t) = rest {
+                    let limit = to.conn.run_limit(&t.header, t.each(), &to.host);
+                    let count = limit.min(t.count);
+                    assert!(
+                        t.count == 1 || limit > 1,
+                        "expected packets are taken together"
+                    );
+                    let end = at + usize::from(count) * t.each() as usize;
+                    to.host.in_hand = payload[at..end].to_vec();
+                    at = end;
+                    let verdict = to
+                        .conn
+                        .handle_run(NOW, &t.header, count, t.each(), &mut to.host);
+                    assert_eq!(verdict, Verdict::Accepted);
+                    rest = t.rest(count);
+                }
+            }
+        }
+        a.settle();
+        b.settle();
+        if idle {
+            return (a, b);
+        }
+    }
+}
+
+#[test]
+fn messages_arrive_in_runs() {
+    for most in [1, 2, 5, 64] {
+        for op in [SendOp::Write, SendOp::Send, SendOp::Read] {
+            let (a, b) = transfer(op, most);
+            assert_eq!(a.statuses(), [Status::Success], "{op:?} by {most}");
+            let want = pattern(PMTU * 20 - 3, 5);
+            match op {
+                SendOp::Write => assert_eq!(b.host.memory[8..8 + want.len()], want),
+                SendOp::Send => assert_eq!(b.host.received[0].data, want),
+                _ => assert_eq!(a.host.local[0], b.host.memory[8..8 + want.len()]),
+            }
+        }
+    }
+}
+
+#[test]
+fn only_what_is_expected_is_taken_together() {
+    let mut a = sender(10);
+    let mut b = Node::new(2, &config(), 0, 0);
+    let first = poll(&mut a, 1).expect("first");
+    let run = poll(&mut a, 64).expect("middle");
+    assert_eq!(run.header.bth.opcode, Opcode::RcWriteMiddle);
+    let limit = |b: &Node, t: &Transmit| b.conn.run_limit(&t.header, t.each(), &b.host);
+    assert_eq!(limit(&b, &run), 1, "no message is under way");
+    b.host.in_hand = vec![0; PMTU];
+    let _ = b
+        .conn
+        .handle_run(NOW, &first.header, 1, first.each(), &mut b.host);
+    // The last one is none of the middle.
+    assert_eq!(limit(&b, &run), 8);
+    assert_eq!(limit(&b, &run.rest(2).expect("more")), 1, "out of sequence");
+    assert_eq!(limit(&b, &first), 1, "a duplicate");
+    let mut short = run;
+    short.payload = Payload::Request {
+        n: 0,
+        offset: 0,
+        len: run.payload.len() / 2,
+    };
+    assert_eq!(limit(&b, &short), 1, "too short");
+}
