@@ -79,9 +79,11 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
         return;
     }
     take(qp, &mut inner, now, &mut input, &mut after);
-    let work = matches!(input, Input::Work);
-    inner.queued &= !work;
-    if inner.sending || inner.queued && !matches!(input, Input::Farewell) {
+    if matches!(input, Input::Work) {
+        inner.queued = false;
+    }
+    let later = inner.queued && !matches!(input, Input::Farewell);
+    if inner.sending || later {
         inner.again = true;
         complete(qp, &mut inner, &mut after);
         drop(inner);

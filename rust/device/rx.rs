@@ -118,7 +118,7 @@ impl Packet {
         let len = self.skb.len();
         let next = self.first_id.wrapping_add(self.skb.index()).wrapping_add(1);
         let mut row = self.head.row(crc32_le, datagram(&self.skb, next)?)?;
-        let mut rest = self.skb.rest_of_row()?.chunks_exact_mut(len);
+        let mut rest = self.skb.rest_of_row()?.chunks_exact_mut(len.max(1));
         let mut before: [u8; BTH_LEN] = *rest.next()?.first_chunk()?;
         let mut count = 0;
         for datagram in rest.take(limit.into()) {

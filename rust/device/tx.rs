@@ -307,7 +307,7 @@ fn complete_run(
     let mut row = head.row(crc32_le, first)?;
     let mut psn = packets.repr.bth.psn.add(done.into());
     let mut left = packets.count.wrapping_sub(done);
-    for packet in out.chunks_exact_mut(len) {
+    for packet in out.chunks_exact_mut(len.max(1)) {
         let (packet, place) = packet.split_last_chunk_mut::<ICRC_LEN>()?;
         bth::set_psn(&mut bth, psn, packets.repr.bth.ack_req && left == 1);
         *packet.first_chunk_mut()? = bth;
