@@ -130,7 +130,7 @@ def rows(mtu):
     if mtu == 9000:
         return
     for count in (1, 10, 100):
-        yield (f"wire {mtu}, send 64 B, {count} QP, 16 deep", "Gb/s", lambda d, c=count: d.bandwidth("send", "wire", 64, f"-q {c} -t 16 -r 16", 3000 // c), None)
+        yield (f"wire {mtu}, send 64 B, {count} QP, 16 deep", "Gb/s", lambda d, c=count: d.bandwidth("send", "wire", 64, f"-q {c} -t 16 -r 128", 3000 // c), None)
     for where in ("wire", "loop"):
         for verb in ("send", "read", "atomic"):
             yield f"{where}, {verb} latency", "us", lambda d, v=verb, w=where: d.latency(v, w), None
