@@ -2,8 +2,8 @@
 
 //! The completer: what answers, and their absence, do to the requester (IBTA 9.7.5 to 9.7.7).
 
-use super::requester::{RESTART, WINDOW};
-use super::time::{ack_wait, rnr_delay};
+use super::pace::READ_PIECE;
+use super::time::{ack_timeout, ack_wait, rnr_delay};
 use super::wire::{AethRepr, Kind, NakCode, PacketRepr, Position, Psn, Syndrome};
 use super::{
     Attr, Cause, Instant, Request, Requester, ResponseSink, SendOp, SendQueue, Status, Verdict,
@@ -27,7 +27,10 @@ impl Requester {
             .filter(|request| psn == self.una.psn && request.op == SendOp::Read);
         read.map_or(1, |request| {
             let index = psn.offset_from(request.first_psn);
-            request.psns.saturating_sub(1).saturating_sub(index)
+            request
+                .piece_end(index)
+                .saturating_sub(1)
+                .saturating_sub(index)
         })
     }
 
@@ -104,10 +107,10 @@ impl Requester {
         let offset = attr.pmtu.offset(index);
         let rest = request.len.saturating_sub(offset);
         // IBTA 9.7.6.1: first and middle responses are full, the last has what remains.
-        let ends = index.wrapping_add(1) == request.psns;
+        let ends = index.wrapping_add(1) == request.piece_end(index);
         let want = rest.min(attr.pmtu.bytes());
         // A message cannot begin with a middle or last packet.
-        let starts_wrong = index == 0 && !position.is_start();
+        let starts_wrong = index % READ_PIECE == 0 && !position.is_start();
         if ends != position.is_end() || payload_len != want || starts_wrong {
             return Err(Status::BadResp);
         }
@@ -121,13 +124,16 @@ impl Requester {
     #[inline]
     fn take_response(&mut self, now: Instant, attr: &Attr, request: &Request, count: u16) {
         let was_at_cursor = self.cursor.psn == self.una.psn;
+        let index = self.una.psn.offset_from(request.first_psn);
+        let after = index.saturating_add(count.into());
         self.una.psn = self.una.psn.add(count.into());
-        if self.una.psn == request.end_psn() {
+        if after >= request.piece_end(index) && !was_at_cursor {
+            self.in_flight = self.in_flight.saturating_sub(1);
+            self.responses_due = self.responses_due.saturating_sub(1);
+            self.pace.answered();
+        }
+        if after >= request.psns {
             self.una.n = self.una.n.wrapping_add(1);
-            if !was_at_cursor {
-                self.in_flight = self.in_flight.saturating_sub(1);
-                self.responses_due = self.responses_due.saturating_sub(1);
-            }
         }
         if was_at_cursor {
             // It is from before the cursor went back; nothing is in flight beyond it.
@@ -220,8 +226,11 @@ impl Requester {
         self.rnr_retries = 0;
         self.recovering = false;
         self.rnr_wait = false;
-        self.window = self.window.saturating_mul(2).min(WINDOW);
-        self.deadline = if self.una.psn == self.cursor.psn {
+        self.pace.acknowledged();
+        let more = self.una.psn != self.cursor.psn;
+        self.probe
+            .answer(now, self.una.psn, more, ack_timeout(attr.timeout));
+        self.deadline = if !more {
             self.unasked = false;
             None
         } else {
@@ -238,6 +247,7 @@ impl Requester {
         self.since_ack_req = 0;
         self.unasked = false;
         self.deadline = None;
+        self.probe.restart();
     }
 
     /// Sends everything without an answer again, if the retry counter allows (IBTA 9.9.2.1).
@@ -252,12 +262,30 @@ impl Requester {
         self.recovering = true;
     }
 
+    /// Asks once more for the answer that should have come by now (see `probe`): by the last packet, which is
+    /// then sent again if nothing new may be. By all where that says nothing: when a READ or an atomic may be
+    /// what is missing, and to a receiver that has said so and waits for the first.
+    #[cold]
+    fn ask_again<Q: SendQueue>(&mut self, q: &Q) {
+        let response = |request: &Request| request.op.wants_response();
+        if self.recovering || q.get(self.una.n).is_some_and(response) || self.ends_with_response(q)
+        {
+            let deadline = self.deadline;
+            self.rewind();
+            self.deadline = deadline;
+            self.recovering = true;
+        } else {
+            self.unasked = true;
+        }
+    }
+
     /// The response to the READ or atomic at `una` was lost: an answer to something later came
     /// (IBTA 9.7.6.1, implied NAK). What was in flight at the first such sign brings more of them;
     /// one going back is enough for all.
     #[cold]
     fn implied_nak(&mut self, attr: &Attr) -> Verdict {
         if !self.recovering && !self.rnr_wait {
+            self.pace.answer_lost(self.offset(self.cursor.psn));
             self.retry(attr);
         }
         Verdict::Dropped(Cause::Gap)
@@ -294,6 +322,7 @@ impl Requester {
                 if self.recovering || self.rnr_wait {
                     return Verdict::Dropped(Cause::Ghost);
                 }
+                self.pace.packet_lost();
                 self.retry(attr);
             }
             NakCode::InvalidRequest => self.fail(Status::RemInvReq),
@@ -307,8 +336,11 @@ impl Requester {
 
     /// The time is `now`; acts if the deadline has passed (IBTA 9.7.6.1.3).
     #[inline]
-    pub(super) fn handle_timeout(&mut self, now: Instant, attr: &Attr) {
+    pub(super) fn handle_timeout<Q: SendQueue>(&mut self, now: Instant, attr: &Attr, q: &Q) {
         if self.deadline.is_none_or(|deadline| deadline > now) {
+            if self.probe.take(now) {
+                self.ask_again(q);
+            }
             return;
         }
         self.deadline = None;
@@ -319,7 +351,7 @@ impl Requester {
         self.retry(attr);
         // What was in flight is long gone, or its receiver is slow: the next sign of a loss is a new one.
         self.recovering = false;
-        self.window = RESTART;
+        self.pace.timed_out();
     }
 }
 

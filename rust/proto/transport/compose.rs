@@ -81,8 +81,8 @@ fn message_ext(request: &Request, starts: bool, ends: bool) -> Ext {
     }
 }
 
-/// The packet of an atomic, or of a READ of all from its `index`th packet on: after a loss only what
-/// is missing is asked for again (IBTA 9.7.6.1, 9.9.2.1).
+/// The packet of an atomic, or of a READ from its `index`th packet to the end of that part: after a loss only
+/// what is missing is asked for again (IBTA 9.7.6.1, 9.9.2.1).
 #[inline]
 pub(super) fn response_packet(request: &Request, n: u32, index: u32, attr: &Attr) -> Transmit {
     let atomic = |swap_add, compare| {
@@ -94,6 +94,7 @@ pub(super) fn response_packet(request: &Request, n: u32, index: u32, attr: &Attr
         })
     };
     let offset = attr.pmtu.offset(index);
+    let end = attr.pmtu.offset(request.piece_end(index)).min(request.len);
     let (opcode, ext) = match request.op {
         SendOp::CompareSwap { compare, swap } => (Opcode::RcCompareSwap, atomic(swap, compare)),
         SendOp::FetchAdd { add } => (Opcode::RcFetchAdd, atomic(add, 0)),
@@ -102,7 +103,7 @@ pub(super) fn response_packet(request: &Request, n: u32, index: u32, attr: &Attr
             Ext::Reth(RethRepr {
                 va: request.va.wrapping_add(u64::from(offset)),
                 rkey: request.rkey,
-                dma_len: request.len.saturating_sub(offset),
+                dma_len: end.saturating_sub(offset),
             }),
         ),
     };

@@ -355,7 +355,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             None
         };
         let (request, burst) = if self.state.requests() {
-            (self.requester.deadline, self.requester.burst.until)
+            let request = earlier(self.requester.deadline, self.requester.probe.due);
+            (request, self.requester.burst.until)
         } else {
             (None, None)
         };
@@ -363,9 +364,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     }
 
     /// The time is `now`.
-    pub fn handle_timeout<Q: SendQueue>(&mut self, now: Instant, _q: &mut Q) {
+    pub fn handle_timeout<Q: SendQueue>(&mut self, now: Instant, q: &mut Q) {
         if self.state.requests() {
-            self.requester.handle_timeout(now, &self.attr);
+            self.requester.handle_timeout(now, &self.attr, q);
             self.note_failure();
         }
     }

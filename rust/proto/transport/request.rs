@@ -2,6 +2,7 @@
 
 //! One send work request as the transport sees it, and what it asks of the queue that holds them.
 
+use super::pace::READ_PIECE;
 use super::wire::Psn;
 use super::{Attr, Pmtu, MAX_MESSAGE};
 
@@ -187,6 +188,17 @@ impl Request {
             SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => 1,
             _ => pmtu.packets(self.len),
         }
+    }
+
+    /// One past the last packet of the piece of a READ (see `pace`) that the `index`th is of. Where pieces end does
+    /// not depend on where a READ is resumed: the responder has a record of each, and answers again what
+    /// lies within one (IBTA 9.7.5.1.3).
+    #[inline]
+    pub(super) fn piece_end(&self, index: u32) -> u32 {
+        let end = (index / READ_PIECE)
+            .saturating_add(1)
+            .saturating_mul(READ_PIECE);
+        end.min(self.psns)
     }
 
     /// The PSN after its last.

@@ -15,16 +15,11 @@
 
 use super::burst::Burst;
 use super::compose::{message_packet, response_packet};
-use super::time::ack_wait;
+use super::pace::{Pace, READ_PIECE, WINDOW};
+use super::probe::Probe;
+use super::time::{ack_timeout, ack_wait};
 use super::wire::Psn;
 use super::{Attr, Instant, Request, SendCompletion, SendQueue, Status, Transmit};
-
-/// How many request packets may be in flight.
-pub const WINDOW: u16 = 128;
-
-/// How many after a timeout, and then twice as many with each acknowledgement: what was sent may still wait
-/// at a receiver that is slow, and all of it again would only keep that busy.
-pub(super) const RESTART: u16 = 4;
 
 /// An acknowledgement is asked for at least this often.
 const ACK_EVERY: u16 = WINDOW / 4;
@@ -60,8 +55,6 @@ pub struct Requester {
     pub(super) max: Psn,
     /// Packets between `una` and `cursor`; a READ counts as one.
     pub(super) in_flight: u16,
-    /// How many there may be now: at most [`WINDOW`].
-    pub(super) window: u16,
     /// READs and atomics between `una` and `cursor`.
     pub(super) responses_due: u16,
     /// Packets since one asked for an acknowledgement.
@@ -80,7 +73,9 @@ pub struct Requester {
     pub(super) retries: u8,
     /// RNR NAKs without progress.
     pub(super) rnr_retries: u8,
+    pub(super) pace: Pace,
     pub(super) burst: Burst,
+    pub(super) probe: Probe,
     /// When to act if nothing arrives.
     pub(super) deadline: Option<Instant>,
     /// How request `una.n` failed, until its completion is handed out.
@@ -98,7 +93,6 @@ impl Requester {
             started: begin,
             max: psn,
             in_flight: 0,
-            window: WINDOW,
             responses_due: 0,
             since_ack_req: 0,
             unasked: false,
@@ -108,7 +102,9 @@ impl Requester {
             rnr_wait: false,
             retries: 0,
             rnr_retries: 0,
+            pace: Pace::NEW,
             burst: Burst::NEW,
+            probe: Probe::NEW,
             deadline: None,
             failed: None,
         }
@@ -137,6 +133,7 @@ impl Requester {
     pub(super) fn fail(&mut self, status: Status) {
         self.failed = Some(status);
         self.deadline = None;
+        self.probe.restart();
     }
 
     /// Whether something is left to be sent, now or later.
@@ -213,8 +210,8 @@ impl Requester {
     /// and once they are few they remain so, as each acknowledgement lets as many go.
     #[inline]
     fn is_silly<Q: SendQueue>(&self, q: &Q) -> bool {
-        let room = self.window.saturating_sub(self.in_flight);
-        if room >= self.window / LITTLE || self.in_flight == 0 || self.unasked {
+        let room = self.pace.window.saturating_sub(self.in_flight);
+        if room >= self.pace.window / LITTLE || self.in_flight == 0 || self.unasked {
             return false;
         }
         let n = self.cursor.n;
@@ -237,7 +234,7 @@ impl Requester {
         fresh: bool,
         ahead: u16,
     ) -> bool {
-        if self.in_flight.saturating_add(ahead) >= self.window {
+        if self.in_flight.saturating_add(ahead) >= self.pace.window {
             return false;
         }
         // IBTA 10.8.3.3: a fenced request waits for the READs and atomics before it.
@@ -251,11 +248,24 @@ impl Requester {
             return false;
         } else if fresh {
             // Not started: its PSNs are not counted out yet.
-            request.count_psns(attr.pmtu)
+            request.count_psns(attr.pmtu).min(READ_PIECE)
         } else {
-            request.end_psn().offset_from(self.cursor.psn)
+            let at = if starts {
+                request.first_psn
+            } else {
+                self.cursor.psn
+            };
+            let index = at.offset_from(request.first_psn);
+            request.piece_end(index).saturating_sub(index)
         };
-        self.offset(self.cursor.psn).wrapping_add(span) <= SPAN
+        let span = self.offset(self.cursor.psn).wrapping_add(span);
+        // A READ that stands alone is answered, whatever is lost.
+        let most = if self.responses_due > 0 {
+            self.pace.reading
+        } else {
+            SPAN
+        };
+        span <= SPAN && (span <= most || !request.op.wants_response())
     }
 
     /// Nothing more may go out now. If the last packet did not ask for an acknowledgement, sends it
@@ -267,14 +277,10 @@ impl Requester {
             return None;
         }
         self.unasked = false;
-        let n = self.cursor.n;
-        let inside = n != self.started.n
-            && q.get(n)
-                .is_some_and(|request| request.first_psn != self.cursor.psn);
-        self.cursor.psn = self.cursor.psn.prev();
-        if !inside {
-            self.cursor.n = n.wrapping_sub(1);
-        }
+        self.cursor = Cursor {
+            n: self.request_before(q),
+            psn: self.cursor.psn.prev(),
+        };
         self.in_flight = self.in_flight.saturating_sub(1);
         self.send(now, attr, true, None, q)
     }
@@ -304,7 +310,7 @@ impl Requester {
         let index = psn.offset_from(request.first_psn);
         self.run = 1;
         let transmit = if request.op.wants_response() {
-            self.cursor.psn = request.end_psn();
+            self.cursor.psn = request.first_psn.add(request.piece_end(index));
             self.responses_due = self.responses_due.saturating_add(1);
             self.since_ack_req = 0;
             self.unasked = false;
@@ -326,11 +332,16 @@ impl Requester {
             self.cursor.n = n.wrapping_add(1);
         }
         self.in_flight = self.in_flight.saturating_add(self.run);
-        if self.offset(self.cursor.psn) > self.offset(self.max) {
+        let fresh = self.offset(self.cursor.psn) > self.offset(self.max);
+        if fresh {
             self.max = self.cursor.psn;
         }
         if self.deadline.is_none() {
             self.deadline = ack_wait(attr.timeout, self.retries).map(|nanos| now.after(nanos));
+        }
+        if !self.unasked {
+            self.probe
+                .ask(now, self.cursor.psn, fresh, ack_timeout(attr.timeout));
         }
         Some(transmit)
     }
@@ -338,7 +349,7 @@ impl Requester {
     /// Whether the run about to be sent leaves little room in the window.
     #[inline]
     fn takes_most(&self) -> bool {
-        let much = self.window.saturating_sub(self.window / LITTLE);
+        let much = self.pace.window.saturating_sub(self.pace.window / LITTLE);
         self.in_flight <= much && self.in_flight.saturating_add(self.run) > much
     }
 
@@ -352,7 +363,7 @@ impl Requester {
         }
         let span = SPAN.saturating_sub(self.offset(self.cursor.psn));
         let most = most
-            .min(self.window.saturating_sub(self.in_flight))
+            .min(self.pace.window.saturating_sub(self.in_flight))
             .min(ACK_EVERY.saturating_sub(self.since_ack_req))
             .max(1);
         u32::from(most).min(middle).min(span).max(1) as u16
@@ -363,7 +374,7 @@ impl Requester {
     #[inline]
     fn wants_ack<Q: SendQueue>(&self, ends: bool, attr: &Attr, draining: bool, q: &Q) -> bool {
         if self.since_ack_req.saturating_add(self.run) >= ACK_EVERY
-            || self.in_flight.saturating_add(self.run) >= self.window
+            || self.in_flight.saturating_add(self.run) >= self.pace.window
             || self.run > 1 && self.takes_most()
         {
             return true;
@@ -400,8 +411,8 @@ impl Requester {
     pub(super) fn undo<Q: SendQueue>(&mut self, n: u32, psn: Psn, q: &Q) {
         let wants_response = q.get(n).is_some_and(|request| request.op.wants_response());
         // Late responses may have come meanwhile to a READ that was to be resumed.
-        let resumed = wants_response && n == self.una.n;
-        let psn = if resumed { self.una.psn } else { psn };
+        let late = wants_response && n == self.una.n && psn.distance(self.una.psn) < 0;
+        let psn = if late { self.una.psn } else { psn };
         if self.offset(psn) >= self.offset(self.cursor.psn) {
             return;
         }
@@ -423,16 +434,26 @@ impl Requester {
         if self.in_flight == 0 && !self.rnr_wait {
             self.deadline = None;
         }
+        if self.in_flight == 0 || self.unasked {
+            self.probe.restart();
+        }
+    }
+
+    /// The request of the packet before the cursor, if there is one.
+    fn request_before<Q: SendQueue>(&self, q: &Q) -> u32 {
+        let Cursor { n, psn } = self.cursor;
+        let inside =
+            n != self.started.n && q.get(n).is_some_and(|request| request.first_psn != psn);
+        if inside {
+            n
+        } else {
+            n.wrapping_sub(1)
+        }
     }
 
     /// Whether the packet before the cursor is a READ or an atomic, which is answered in any case.
-    fn ends_with_response<Q: SendQueue>(&self, q: &Q) -> bool {
-        let n = self.cursor.n;
-        let starts = q
-            .get(n)
-            .is_some_and(|request| request.first_psn == self.cursor.psn);
-        let before = if starts { n.wrapping_sub(1) } else { n };
-        q.get(before)
+    pub(super) fn ends_with_response<Q: SendQueue>(&self, q: &Q) -> bool {
+        q.get(self.request_before(q))
             .is_some_and(|request| request.op.wants_response())
     }
 

@@ -16,6 +16,7 @@ mod noise;
 mod records;
 mod recovery;
 mod runs;
+mod silence;
 mod sink;
 mod straight;
 mod together;

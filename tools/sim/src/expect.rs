@@ -64,7 +64,11 @@ pub fn expected_request(flow: &Flow, request: &Op, k: u64) -> Seen<'static> {
     let Op { va, rkey, len, .. } = *request;
     match request.verb {
         // Resumed where the answer broke off.
-        Verb::Read => seen.reth = Some((va.wrapping_add(skip.into()), rkey, len - skip)),
+        Verb::Read => {
+            let end = request.piece_end(k) * u64::from(flow.pmtu);
+            let end = end.min(len.into()) as u32;
+            seen.reth = Some((va.wrapping_add(skip.into()), rkey, end - skip));
+        }
         Verb::Write | Verb::WriteImm if first => seen.reth = Some((va, rkey, len)),
         Verb::CompareSwap { compare, swap } => seen.atomic = Some((va, rkey, swap, compare)),
         Verb::FetchAdd { add } => seen.atomic = Some((va, rkey, add, 0)),

@@ -93,7 +93,7 @@ impl World {
         ensure!(executed, "the responder has not executed it");
         if op.verb.is_read_like() {
             ensure!(
-                q.watch.is_answered(index),
+                q.watch.is_answered(op),
                 "no answer has reached the requester"
             );
             return self.judge_answer(qp, index);

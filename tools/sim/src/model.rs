@@ -100,6 +100,9 @@ impl Fault {
     }
 }
 
+/// How many packets of answer one READ request asks for, at most: a longer READ is several to the responder.
+pub const READ_PIECE: u64 = 256;
+
 /// A request and what is known of it.
 #[derive(Clone, Debug)]
 pub struct Op {
@@ -125,11 +128,40 @@ pub struct Op {
     pub first: u64,
     /// How many PSNs it takes.
     pub span: u64,
-    /// Request packets of the flow before it, a READ counted as one.
+    /// Request packets of the flow before it, a READ counted as one for each piece.
     pub packets_before: u64,
+    /// Messages before it, as a responder counts them.
+    pub messages_before: u64,
     /// Its number among those that consume receives.
     pub receive: Option<usize>,
     pub done: Option<Status>,
+}
+
+impl Op {
+    /// Packet `k` of it, or for a READ the whole piece which that is of, ends before this packet.
+    pub fn piece_end(&self, k: u64) -> u64 {
+        if self.verb == Verb::Read {
+            ((k / READ_PIECE + 1) * READ_PIECE).min(self.span)
+        } else {
+            k + 1
+        }
+    }
+
+    fn packets(&self) -> u64 {
+        if self.verb == Verb::Read {
+            self.span.div_ceil(READ_PIECE)
+        } else {
+            self.span
+        }
+    }
+
+    fn messages(&self) -> u64 {
+        if self.verb == Verb::Read {
+            self.packets()
+        } else {
+            1
+        }
+    }
 }
 
 /// A change of the inbox.
@@ -210,9 +242,24 @@ impl Flow {
     }
 
     fn packets(&self) -> u64 {
-        self.ops.last().map_or(0, |op| {
-            op.packets_before + if op.verb == Verb::Read { 1 } else { op.span }
-        })
+        let last = self.ops.last();
+        last.map_or(0, |op| op.packets_before + op.packets())
+    }
+
+    fn messages(&self) -> u64 {
+        let last = self.ops.last();
+        last.map_or(0, |op| op.messages_before + op.messages())
+    }
+
+    /// How many messages lie before the packet as a whole, as a responder counts them.
+    pub fn messages_before(&self, packet: u64) -> u64 {
+        match self.op_at(packet).map(|index| &self.ops[index]) {
+            Some(op) if op.verb == Verb::Read => {
+                op.messages_before + (packet - op.first) / READ_PIECE
+            }
+            Some(op) => op.messages_before,
+            None => self.messages(),
+        }
     }
 
     /// Notes a request at the time of posting. `inbox` is the place in the inbox that a WRITE, an
@@ -221,6 +268,7 @@ impl Flow {
         let index = self.ops.len();
         op.first = self.psns();
         op.packets_before = self.packets();
+        op.messages_before = self.messages();
         op.span = match op.verb {
             verb if verb.is_atomic() => 1,
             _ => u64::from(op.len.div_ceil(self.pmtu)).max(1),
@@ -288,7 +336,9 @@ impl Flow {
     /// How many request packets the flow has before the packet.
     pub fn requests_before(&self, packet: u64) -> u64 {
         match self.op_at(packet).map(|index| &self.ops[index]) {
-            Some(op) if op.verb == Verb::Read => op.packets_before,
+            Some(op) if op.verb == Verb::Read => {
+                op.packets_before + (packet - op.first) / READ_PIECE
+            }
             Some(op) => op.packets_before + (packet - op.first),
             None => self.packets(),
         }

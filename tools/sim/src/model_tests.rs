@@ -26,6 +26,7 @@ pub fn op(verb: Verb, data: &[u8]) -> Op {
         first: 0,
         span: 0,
         packets_before: 0,
+        messages_before: 0,
         receive: None,
         done: None,
     }

@@ -5,12 +5,14 @@
 
 use crate::decode::{op, Seen};
 use crate::expect::{check_request, chunk};
-use crate::model::{Flow, Op, Verb};
+use crate::model::{Flow, Op, Verb, READ_PIECE};
 use oxe_proto::transport::time::rnr_delay;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most request packets without acknowledgement.
 pub const WINDOW: u64 = 128;
+/// Most times that a requester which hears nothing asks again, without counting it as a retry.
+const PROBES: u32 = 3;
 
 const ACK_NO_CREDIT: u8 = 0x1f;
 const NAK_SEQUENCE: u8 = 0x60;
@@ -26,9 +28,10 @@ pub struct Watch {
     pub accepted: u64,
     /// RNR NAKs that reached the requester.
     rnr: BTreeMap<u64, u32>,
-    /// READs and atomics sent, and of these, those whose last answer reached the requester.
+    /// READs, in pieces, and atomics sent; the packets that were last answers and reached the requester, and how
+    /// many these are.
     started: usize,
-    answered: Vec<bool>,
+    answered: BTreeSet<u64>,
     finished: usize,
     /// The last request sent asks for an answer.
     asked: bool,
@@ -106,11 +109,7 @@ impl Watch {
         let ahead = flow.requests_before(packet) + 1;
         let in_flight = ahead.saturating_sub(flow.requests_before(self.una));
         ensure!(in_flight <= WINDOW, "{in_flight} requests in flight");
-        let covered = if request.verb == Verb::Read {
-            request.first + request.span
-        } else {
-            packet + 1
-        };
+        let covered = request.first + request.piece_end(k);
         self.given_back = false;
         self.may_resend &= covered < high;
         self.sent.resize(high.max(covered) as usize, 0);
@@ -137,7 +136,7 @@ impl Watch {
             *round = (self.epoch, 0);
         }
         round.1 += 1;
-        let most = 1 + limits.retry_cnt + self.rnr_heeded;
+        let most = 1 + limits.retry_cnt + self.rnr_heeded + PROBES;
         ensure!(
             round.1 <= most,
             "packet {packet} sent {} times without progress",
@@ -198,9 +197,9 @@ impl Watch {
         let Some((_, msn)) = seen.aeth else {
             return Ok(());
         };
-        let completed = |packet| flow.ops.partition_point(|op| op.first + op.span <= packet);
-        let (low, high) = (completed(least), completed(self.accepted));
-        let msn = msn as usize;
+        let low = flow.messages_before(least);
+        let high = flow.messages_before(self.accepted);
+        let msn = u64::from(msn);
         ensure!(
             (low..=high).contains(&msn),
             "MSN {msn}, not {low} to {high}, in {seen:x?}"
@@ -251,11 +250,14 @@ impl Watch {
         );
         let ends = matches!(seen.opcode, op::READ_LAST | op::READ_ONLY);
         ensure!(
-            ends == (k + 1 == request.span),
+            ends == (k + 1 == request.piece_end(k)),
             "wrong end of a read in {seen:x?}"
         );
         let starts = matches!(seen.opcode, op::READ_FIRST | op::READ_ONLY);
-        ensure!(starts || k > 0, "wrong start of a read in {seen:x?}");
+        ensure!(
+            starts || k % READ_PIECE > 0,
+            "wrong start of a read in {seen:x?}"
+        );
         if request.inbox.is_none() {
             ensure!(
                 seen.payload == &request.data[range],
@@ -273,12 +275,7 @@ impl Watch {
         }
         if let Some(index) = flow.op_at(packet) {
             let request = &flow.ops[index];
-            let whole = request.verb == Verb::Read;
-            self.accepted = if whole {
-                request.first + request.span
-            } else {
-                packet + 1
-            };
+            self.accepted = request.first + request.piece_end(packet - request.first);
         }
     }
 
@@ -292,11 +289,8 @@ impl Watch {
             *self.rnr.entry(packet).or_default() += 1;
         }
         let ends = matches!(seen.opcode, op::READ_LAST | op::READ_ONLY | op::ATOMIC_ACK);
-        if let (true, Some(index)) = (ends, flow.op_at(packet)) {
-            self.answered.resize(flow.ops.len(), false);
-            if !std::mem::replace(&mut self.answered[index], true) {
-                self.finished += 1;
-            }
+        if ends && flow.op_at(packet).is_some() && self.answered.insert(packet) {
+            self.finished += 1;
         }
     }
 
@@ -332,7 +326,7 @@ impl Watch {
         self.harmed - self.harmed_before
     }
 
-    /// The retransmission timer has gone off.
+    /// The timer has gone off: for a retry, or a probe.
     pub fn timed_out(&mut self) {
         self.may_resend = true;
         self.nak_heeded = None;
@@ -400,8 +394,8 @@ impl Watch {
     }
 
     /// The last answer to a READ or atomic has reached the requester.
-    pub fn is_answered(&self, index: usize) -> bool {
-        self.answered.get(index).copied().unwrap_or(false)
+    pub fn is_answered(&self, op: &Op) -> bool {
+        self.answered.contains(&(op.first + op.span - 1))
     }
 
     /// The most transmissions of any one packet of the request.

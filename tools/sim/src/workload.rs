@@ -204,7 +204,7 @@ impl World {
             _ => rng.range(1, 2 * pmtu),
         };
         if rng.chance(self.plan.huge) {
-            return rng.range(100 * pmtu, 300 * pmtu).min(most as u64) as u32;
+            return rng.range(100 * pmtu, 600 * pmtu).min(most as u64) as u32;
         }
         len.min(most as u64) as u32
     }
@@ -228,6 +228,7 @@ impl World {
             first: 0,
             span: 0,
             packets_before: 0,
+            messages_before: 0,
             receive: None,
             done: None,
         }

@@ -4,7 +4,7 @@
 
 use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
 use super::super::{
-    Flags, Instant, Modify, Request, SendOp, SendQueue, State, Status, Verdict, WINDOW,
+    Cause, Flags, Instant, Modify, Request, SendOp, SendQueue, State, Status, Verdict, WINDOW,
 };
 use super::pair::*;
 use super::sink::Sink;
@@ -313,23 +313,89 @@ impl SendQueue for Huge {
     }
 }
 
+/// The READs that go out now: where they begin, and how many bytes each asks for.
+fn reads<Q: SendQueue>(node: &mut Node, now: Instant, q: &mut Q) -> Vec<(u64, u32)> {
+    std::iter::from_fn(|| node.conn.poll_transmit(now, q))
+        .map(|t| t.header.ext.reth().map(|reth| (reth.va, reth.dma_len)))
+        .map(Option::unwrap)
+        .collect()
+}
+
 #[test]
-fn a_read_of_two_gibibytes_takes_half_the_circle() {
+fn a_read_of_two_gibibytes_is_asked_for_in_pieces() {
+    const PIECE: u32 = 256 * 256;
     let mut node = Node::new(1, &config(), 0xff_0000, 0);
     let len = 1u32 << 31;
     let read = Request::new(SendOp::Read, len, 0, RKEY, signaled());
-    let write = Request::new(SendOp::Write, 4, 0, RKEY, signaled());
-    let mut q = Huge(vec![write, read, write]);
-    let mut poll = |node: &mut Node| node.conn.poll_transmit(NOW, &mut q).map(|t| t.header);
-    assert_eq!(poll(&mut node).unwrap().bth.opcode, Opcode::RcWriteOnly);
-    assert_eq!(poll(&mut node), None, "the READ needs the span for itself");
-    node.post(SendOp::Write, vec![0; 4], 0);
-    assert_eq!(node.receive(NOW, &ack(0xff_0000)), Verdict::Accepted);
-    let header = poll(&mut node).unwrap();
-    assert_eq!(header.bth.opcode, Opcode::RcReadRequest);
-    assert_eq!(header.ext.reth().unwrap().dma_len, len);
-    assert_eq!(poll(&mut node), None, "no PSN is left");
-    assert_eq!(node.conn.requester().next_psn(), psn(0xff_0001 + (1 << 23)));
+    let mut q = Huge(vec![read, read]);
+    let asked = reads(&mut node, NOW, &mut q);
+    let all: Vec<_> = (0..16).map(|i| (u64::from(i * PIECE), PIECE)).collect();
+    assert_eq!(asked, all, "as many as may be under way");
+    // No answer: one at a time.
+    let end = node.conn.poll_timeout().unwrap();
+    node.conn.handle_timeout(end, &mut q);
+    assert_eq!(reads(&mut node, end, &mut q), [(0, PIECE)]);
+    assert_eq!(node.conn.requester().next_psn(), psn(0xff_0000 + 16 * 256));
+}
+
+#[test]
+fn a_read_resumed_keeps_to_its_pieces() {
+    let mut node = Node::new(1, &config(), 0, 0);
+    node.post(SendOp::Read, vec![0; 600 * 256 + 1], 0);
+    let asked = |node: &mut Node| -> Vec<_> {
+        let all = node.transmit_all(NOW);
+        all.iter()
+            .map(|p| (p.psn(), p.header.ext.reth().unwrap().dma_len))
+            .collect()
+    };
+    assert_eq!(
+        asked(&mut node),
+        [(0, 65536), (256, 65536), (512, 88 * 256 + 1)]
+    );
+    let _ = node.receive(NOW, &response(Opcode::RcReadResponseFirst, 0, 256));
+    // The next one is lost.
+    let _ = node.receive(NOW, &response(Opcode::RcReadResponseMiddle, 2, 256));
+    assert_eq!(
+        asked(&mut node),
+        [(1, 255 * 256)],
+        "half of it, and no more than is left"
+    );
+    for at in 1..=255 {
+        let opcode = match at {
+            1 => Opcode::RcReadResponseFirst,
+            255 => Opcode::RcReadResponseLast,
+            _ => Opcode::RcReadResponseMiddle,
+        };
+        assert_eq!(
+            node.receive(NOW, &response(opcode, at, 256)),
+            Verdict::Accepted
+        );
+    }
+    assert_eq!(asked(&mut node), [(256, 65536)]);
+}
+
+#[test]
+fn a_piece_that_does_not_end_is_refused() {
+    let mut node = Node::new(1, &config(), 0, 0);
+    node.post(SendOp::Read, vec![0; 300 * 256], 0);
+    node.transmit_all(NOW);
+    for at in 0..255 {
+        let opcode = match at {
+            0 => Opcode::RcReadResponseFirst,
+            _ => Opcode::RcReadResponseMiddle,
+        };
+        assert_eq!(
+            node.receive(NOW, &response(opcode, at, 256)),
+            Verdict::Accepted
+        );
+    }
+    let middle = response(Opcode::RcReadResponseMiddle, 255, 256);
+    assert_eq!(
+        node.receive(NOW, &middle),
+        Verdict::Dropped(Cause::BadResponse)
+    );
+    node.settle();
+    assert_eq!(node.statuses(), [Status::BadResp]);
 }
 
 #[test]
@@ -339,10 +405,12 @@ fn a_read_of_two_gibibytes_is_answered_and_taken() {
     let mut b = Node::new(2, &config(), 0, 0xff_ff00);
     let len = 1u32 << 31;
     let mut sink = Sink::new(Request::new(SendOp::Read, len, 7, RKEY, signaled()));
-    let request = a.conn.poll_transmit(NOW, &mut sink).unwrap();
-    let _ = b.conn.handle_packet(NOW, &request.header, 0, &mut sink);
     let mut packets = 0u32;
     while packets < 1 << 23 {
+        if let Some(request) = a.conn.poll_transmit(NOW, &mut sink) {
+            let _ = b.conn.handle_packet(NOW, &request.header, 0, &mut sink);
+            continue;
+        }
         let t = b.conn.poll_transmit(NOW, &mut sink).unwrap();
         sink.expect = t.payload;
         let payload = t.payload.len();
@@ -356,7 +424,7 @@ fn a_read_of_two_gibibytes_is_answered_and_taken() {
             let again = a.conn.poll_transmit(end, &mut sink).unwrap();
             let reth = again.header.ext.reth().unwrap();
             assert_eq!(reth.va, 7 + 256 * 5_000_000);
-            assert_eq!(reth.dma_len, len - 256 * 5_000_000);
+            assert_eq!(reth.dma_len, 256 * (256 - 5_000_000 % 256));
             let _ = b.conn.handle_packet(NOW, &again.header, 0, &mut sink);
         }
     }

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Nothing is heard for longer than usual: the requester asks again, long before the timeout.
+
+use super::super::probe::SHORTEST;
+use super::super::wire::{
+    AethRepr, BthRepr, Ext, NakCode, Opcode, PKey, PacketRepr, Qpn, Syndrome,
+};
+use super::super::{Instant, Modify, SendOp, Status};
+use super::pair::*;
+
+/// What an answer takes here.
+const TRIP: u64 = 10_000;
+/// The ACK timeout: 67 ms.
+const EXPONENT: u8 = 14;
+const TIMEOUT: u64 = 4096 << EXPONENT;
+
+fn patient() -> Modify {
+    Modify {
+        timeout: Some(EXPONENT),
+        retry_cnt: Some(1),
+        ..config()
+    }
+}
+
+fn reply(at: u32, syndrome: Syndrome) -> Packet {
+    Packet {
+        header: PacketRepr {
+            bth: BthRepr::new(Opcode::RcAck, PKey::DEFAULT, Qpn::new(5), psn(at)),
+            ext: Ext::Aeth(AethRepr { syndrome, msn: 0 }),
+        },
+        payload: Vec::new(),
+    }
+}
+
+fn psns(node: &mut Node, now: Instant) -> Vec<u32> {
+    node.transmit_all(now).iter().map(Packet::psn).collect()
+}
+
+/// A requester that knows how long an answer takes, and when it learned that. Its next PSN is 1.
+fn experienced(config: &Modify) -> (Node, Instant) {
+    let mut node = Node::new(1, config, 0, 0);
+    node.post(SendOp::Send, vec![0; 4], 0);
+    assert_eq!(psns(&mut node, Instant(0)), [0]);
+    let now = Instant(TRIP);
+    let _ = node.receive(now, &reply(0, Syndrome::ACK));
+    assert_eq!(node.conn.poll_timeout(), None);
+    (node, now)
+}
+
+/// Lets the time pass until the node wants to act; what it sends then.
+fn wait(node: &mut Node, now: &mut Instant) -> Vec<u32> {
+    *now = node.conn.poll_timeout().expect("it waits for something");
+    node.conn.handle_timeout(*now, &mut node.host);
+    psns(node, *now)
+}
+
+#[test]
+fn the_last_packet_is_sent_again_and_asks() {
+    let (mut node, mut now) = experienced(&patient());
+    node.post(SendOp::Send, vec![0; 600], 0);
+    assert_eq!(psns(&mut node, now), [1, 2, 3]);
+    let begin = now;
+    assert_eq!(wait(&mut node, &mut now), [3]);
+    assert_eq!(now, begin.after(SHORTEST));
+    assert_eq!(wait(&mut node, &mut now), [3], "the probe may be lost");
+    assert_eq!(now, begin.after(3 * SHORTEST));
+    assert_eq!(wait(&mut node, &mut now), [3]);
+    assert_eq!(now, begin.after(7 * SHORTEST));
+    // Enough is enough: now the timeout, which ran on all the time and counts as the one retry there is.
+    assert_eq!(wait(&mut node, &mut now), [1, 2, 3]);
+    assert_eq!(now, begin.after(TIMEOUT));
+    // What is sent again says nothing new about round trips, and after a timeout nothing is probed until
+    // something was heard.
+    assert_eq!(wait(&mut node, &mut now), []);
+    assert_eq!(now, begin.after(3 * TIMEOUT));
+    node.settle();
+    assert_eq!(node.statuses(), [Status::Success, Status::RetryExc]);
+}
+
+#[test]
+fn what_is_new_asks_as_well() {
+    let (mut node, mut now) = experienced(&patient());
+    node.post(SendOp::Send, vec![0; 4], 0);
+    assert_eq!(psns(&mut node, now), [1]);
+    now = node.conn.poll_timeout().unwrap();
+    node.post(SendOp::Send, vec![0; 4], 0);
+    node.conn.handle_timeout(now, &mut node.host);
+    assert_eq!(psns(&mut node, now), [2], "nothing is sent twice");
+}
+
+#[test]
+fn an_answer_ends_the_silence() {
+    let (mut node, mut now) = experienced(&patient());
+    node.post(SendOp::Send, vec![0; 600], 0);
+    assert_eq!(psns(&mut node, now), [1, 2, 3]);
+    let heard = now.after(SHORTEST / 2);
+    let _ = node.receive(heard, &reply(2, Syndrome::ACK));
+    assert_eq!(node.conn.poll_timeout(), Some(heard.after(SHORTEST)));
+    assert_eq!(wait(&mut node, &mut now), [3]);
+    let _ = node.receive(now, &reply(3, Syndrome::ACK));
+    assert_eq!(node.conn.poll_timeout(), None);
+}
+
+#[test]
+fn a_receiver_that_waits_for_the_first_gets_all() {
+    let (mut node, mut now) = experienced(&patient());
+    node.post(SendOp::Send, vec![0; 600], 0);
+    assert_eq!(psns(&mut node, now), [1, 2, 3]);
+    let missing = Syndrome::Nak {
+        code: NakCode::PsnSequence,
+    };
+    let _ = node.receive(now, &reply(1, missing));
+    assert_eq!(psns(&mut node, now), [1, 2, 3]);
+    // The first of these is lost again, and the receiver does not repeat itself.
+    assert_eq!(wait(&mut node, &mut now), [1, 2, 3]);
+}
+
+#[test]
+fn responses_are_asked_for_from_the_first_missing_on() {
+    let (mut node, mut now) = experienced(&patient());
+    node.post(SendOp::Read, vec![0; 600], 0);
+    node.post(SendOp::Send, vec![0; 4], 0);
+    assert_eq!(psns(&mut node, now), [1, 4]);
+    assert_eq!(wait(&mut node, &mut now), [1, 4]);
+    // And where a READ is the last that was sent.
+    let (mut node, mut now) = experienced(&patient());
+    node.post(SendOp::Send, vec![0; 4], 0);
+    node.post(SendOp::Read, vec![0; 600], 0);
+    assert_eq!(psns(&mut node, now), [1, 2]);
+    assert_eq!(wait(&mut node, &mut now), [1, 2]);
+}
+
+#[test]
+fn nobody_probes_without_knowing_better() {
+    // Round trips are not known; or longer than half the timeout; or there is no timeout at all.
+    let mut node = Node::new(1, &patient(), 0, 0);
+    node.post(SendOp::Send, vec![0; 4], 0);
+    assert_eq!(psns(&mut node, Instant(0)), [0]);
+    assert_eq!(node.conn.poll_timeout(), Some(Instant(TIMEOUT)));
+    let (mut node, now) = experienced(&config());
+    node.post(SendOp::Send, vec![0; 4], 0);
+    assert_eq!(psns(&mut node, now), [1]);
+    assert_eq!(node.conn.poll_timeout(), Some(now.after(4096 << 8)));
+    let endless = Modify {
+        timeout: Some(0),
+        ..patient()
+    };
+    let (mut node, now) = experienced(&endless);
+    node.post(SendOp::Send, vec![0; 4], 0);
+    assert_eq!(psns(&mut node, now), [1]);
+    assert_eq!(node.conn.poll_timeout(), None);
+}
+
+#[test]
+fn long_round_trips_make_patient() {
+    let (mut node, mut now) = experienced(&patient());
+    for at in 1..40 {
+        node.post(SendOp::Send, vec![0; 4], 0);
+        assert_eq!(psns(&mut node, now), [at]);
+        now = now.after(5 * SHORTEST);
+        let _ = node.receive(now, &reply(at, Syndrome::ACK));
+    }
+    node.post(SendOp::Send, vec![0; 4], 0);
+    assert_eq!(psns(&mut node, now), [40]);
+    let due = node.conn.poll_timeout().unwrap();
+    assert!(due > now.after(5 * SHORTEST), "{due:?}, {now:?}");
+    assert!(due < now.after(7 * SHORTEST), "{due:?}, {now:?}");
+}
+
+/// Whichever packet is lost, the pair is done long before the timeout, once round trips are known.
+#[test]
+fn a_tail_that_is_lost_costs_little() {
+    for lose in 0..12 {
+        let mut pair = Pair::with(&patient(), 0xff_fff0, 100);
+        for _ in 0..3 {
+            pair.b.host.recvs.push_back(Ok(2000));
+        }
+        pair.a.post(SendOp::Send, pattern(8, 1), 0);
+        pair.run();
+        pair.a.post(SendOp::Send, pattern(700, 1), 0);
+        pair.a.post(SendOp::Read, vec![0; 900], 5000);
+        pair.a.post(SendOp::Send, pattern(300, 4), 0);
+        let (begin, so_far) = (pair.now, pair.log.len());
+        pair.run_with(|i, _, _| {
+            if i == so_far + lose {
+                Fate::Lose
+            } else {
+                Fate::Deliver
+            }
+        });
+        pair.assert_all_done();
+        assert!(
+            pair.now < begin.after(TIMEOUT / 4),
+            "{lose}: {:?}",
+            pair.now
+        );
+    }
+}
