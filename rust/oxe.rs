@@ -25,6 +25,10 @@ module! {
     license: "GPL",
     alias: ["rdma-link-oxe"],
     params: {
+        gids: u16 {
+            default: 1024,
+            description: "length of a port's GID table, 16 to 1024: with a shorter one a device is made faster",
+        },
         loopback: u8 {
             default: 1,
             description: "0: what goes from a device to itself takes the way of packets, for tests",

@@ -60,8 +60,11 @@ pub(crate) use self::qp_attr as qp;
 /// The only port of a device.
 pub(crate) const PORT: u32 = 1;
 
-/// How many entries a port's GID table has.
-pub(crate) const GID_TABLE_LEN: u16 = 1024;
+/// How many entries a port's GID table has, one for each address of its netdev: as the module's parameter says. The
+/// core makes three files in sysfs of each.
+pub(crate) fn gid_table_len() -> u16 {
+    (*crate::module_parameters::gids.value()).clamp(16, 1024)
+}
 
 /// How many entries a port's P_Key table has; the only one is [`DEFAULT_PKEY`].
 pub(crate) const PKEY_TABLE_LEN: u16 = 1;

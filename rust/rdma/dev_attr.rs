@@ -280,7 +280,7 @@ impl PortAttr {
         c.max_mtu = self.max_mtu.raw();
         c.active_mtu = self.active_mtu.raw();
         c.phys_mtu = self.active_mtu.bytes();
-        c.gid_tbl_len = i32::from(super::GID_TABLE_LEN);
+        c.gid_tbl_len = i32::from(super::gid_table_len());
         c.pkey_tbl_len = super::PKEY_TABLE_LEN;
         c.port_cap_flags = self.port_cap_flags;
         c.max_msg_sz = self.max_msg_sz;

@@ -122,7 +122,7 @@ pub(super) unsafe extern "C" fn get_port_immutable(
         // SAFETY: ib_core gives a structure to fill in.
         let immutable = unsafe { &mut *immutable };
         immutable.core_cap_flags = ffi::RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
-        immutable.gid_tbl_len = c_int::from(super::GID_TABLE_LEN);
+        immutable.gid_tbl_len = c_int::from(super::gid_table_len());
         immutable.pkey_tbl_len = c_int::from(super::PKEY_TABLE_LEN);
         immutable.max_mad_size = super::MAD_SIZE;
         Ok(0)

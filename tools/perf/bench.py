@@ -32,6 +32,14 @@ def wire_up(mtu):
         run(f"ip -n {ns} addr add {ip}/24 dev {veth} && ip -n {ns} link set {veth} up")
 
 
+def lossy(percent):
+    """The wire loses so much of what is on it, both ways. A queue in front cuts what travels as one, so that each packet
+    is lost for itself; that costs by itself, also where nothing is lost."""
+    for ns, veth in zip(NS, VETH):
+        run(f"tc -n {ns} qdisc replace dev {veth} root handle 1: tbf rate 100gbit burst 3000 limit 100m")
+        run(f"tc -n {ns} qdisc replace dev {veth} parent 1:1 netem limit 100000 loss {percent}% seed 1")
+
+
 def wire_down():
     for ns in NS:
         run(f"ip netns del {ns}", check=False)
@@ -88,6 +96,15 @@ class Driver:
         count = max(20, min(count, (40 << 20) // size))
         return self.perftest(f"ib_{verb}_bw", where, f"-s {size} -n {count} --report_gbits {options}")[3]
 
+    def bandwidth_lossy(self, verb, size, percent):
+        """Gb/s on a wire that loses packets."""
+        lossy(percent)
+        try:
+            return self.bandwidth(verb, "wire", size)
+        finally:
+            for ns, veth in zip(NS, VETH):
+                run(f"tc -n {ns} qdisc del dev {veth} root")
+
     def latency(self, verb, where, size=64):
         """Microseconds, median."""
         size = "" if verb == "atomic" else f"-s {size}"
@@ -129,6 +146,10 @@ def rows(mtu):
                    lambda s=size: tcp("wire", s))
     if mtu == 9000:
         return
+    for percent in (0, 1):
+        for verb in ("send", "read"):
+            yield (f"packets, {percent} % lost, {verb} 1 MiB", "Gb/s",
+                   lambda d, v=verb, p=percent: d.bandwidth_lossy(v, 1 << 20, p), None)
     for count in (1, 10, 100):
         yield (f"wire {mtu}, send 64 B, {count} QP, 16 deep", "Gb/s", lambda d, c=count: d.bandwidth("send", "wire", 64, f"-q {c} -t 16 -r 128", 3000 // c), None)
     for where in ("wire", "loop"):

@@ -172,7 +172,8 @@ need_module() {
 }
 # shellcheck disable=SC2120 # the parameters are some callers' business
 module_load() { # PARAMETER...
-	if [ "$LINK_TYPE" = rxe ]; then modprobe rdma_rxe; else insmod "$OXE_MODULE" "$@"; fi
+	# shellcheck disable=SC2086 # split on purpose
+	if [ "$LINK_TYPE" = rxe ]; then modprobe rdma_rxe; else insmod "$OXE_MODULE" ${OXE_PARAMS:-} "$@"; fi
 }
 module_unload() {
 	if [ "$LINK_TYPE" = rxe ]; then rmmod rdma_rxe; else rmmod oxe; fi

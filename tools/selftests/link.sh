@@ -205,6 +205,16 @@ if [ "$LINK_TYPE" = oxe ]; then
 	}
 	t "rxe_compat=1 serves link type rxe too" t_compat
 	clear_all
+	# The shortest table there is has 16 entries, the longest 1024.
+	gids_are() { # PARAMETER ENTRIES
+		local status=0
+		module_unload && OXE_PARAMS='' module_load $1 && veth && link_add $D x0 || return 1
+		[ "$(ls /sys/class/infiniband/$D/ports/1/gids | wc -l)" = "$2" ] || status=1
+		link_del $D && ip link del x0 && module_unload && module_load && [ $status = 0 ]
+	}
+	t_gids() { gids_are "" 1024 && gids_are gids=20 20 && gids_are gids=1 16 && gids_are gids=5000 1024; }
+	t "the length of the GID table" t_gids
+	clear_all
 	t_no_compat() { veth && fails "Invalid|not supported|No such|Wrong" rdma link add $D type rxe netdev x0; }
 	t "without it there is no link type rxe" t_no_compat
 else
