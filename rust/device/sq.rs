@@ -4,7 +4,8 @@
 //!
 //! A WQE is copied out of the ring once, checked, and its keys resolved; from then on only the slot
 //! counts. The ring's element is given back to the poster when the request is complete. The slots
-//! are fewer than the ring's elements: what does not fit waits in the ring.
+//! are fewer than the ring's elements: what does not fit waits in the ring. They begin as very few, and become
+//! more when that is too few: of a thousand queue pairs most have little to send at a time.
 
 use super::ah::Ah;
 use super::mr::Mr;
@@ -19,6 +20,7 @@ use super::wqe::{
 use super::{limits, Core};
 use crate::proto::transport::{Flags, Request, SendOp, SendQueue, Status};
 use crate::rdma::bytes::{Bytes, Places};
+use kernel::alloc;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -28,6 +30,10 @@ pub(crate) struct UdDest {
     pub(crate) qpn: u32,
     pub(crate) qkey: u32,
 }
+
+/// How many slots a queue begins with, and how many times as many it has next. Powers of two.
+const FEW: u32 = 4;
+const TIMES: usize = 4;
 
 /// One request under way.
 struct Slot {
@@ -77,8 +83,24 @@ pub(crate) struct SendSlots {
     tail: u32,
     slots: KVVec<Slot>,
     sges: KVVec<Sge>,
+    /// How many slots there may be; a power of two, as the number of those there are.
+    most: usize,
     /// The region that was found last.
     last: Option<Arc<Mr>>,
+}
+
+/// `count` empty slots with `max_sge` SGEs each. ENOMEM.
+fn storage(count: usize, max_sge: u32, flags: alloc::Flags) -> Result<(KVVec<Slot>, KVVec<Sge>)> {
+    let mut slots = KVVec::with_capacity(count, flags | __GFP_NOWARN)?;
+    for _ in 0..count {
+        slots.push(Slot::empty(), flags)?;
+    }
+    let all = count.checked_mul(max_sge as usize).ok_or(ENOMEM)?;
+    let mut sges = KVVec::with_capacity(all, flags | __GFP_NOWARN)?;
+    for _ in 0..all {
+        sges.push(Sge::default(), flags)?;
+    }
+    Ok((slots, sges))
 }
 
 /// What the QP needs to know of a completed request.
@@ -94,16 +116,8 @@ impl SendSlots {
     pub(crate) fn new(limits: SqLimits, user: bool) -> Result<Self> {
         let room = (limits.max_sge as usize * SGE_LEN).max(limits.max_inline as usize);
         let ring = Ring::new(limits.max_wr, SEND_HEAD + room, user)?;
-        let active = ring.capacity().min(limits::MAX_ACTIVE).next_power_of_two();
-        let mut slots = KVVec::with_capacity(active as usize, GFP_KERNEL | __GFP_NOWARN)?;
-        for _ in 0..active {
-            slots.push(Slot::empty(), GFP_KERNEL)?;
-        }
-        let count = active as usize * limits.max_sge as usize;
-        let mut sges = KVVec::with_capacity(count, GFP_KERNEL | __GFP_NOWARN)?;
-        for _ in 0..count {
-            sges.push(Sge::default(), GFP_KERNEL)?;
-        }
+        let most = ring.capacity().min(limits::MAX_ACTIVE).next_power_of_two();
+        let (slots, sges) = storage(most.min(FEW) as usize, limits.max_sge, GFP_KERNEL)?;
         Ok(SendSlots {
             ring,
             limits,
@@ -112,6 +126,7 @@ impl SendSlots {
             tail: 0,
             slots,
             sges,
+            most: most as usize,
             last: None,
         })
     }
@@ -149,7 +164,11 @@ impl SendSlots {
     /// Takes one more posted WQE into a slot. `false` when none is posted or no slot is free.
     #[inline]
     pub(crate) fn fetch(&mut self, core: &Core) -> bool {
-        if self.tail.wrapping_sub(self.head) as usize >= self.slots.len() || !self.has_unfetched() {
+        if !self.has_unfetched() {
+            return false;
+        }
+        let under_way = self.tail.wrapping_sub(self.head) as usize;
+        if under_way >= self.slots.len() && !self.grow() {
             return false;
         }
         let n = self.tail;
@@ -162,6 +181,37 @@ impl SendSlots {
                 slot.op = op;
             }
         }
+        true
+    }
+
+    /// Gets more slots, if there may be more. Without memory for them requests wait for those there are.
+    #[cold]
+    fn grow(&mut self) -> bool {
+        let old = self.slots.len();
+        let count = old.saturating_mul(TIMES).min(self.most);
+        if count <= old {
+            return false;
+        }
+        let max_sge = self.limits.max_sge;
+        let Ok((mut slots, mut sges)) = storage(count, max_sge, GFP_ATOMIC) else {
+            return false;
+        };
+        // All of them are in use. Request n moves to the place that it has among more.
+        for i in 0..old as u32 {
+            let n = self.head.wrapping_add(i) as usize;
+            let (from, to) = (n & old.wrapping_sub(1), n & count.wrapping_sub(1));
+            if let (Some(a), Some(b)) = (self.slots.get_mut(from), slots.get_mut(to)) {
+                core::mem::swap(a, b);
+            }
+            let max_sge = max_sge as usize;
+            let from = self.sges.iter_mut().skip(from.wrapping_mul(max_sge));
+            let to = sges.iter_mut().skip(to.wrapping_mul(max_sge));
+            for (a, b) in from.zip(to).take(max_sge) {
+                core::mem::swap(a, b);
+            }
+        }
+        self.slots = slots;
+        self.sges = sges;
         true
     }
 

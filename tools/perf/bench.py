@@ -148,7 +148,7 @@ def rows(mtu):
         return
     for percent in (0, 1):
         for verb in ("send", "read"):
-            yield (f"packets, {percent} % lost, {verb} 1 MiB", "Gb/s",
+            yield (f"by packets, {percent} % lost, {verb} 1 MiB", "Gb/s",
                    lambda d, v=verb, p=percent: d.bandwidth_lossy(v, 1 << 20, p), None)
     for count in (1, 10, 100):
         yield (f"wire {mtu}, send 64 B, {count} QP, 16 deep", "Gb/s", lambda d, c=count: d.bandwidth("send", "wire", 64, f"-q {c} -t 16 -r 128", 3000 // c), None)

@@ -19,6 +19,9 @@ use super::Instant;
 /// busy machine keeps a packet waiting.
 pub(super) const SHORTEST: u64 = 1_000_000;
 
+/// The same while nothing was ever lost: a timer that goes off for nothing costs as much as a packet.
+pub(super) const CAREFREE: u64 = 4_000_000;
+
 /// How many probes follow each other, each after twice the time of the one before: they may be lost, too.
 const PROBES: u8 = 3;
 
@@ -28,6 +31,7 @@ pub(super) struct Probe {
     /// Smoothed round trip and its mean deviation, in nanoseconds; nothing is known yet when both are 0.
     smoothed: u64,
     deviation: u64,
+    shortest: u64,
     /// An answer about everything before this PSN was asked for then, and had not been before.
     asked: Option<(Psn, Instant)>,
     /// Probes sent since something was acknowledged.
@@ -41,6 +45,7 @@ impl Probe {
     pub(super) const NEW: Self = Probe {
         smoothed: 0,
         deviation: 0,
+        shortest: CAREFREE,
         asked: None,
         sent: 0,
         due: None,
@@ -71,11 +76,12 @@ impl Probe {
         }
     }
 
-    /// Nothing is waited for: what is in flight will be sent again.
+    /// Nothing is waited for: what is in flight will be sent again, as something may be lost.
     #[inline]
     pub(super) fn restart(&mut self) {
         self.asked = None;
         self.due = None;
+        self.shortest = SHORTEST;
     }
 
     /// Whether a probe is due. Says so once.
@@ -97,7 +103,7 @@ impl Probe {
         let usual = self
             .smoothed
             .saturating_add(self.deviation.saturating_mul(4));
-        let nanos = usual.max(SHORTEST) << self.sent;
+        let nanos = usual.max(self.shortest) << self.sent;
         if timeout.is_some_and(|timeout| nanos < timeout / 2) {
             self.due = Some(now.after(nanos));
         }

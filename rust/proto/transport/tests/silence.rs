@@ -2,7 +2,7 @@
 
 //! Nothing is heard for longer than usual: the requester asks again, long before the timeout.
 
-use super::super::probe::SHORTEST;
+use super::super::probe::{CAREFREE, SHORTEST};
 use super::super::wire::{
     AethRepr, BthRepr, Ext, NakCode, Opcode, PKey, PacketRepr, Qpn, Syndrome,
 };
@@ -62,11 +62,11 @@ fn the_last_packet_is_sent_again_and_asks() {
     assert_eq!(psns(&mut node, now), [1, 2, 3]);
     let begin = now;
     assert_eq!(wait(&mut node, &mut now), [3]);
-    assert_eq!(now, begin.after(SHORTEST));
+    assert_eq!(now, begin.after(CAREFREE));
     assert_eq!(wait(&mut node, &mut now), [3], "the probe may be lost");
-    assert_eq!(now, begin.after(3 * SHORTEST));
+    assert_eq!(now, begin.after(CAREFREE + 2 * SHORTEST));
     assert_eq!(wait(&mut node, &mut now), [3]);
-    assert_eq!(now, begin.after(7 * SHORTEST));
+    assert_eq!(now, begin.after(CAREFREE + 6 * SHORTEST));
     // Enough is enough: now the timeout, which ran on all the time and counts as the one retry there is.
     assert_eq!(wait(&mut node, &mut now), [1, 2, 3]);
     assert_eq!(now, begin.after(TIMEOUT));
@@ -96,7 +96,7 @@ fn an_answer_ends_the_silence() {
     assert_eq!(psns(&mut node, now), [1, 2, 3]);
     let heard = now.after(SHORTEST / 2);
     let _ = node.receive(heard, &reply(2, Syndrome::ACK));
-    assert_eq!(node.conn.poll_timeout(), Some(heard.after(SHORTEST)));
+    assert_eq!(node.conn.poll_timeout(), Some(heard.after(CAREFREE)));
     assert_eq!(wait(&mut node, &mut now), [3]);
     let _ = node.receive(now, &reply(3, Syndrome::ACK));
     assert_eq!(node.conn.poll_timeout(), None);
