@@ -32,7 +32,7 @@ pub(crate) struct UdDest {
 }
 
 /// How many slots a queue begins with, and how many times as many it has next. Powers of two.
-const FEW: u32 = 4;
+const FEW: u32 = 2;
 const TIMES: usize = 4;
 
 /// One request under way.
