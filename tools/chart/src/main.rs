@@ -2,7 +2,7 @@
 
 //! Draws the figures of `make bench`: a bar for each row and each of those that were measured.
 //!
-//! Usage: oxe-chart BENCH.JSON DIRECTORY	writes bandwidth.svg and latency.svg there.
+//! Usage: `oxe-chart BENCH.JSON DIRECTORY` writes bandwidth.svg and latency.svg there.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
