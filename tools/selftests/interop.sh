@@ -84,6 +84,8 @@ for size in 1 1023 65537; do
 	row "write latency, $size bytes" perftest ib_write_lat -s $size -n 10
 	row "read $size bytes" perftest ib_read_bw -e -s $size -n 20
 done
+# More packets than oxe asks for by one request.
+row "read 1,000,001 bytes" perftest ib_read_bw -e -s 1000001 -n 10
 row "fetch and add" perftest ib_atomic_bw -e -A FETCH_AND_ADD -n 50
 row "compare and swap" perftest ib_atomic_bw -e -A CMP_AND_SWAP -n 50
 row "both directions, 4 QPs" perftest ib_send_bw -b -q 4 -s 4096 -n 30
