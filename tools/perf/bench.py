@@ -40,6 +40,13 @@ def lossy(percent):
         run(f"tc -n {ns} qdisc replace dev {veth} parent 1:1 netem limit 100000 loss {percent}% seed 1")
 
 
+def wait_listening(server, port):
+    """Until the process listens on the TCP port of the first host, or has ended."""
+    ready = f":{port:04X} 00000000:0000 0A"
+    while server.poll() is None and ready not in run(f"ip netns exec {NS[0]} cat /proc/net/tcp"):
+        time.sleep(0.1)
+
+
 def wire_down():
     for ns in NS:
         run(f"ip netns del {ns}", check=False)
@@ -80,9 +87,7 @@ class Driver:
         base = f"timeout {LIMIT} {tool} -F -e -p {self.port} {options}"
         server = subprocess.Popen(f"ip netns exec {NS[0]} {base} -d {self.dev[0]} -x {self.gid[0]}", shell=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        ready = "%04X 00000000:0000 0A" % self.port
-        while server.poll() is None and ready not in run(f"ip netns exec {NS[0]} cat /proc/net/tcp"):
-            time.sleep(0.1)
+        wait_listening(server, self.port)
         client = subprocess.run(f"ip netns exec {NS[end]} {base} -d {self.dev[end]} -x {self.gid[end]} {IP[0]}", shell=True,
                                 capture_output=True, text=True, check=False)
         text, _ = server.communicate()
@@ -120,7 +125,7 @@ def tcp(where, size):
     """Gb/s of iperf3."""
     end = 0 if where == "loop" else 1
     server = subprocess.Popen(f"ip netns exec {NS[0]} iperf3 -s -1 -B {IP[0]}", shell=True, stdout=subprocess.DEVNULL)
-    time.sleep(1)
+    wait_listening(server, 5201)
     text = run(f"ip netns exec {NS[end]} iperf3 -J -c {IP[0]} -t 2 -l {size}")
     server.wait()
     return json.loads(text)["end"]["sum_received"]["bits_per_second"] / 1e9
