@@ -4,7 +4,8 @@
 # Two machines on one wire, this driver and the stock rdma_rxe, each as server and as client, by programs that know nothing
 # of either: send, write, read (1, 1023, 65537 bytes), atomics, UD, rping, ucmatose. Ends in a table.
 # Both machines run this script; the server's side carries out what the client's asks for (py/agent.py).
-# vm: time=600 peers=oxe:rxe,rxe:oxe
+# With "tap" the wire is one of NICs that segment UDP (USO): rows of packets leave and come in as they were made.
+# vm: time=600 peers=oxe:rxe,rxe:oxe,rxe:oxe:tap,oxe:oxe:tap
 . "$(dirname "$0")/lib.sh"
 [ -n "${OXE_PEER_ADDR:-}" ] || skip_all "needs two machines on a wire (see README)"
 AGENT=7001 DEV=${LINK_TYPE}0 LIMIT=40
@@ -36,6 +37,10 @@ order() {
 	return "$(head -n 1 <<<"$answer")"
 }
 t "the server's agent answers" poll 60 order ping
+uso() { ethtool -k eth0 | grep -x 'tx-udp-segmentation: on'; }
+if [ "$OXE_WIRE" = tap ]; then
+	uso >"$TMP/uso" || skip_all "the NIC does not segment UDP; does the machine's tap driver know USO?"
+fi
 
 # both READY SERVER CLIENT: as pair in lib.sh, the server on the other machine; \$DEV and \$GID4 in it are the server's.
 both() {
@@ -82,6 +87,9 @@ echo_case() { # SIZE COUNT
 }
 ping_rdma() { next; cm "rping -s -a $1 -p $PORT -V -v ${*:2}" "rping -c -a $1 -p $PORT -V -v ${*:2}"; }
 
+on_wire() { cat /sys/class/net/eth0/statistics/tx_packets; }
+made() { cat /sys/class/infiniband/$DEV/ports/1/hw_counters/sent_pkts; }
+wire_before=$(on_wire) made_before=$(made)
 for size in 1 1023; do row "send $size bytes, data compared" pingpong ibv_rc_pingpong -c -e -n 30 -s $size; done
 row "send 65537 bytes, data compared" echo_case 65537 30
 for size in 1 1023 65537; do
@@ -92,6 +100,12 @@ for size in 1 1023 65537; do
 done
 # More packets than oxe asks for by one request.
 row "read 1,000,001 bytes" perftest ib_read_bw -e -s 1000001 -n 10
+whole() {
+	local wire=$(($(on_wire) - wire_before)) made=$(($(made) - made_before))
+	echo "$made packets, handed to the NIC as $wire"
+	[ "$wire" -lt $((made / 2)) ]
+}
+if [ "$OXE_WIRE" = tap ]; then t "rows of packets go to the NIC whole" whole; fi
 row "fetch and add" perftest ib_atomic_bw -e -A FETCH_AND_ADD -n 50
 row "compare and swap" perftest ib_atomic_bw -e -A CMP_AND_SWAP -n 50
 row "both directions, 4 QPs" perftest ib_send_bw -b -q 4 -s 4096 -n 30
