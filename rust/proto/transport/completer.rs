@@ -264,11 +264,13 @@ impl Requester {
 
     /// Asks once more for the answer that should have come by now (see `probe`): by the last packet, which is
     /// then sent again if nothing new may be. By all where that says nothing: when a READ or an atomic may be
-    /// what is missing, and to a receiver that has said so and waits for the first.
+    /// what is missing, and to a receiver that has said so and waits for the first. It may have said so in a
+    /// NAK that was lost: it does not repeat that, so the second probe is for it too.
     #[cold]
     fn ask_again<Q: SendQueue>(&mut self, q: &Q) {
         let response = |request: &Request| request.op.wants_response();
-        if self.recovering || q.get(self.una.n).is_some_and(response) || self.ends_with_response(q)
+        let waits_for_first = self.recovering || self.probe.was_in_vain();
+        if waits_for_first || q.get(self.una.n).is_some_and(response) || self.ends_with_response(q)
         {
             let deadline = self.deadline;
             self.rewind();

@@ -84,6 +84,11 @@ impl Probe {
         self.shortest = SHORTEST;
     }
 
+    /// Whether a probe was sent before the last one, and brought no answer.
+    pub(super) fn was_in_vain(&self) -> bool {
+        self.sent > 1
+    }
+
     /// Whether a probe is due. Says so once.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         if self.due.is_none_or(|due| due > now) {
