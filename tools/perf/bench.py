@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measure rxe, oxe, TCP and memcpy in one boot, by programs nobody here wrote: perftest and iperf3.
+"""Measure rxe, oxe, TCP and memcpy in one boot, by programs nobody here wrote, perftest and iperf3, but for WRITE (write.py).
 
 Runs in the deterministic machine, where one instruction takes one nanosecond, so that its figures are counts of
 instructions and repeat. "wire" is two network namespaces joined by veth, "loop" is two programs on one device. Event mode
@@ -101,11 +101,32 @@ class Driver:
         count = max(20, min(count, (40 << 20) // size))
         return self.perftest(f"ib_{verb}_bw", where, f"-s {size} -n {count} --report_gbits {options}")[3]
 
+    def write(self, where, size, count=400, **scale):
+        """Gb/s and microseconds per message of WRITEs."""
+        self.port += 1
+        options = "".join(f" --{name} {value}" for name, value in {"size": size, "count": count, **scale}.items())
+        end = 0 if where == "loop" else 1
+        ends = [f"ip netns exec {NS[i]} timeout {LIMIT} python3 /oxe/perf/write.py {self.dev[i]} {self.gid[i]} {self.port} {options}"
+                for i in (0, end)]
+        with subprocess.Popen(ends[0], shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+            wait_listening(server, self.port)
+            client = subprocess.run(f"{ends[1]} {IP[0]}", shell=True, capture_output=True, text=True, check=False)
+            text, _ = server.communicate()
+        if client.returncode or server.returncode:
+            raise RuntimeError(f"{self.kind}: write {options}: {client.stderr[-300:]} {text[-300:]}")
+        return [float(word) for word in client.stdout.split()]
+
+    def bandwidth_any(self, verb, where, size):
+        """Gb/s of WRITE too."""
+        if verb == "write":
+            return self.write(where, size, max(40, (40 << 20) // size))[0]
+        return self.bandwidth(verb, where, size)
+
     def bandwidth_lossy(self, verb, size, percent):
         """Gb/s on a wire that loses packets."""
         lossy(percent)
         try:
-            return self.bandwidth(verb, "wire", size)
+            return self.bandwidth_any(verb, "wire", size)
         finally:
             for ns, veth in zip(NS, VETH):
                 run(f"tc -n {ns} qdisc del dev {veth} root")
@@ -141,29 +162,43 @@ def memcpy(size):
     return size * count * 8 / (time.perf_counter() - start) / 1e9
 
 
+# A small WRITE would measure write.py.
+VERBS = {False: ("send", "read"), True: ("send", "write", "read")}
+
+
+def scale():
+    """Rows that tell what many of something cost."""
+    for count in (1, 10, 100, 1000):
+        yield (f"wire 1500, send 64 B, {count} QP, 16 deep", "Gb/s",
+               lambda d, c=count: d.bandwidth("send", "wire", 64, f"-q {c} -t 16 -r 128", max(16, 3000 // c)), None)
+    for name, counts in (("qps", (1, 100, 1000)), ("mrs", (1, 100, 10000)), ("sges", (1, 8, 32))):
+        for count in counts:
+            yield (f"loop, write 4096 B, {count} {name[:-1].upper()}", "us",
+                   lambda d, n=name, c=count: d.write("loop", 4096, 2000, **{n: c})[1], None)
+
+
 def rows(mtu):
     """What is measured at this MTU: (name, unit, function of a driver, value to compare with or None)."""
     for size in (64, 4096, 65536, 1 << 20):
         if mtu == 9000 and size != 1 << 20:
             continue
-        for verb in ("send", "read"):
-            yield (f"wire {mtu}, {verb} {size} B", "Gb/s", lambda d, v=verb, s=size: d.bandwidth(v, "wire", s),
+        for verb in VERBS[size >= 65536]:
+            yield (f"wire {mtu}, {verb} {size} B", "Gb/s", lambda d, v=verb, s=size: d.bandwidth_any(v, "wire", s),
                    lambda s=size: tcp("wire", s))
     if mtu == 9000:
         return
     for percent in (0, 1):
-        for verb in ("send", "read"):
+        for verb in VERBS[True]:
             yield (f"by packets, {percent} % lost, {verb} 1 MiB", "Gb/s",
                    lambda d, v=verb, p=percent: d.bandwidth_lossy(v, 1 << 20, p), None)
-    for count in (1, 10, 100):
-        yield (f"wire {mtu}, send 64 B, {count} QP, 16 deep", "Gb/s", lambda d, c=count: d.bandwidth("send", "wire", 64, f"-q {c} -t 16 -r 128", 3000 // c), None)
     for where in ("wire", "loop"):
         for verb in ("send", "read", "atomic"):
             yield f"{where}, {verb} latency", "us", lambda d, v=verb, w=where: d.latency(v, w), None
     for size in (64, 1 << 20):
-        for verb in ("send", "read"):
-            yield (f"loop, {verb} {size} B", "Gb/s", lambda d, v=verb, s=size: d.bandwidth(v, "loop", s),
+        for verb in VERBS[size >= 65536]:
+            yield (f"loop, {verb} {size} B", "Gb/s", lambda d, v=verb, s=size: d.bandwidth_any(v, "loop", s),
                    lambda s=size: memcpy(s))
+    yield from scale()
     for what in ("qp", "cq"):
         yield f"memory of an idle {what.upper()}", "bytes", lambda d, w=what: d.memory(w), None
 
