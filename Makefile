@@ -23,7 +23,7 @@ check:
 	@$(scripts)/check
 
 bench:
-	@$(scripts)/bench '$(ONLY)'
+	@$(scripts)/bench $(if $(PROFILE),--profile) '$(ONLY)'
 
 shell:
 	@$(scripts)/setup
@@ -45,7 +45,8 @@ help:
 	@echo 'test           every test: checks, host tests, tests in the virtual machine'
 	@echo 'test-debug     the tests in the virtual machine, on a kernel with KASAN, lockdep and the like'
 	@echo 'check          format, clippy, host tests, layering rules'
-	@echo 'bench          rxe, oxe, TCP and memcpy measured in one boot; ONLY=<part of a name> for some rows'
+	@echo 'bench          rxe, oxe, TCP and memcpy measured in one boot; ONLY=<part of a name> for some rows;'
+	@echo '               PROFILE=1 ONLY=<row> tells by function where the instructions of that row go'
 	@echo 'shell          a prompt in the virtual machine with oxe loaded'
 	@echo 'setup          only fetch and prepare what the others need (kept outside the checkout)'
 	@echo 'clean          remove what was built in the checkout'

@@ -5,6 +5,8 @@ Runs in the deterministic machine, where one instruction takes one nanosecond, s
 instructions and repeat. "wire" is two network namespaces joined by veth, "loop" is two programs on one device. Event mode
 throughout: a process that polls would burn the clock of its peer.
 Usage: bench.py FILE [PATTERN]	writes FILE (JSON) and prints a table; only rows whose name contains PATTERN.
+       bench.py --profile FILE ROW	oxe's row alone, once more and for longer while its instructions are counted (see
+       tools/profile); what belongs to the counts goes beside FILE.
 """
 import ctypes
 import json
@@ -12,6 +14,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 
 NS = ("oxp-a", "oxp-b")
@@ -58,11 +61,14 @@ class Driver:
     def __init__(self, kind):
         self.kind = kind
         self.dev = (kind + "0", kind + "1")
+        run("modprobe -a ib_uverbs rdma_ucm udp_tunnel ip6_udp_tunnel")
         run("insmod /oxe/oxe.ko" if kind == "oxe" else "modprobe rdma_rxe")
         for ns, dev, veth in zip(NS, self.dev, VETH):
             run(f"ip netns exec {ns} rdma link add {dev} type {kind} netdev {veth}")
         self.gid = [self.find_gid(dev, ip) for dev, ip in zip(self.dev, IP)]
         self.port = 19000
+        # The last run's messages, and nanoseconds for each; how many times as many the next one is to have.
+        self.messages, self.each, self.longer = 0, 0, 1
 
     def find_gid(self, dev, ip):
         want = "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x" % tuple(int(part) for part in ip.split("."))
@@ -83,6 +89,7 @@ class Driver:
     def perftest(self, tool, where, options):
         """The last row of results that the client prints, as numbers."""
         self.port += 1
+        options = re.sub(r"-n (\d+)", lambda n: f"-n {int(n[1]) * self.longer}", options)
         end = 0 if where == "loop" else 1
         base = f"timeout {LIMIT} {tool} -F -e -p {self.port} {options}"
         server = subprocess.Popen(f"ip netns exec {NS[0]} {base} -d {self.dev[0]} -x {self.gid[0]}", shell=True,
@@ -94,7 +101,9 @@ class Driver:
         rows = re.findall(r"^ *\d+ +\d+ +[\d.]+.*$", client.stdout, re.M)
         if client.returncode or server.returncode or not rows:
             raise RuntimeError(f"{self.kind}: {tool} {options}: {client.stdout[-300:]} {client.stderr[-300:]} {text[-300:]}")
-        return [float(number) for number in rows[-1].split()]
+        row = [float(number) for number in rows[-1].split()]
+        self.messages, self.each = row[1], row[4] * 1000 if tool.endswith("lat") else row[0] * 8 / row[3]
+        return row
 
     def bandwidth(self, verb, where, size, options="", count=20000):
         """Gb/s; count is the most messages that a QP sends."""
@@ -104,7 +113,7 @@ class Driver:
     def write(self, where, size, count=400, **scale):
         """Gb/s and microseconds per message of WRITEs."""
         self.port += 1
-        options = "".join(f" --{name} {value}" for name, value in {"size": size, "count": count, **scale}.items())
+        options = "".join(f" --{name} {value}" for name, value in {"size": size, "count": count * self.longer, **scale}.items())
         end = 0 if where == "loop" else 1
         ends = [f"ip netns exec {NS[i]} timeout {LIMIT} python3 /oxe/perf/write.py {self.dev[i]} {self.gid[i]} {self.port} {options}"
                 for i in (0, end)]
@@ -114,7 +123,9 @@ class Driver:
             text, _ = server.communicate()
         if client.returncode or server.returncode:
             raise RuntimeError(f"{self.kind}: write {options}: {client.stderr[-300:]} {text[-300:]}")
-        return [float(word) for word in client.stdout.split()]
+        gbits, micros = (float(word) for word in client.stdout.split())
+        self.messages, self.each = count * self.longer, micros * 1000
+        return gbits, micros
 
     def bandwidth_any(self, verb, where, size):
         """Gb/s of WRITE too."""
@@ -203,6 +214,31 @@ def rows(mtu):
         yield f"memory of an idle {what.upper()}", "bytes", lambda d, w=what: d.memory(w), None
 
 
+def count_for_a_while(counting):
+    """Instructions are counted for half a second of a run that has begun."""
+    time.sleep(1.5)
+    with open(counting, "w", encoding="ascii"):
+        time.sleep(0.5)
+    os.remove(counting)
+
+
+def profile(directory, wanted):
+    """Runs oxe's row of this name for three seconds while its instructions are counted."""
+    mtu, function = next((mtu, row[2]) for mtu in (1500, 9000) for row in rows(mtu) if row[0] == wanted)
+    wire_up(mtu)
+    driver = Driver("oxe")
+    function(driver)
+    driver.longer = 1 + int(3e9 / (driver.messages * driver.each))
+    counter = threading.Thread(target=count_for_a_while, args=(f"{directory}/counting",))
+    counter.start()
+    function(driver)
+    counter.join()
+    with open("/proc/kallsyms", encoding="ascii") as names, open(f"{directory}/kallsyms", "w", encoding="ascii") as copy:
+        copy.write(names.read())
+    with open(f"{directory}/profile.json", "w", encoding="ascii") as file:
+        json.dump({"name": wanted, "instructions": driver.each}, file)
+
+
 def measure(pattern):
     results = {}
     for mtu in (1500, 9000):
@@ -243,6 +279,9 @@ def table(results):
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "--profile":
+        profile(os.path.dirname(sys.argv[2]), sys.argv[3])
+        sys.exit()
     found = measure(sys.argv[2] if len(sys.argv) > 2 else "")
     with open(sys.argv[1], "w", encoding="ascii") as out:
         json.dump(found, out, indent=1)
