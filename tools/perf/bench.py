@@ -184,7 +184,7 @@ def scale():
                lambda d, c=count: d.bandwidth("send", "wire", 64, f"-q {c} -t 16 -r 128", max(16, 3000 // c)), None)
     for name, counts in (("qps", (1, 100, 1000)), ("mrs", (1, 100, 10000)), ("sges", (1, 8, 32))):
         for count in counts:
-            yield (f"loop, write 4096 B, {count} {name[:-1].upper()}", "us",
+            yield (f"loop, write 4096 B, {count} {name[:-1].upper()}", "us each",
                    lambda d, n=name, c=count: d.write("loop", 4096, 2000, **{n: c})[1], None)
 
 
@@ -224,7 +224,10 @@ def count_for_a_while(counting):
 
 def profile(directory, wanted):
     """Runs oxe's row of this name for three seconds while its instructions are counted."""
-    mtu, function = next((mtu, row[2]) for mtu in (1500, 9000) for row in rows(mtu) if row[0] == wanted)
+    found = [(mtu, row[2]) for mtu in (1500, 9000) for row in rows(mtu) if row[0] == wanted]
+    if not found:
+        sys.exit(f"there is no row '{wanted}'")
+    mtu, function = found[0]
     wire_up(mtu)
     driver = Driver("oxe")
     function(driver)

@@ -3,7 +3,7 @@
 #
 # Allocation and user-copy failures at every site of link add and of each create, register, modify and resize
 # (py/faults.py), one after another until the call succeeds: the right errno, nothing leaked. The debug kernel's affair.
-# vm: time=1400
+# vm: time=1400 gids=16
 # By hand, names of cases restrict it to these.
 . "$(dirname "$0")/lib.sh"
 [ -e /proc/self/fail-nth ] || skip_all "the kernel has no fault injection (the debug kernel has)"
