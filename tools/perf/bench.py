@@ -237,6 +237,8 @@ def profile(directory, wanted):
     wire_up(mtu)
     driver = Driver("oxe")
     function(driver)
+    if not driver.messages:
+        sys.exit(f"'{wanted}' is no row of messages")
     driver.longer = 1 + int(3e9 / (driver.messages * driver.each))
     counter = threading.Thread(target=count_for_a_while, args=(f"{directory}/counting",))
     counter.start()
