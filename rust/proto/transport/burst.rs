@@ -6,8 +6,9 @@
 //! served best by packets that travel together: the network stack, the receiver and the wake-up of the
 //! program there cost as much for sixteen as for one. So once posts follow each other closely, such
 //! requests wait until there are sixteen, until one comes that somebody waits for (signaled, fenced, long,
-//! or one that asks for an answer), or for a moment; whichever is first. A request that stands alone
-//! never waits, nor one of a program that is being talked to.
+//! or one that asks for an answer), or for a moment; whichever is first. After a pause it begins anew, unless
+//! such posts came between the pauses twice: a program that serves many queue pairs in turn posts so. A
+//! request that stands alone does not wait, nor one of a program that is being talked to.
 
 use super::{Instant, Request, SendQueue};
 
@@ -21,6 +22,10 @@ const CLOSE: u64 = 250_000;
 /// How many posts must have followed each other closely.
 const STREAK: u8 = 8;
 
+/// How many times in a row, between two pauses, there must have been such posts for the next ones to wait from the first
+/// on.
+const HABIT: u8 = 2;
+
 /// How many requests go together.
 pub(super) const TOGETHER: u32 = 16;
 
@@ -32,7 +37,9 @@ const SMALL: u32 = 512;
 pub(super) struct Burst {
     /// Posts that followed each other closely; no more than [`STREAK`] are counted.
     streak: u8,
-    /// When the latest one was.
+    /// Pauses before which there was a whole streak, one after the other; no more than [`HABIT`] are counted.
+    bursts: u8,
+    /// When the latest post was.
     latest: Instant,
     /// One past the newest request that was looked at.
     seen: u32,
@@ -44,6 +51,7 @@ impl Burst {
     /// Of a program that has not posted anything.
     pub(super) const NEW: Self = Burst {
         streak: 0,
+        bursts: 0,
         latest: Instant(0),
         seen: 0,
         until: None,
@@ -63,6 +71,7 @@ impl Burst {
             // The program may have stopped posting.
             self.until = None;
             self.streak /= 2;
+            self.bursts = 0;
         } else if tail.wrapping_sub(next) >= TOGETHER {
             self.until = None;
         }
@@ -74,13 +83,15 @@ impl Burst {
     fn look<Q: SendQueue>(&mut self, now: Instant, next: u32, tail: u32, q: &Q) {
         let newest = tail.wrapping_sub(1);
         let single = newest == self.seen;
-        let close = now <= self.latest.after(CLOSE);
+        if now > self.latest.after(CLOSE) {
+            self.pause();
+        }
         self.seen = tail;
         self.latest = now;
-        if !single || !close || !q.get(newest).is_some_and(may_wait) {
+        if !single || !q.get(newest).is_some_and(may_wait) {
             // A program that posts several at once needs no help. Whatever waits goes with it.
             self.until = None;
-            if !single || !close {
+            if !single {
                 self.streak = 0;
             }
         } else if self.streak < STREAK {
@@ -88,6 +99,19 @@ impl Burst {
         } else if self.until.is_none() && newest == next {
             // Those before it, if there were any, would not be waiting for company.
             self.until = Some(now.after(MOMENT));
+        }
+    }
+
+    /// Nothing was posted for a while.
+    #[inline]
+    fn pause(&mut self) {
+        if self.streak < STREAK {
+            self.bursts = 0;
+        } else if self.bursts < HABIT {
+            self.bursts = self.bursts.saturating_add(1);
+        }
+        if self.bursts < HABIT {
+            self.streak = 0;
         }
     }
 
@@ -102,6 +126,7 @@ impl Burst {
     pub(super) fn end(&mut self) {
         self.until = None;
         self.streak = 0;
+        self.bursts = 0;
     }
 }
 

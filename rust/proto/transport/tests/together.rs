@@ -96,6 +96,62 @@ fn a_pause_ends_it() {
     assert_eq!(post(&mut pair, 8), 1);
 }
 
+/// Posts `count` requests, the last of them signaled, with a microsecond between; then a pause. How many packets went
+/// out with each.
+fn burst(pair: &mut Pair, count: u32) -> Vec<usize> {
+    let sent = (1..=count)
+        .map(|i| {
+            pair.now = pair.now.after(1_000);
+            let flags = if i == count {
+                signaled()
+            } else {
+                Flags::default()
+            };
+            pair.a
+                .post_with(SendOp::Write, pattern(8, 1), 0, RKEY, flags);
+            pair.a.transmit_all(pair.now).len()
+        })
+        .collect();
+    pair.now = pair.now.after(1_000_000);
+    sent
+}
+
+#[test]
+fn bursts_with_pauses_between_are_learned() {
+    // Nobody acknowledges anything here.
+    let mut pair = Pair::with(
+        &Modify {
+            timeout: Some(0),
+            ..config()
+        },
+        10,
+        20,
+    );
+    for _ in 0..2 {
+        assert_eq!(burst(&mut pair, 12), [1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 4]);
+    }
+    for _ in 0..3 {
+        assert_eq!(burst(&mut pair, 12), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12]);
+    }
+    // One that nothing follows waits, and is the last to do so.
+    assert_eq!(post(&mut pair, 8), 0);
+    pair.now = pair.now.after(MOMENT);
+    pair.a.conn.handle_timeout(pair.now, &mut pair.a.host);
+    assert_eq!(pair.a.transmit_all(pair.now).len(), 1);
+    pair.now = pair.now.after(1_000_000);
+    for _ in 0..8 {
+        assert_eq!(post(&mut pair, 8), 1);
+    }
+}
+
+#[test]
+fn a_few_posts_are_no_burst() {
+    let mut pair = Pair::with(&config(), 10, 20);
+    for _ in 0..10 {
+        assert_eq!(burst(&mut pair, 7), [1; 7]);
+    }
+}
+
 #[test]
 fn a_message_of_the_peer_ends_it() {
     let mut pair = busy();
