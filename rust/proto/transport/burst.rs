@@ -4,30 +4,37 @@
 //!
 //! A program that posts one small message after the other, and wants no completion for most of them, is
 //! served best by packets that travel together: the network stack, the receiver and the wake-up of the
-//! program there cost as much for sixteen as for one. So once posts follow each other closely, such
-//! requests wait until there are sixteen, until one comes that somebody waits for (signaled, fenced, long,
-//! or one that asks for an answer), or for a moment; whichever is first. After a pause it begins anew, unless
-//! such posts came between the pauses twice: a program that serves many queue pairs in turn posts so. A
-//! request that stands alone does not wait, nor one of a program that is being talked to.
+//! program there cost as much for thirty-two as for one. So once posts follow each other closely, such
+//! requests wait until there are thirty-two, until one comes that somebody waits for (signaled, fenced, long,
+//! or one that asks for an answer), or until the program seems to have stopped: nothing was posted for as long
+//! as thirty-two posts usually take, or a moment has passed. After a pause it begins anew, unless such posts
+//! came between the pauses twice: a program that serves many queue pairs in turn posts so. A request that
+//! stands alone does not wait, nor one of a program that is being talked to.
 
 use super::{Instant, Request, SendQueue};
 
 /// How long a request waits at most, in nanoseconds.
-pub(super) const MOMENT: u64 = 100_000;
+pub(super) const MOMENT: u64 = 200_000;
+
+/// How long a program may take for its next post, however fast it was before, in nanoseconds.
+const BREATH: u64 = 10_000;
 
 /// How close posts must follow each other, in nanoseconds. Where programs share a processor, the receiver
 /// may have its turn between two of them.
 const CLOSE: u64 = 250_000;
 
-/// How many posts must have followed each other closely.
+/// How many posts must have followed each other closely; and fewer were not worth the wait.
 const STREAK: u8 = 8;
+
+/// How many at most, after requests have waited for nothing time and again.
+const CAUTION: u8 = 128;
 
 /// How many times in a row, between two pauses, there must have been such posts for the next ones to wait from the first
 /// on.
 const HABIT: u8 = 2;
 
 /// How many requests go together.
-pub(super) const TOGETHER: u32 = 16;
+pub(super) const TOGETHER: u32 = 32;
 
 /// The longest message that waits, in bytes: for longer ones there is less to gain.
 const SMALL: u32 = 512;
@@ -35,14 +42,20 @@ const SMALL: u32 = 512;
 /// How a program posts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Burst {
-    /// Posts that followed each other closely; no more than [`STREAK`] are counted.
+    /// Posts that followed each other closely; no more than `needed` are counted.
     streak: u8,
+    /// How many it takes for the next one to wait.
+    needed: u8,
     /// Pauses before which there was a whole streak, one after the other; no more than [`HABIT`] are counted.
     bursts: u8,
     /// When the latest post was.
     latest: Instant,
+    /// How long it usually is from one post to the next, in nanoseconds.
+    gap: u64,
     /// One past the newest request that was looked at.
     seen: u32,
+    /// When those that wait have waited for a moment.
+    limit: Instant,
     /// Until when the requests that have not begun may wait, while that is all they wait for.
     pub(super) until: Option<Instant>,
 }
@@ -51,9 +64,12 @@ impl Burst {
     /// Of a program that has not posted anything.
     pub(super) const NEW: Self = Burst {
         streak: 0,
+        needed: STREAK,
         bursts: 0,
         latest: Instant(0),
+        gap: 0,
         seen: 0,
+        limit: Instant(0),
         until: None,
     };
 
@@ -67,13 +83,16 @@ impl Burst {
         let Some(until) = self.until else {
             return false;
         };
+        let waiting = tail.wrapping_sub(next);
         if now >= until {
-            // The program may have stopped posting.
-            self.until = None;
-            self.streak /= 2;
-            self.bursts = 0;
-        } else if tail.wrapping_sub(next) >= TOGETHER {
-            self.until = None;
+            self.release(waiting);
+            if waiting < STREAK.into() {
+                self.streak = 0;
+                self.bursts = 0;
+                self.needed = self.needed.saturating_mul(2).min(CAUTION);
+            }
+        } else if waiting >= TOGETHER {
+            self.release(waiting);
         }
         self.until.is_some()
     }
@@ -83,29 +102,58 @@ impl Burst {
     fn look<Q: SendQueue>(&mut self, now: Instant, next: u32, tail: u32, q: &Q) {
         let newest = tail.wrapping_sub(1);
         let single = newest == self.seen;
-        if now > self.latest.after(CLOSE) {
+        let gap = now.0.saturating_sub(self.latest.0);
+        if gap > CLOSE {
             self.pause();
+        } else {
+            self.learn(gap);
         }
         self.seen = tail;
         self.latest = now;
         if !single || !q.get(newest).is_some_and(may_wait) {
             // A program that posts several at once needs no help. Whatever waits goes with it.
-            self.until = None;
+            self.release(tail.wrapping_sub(next));
             if !single {
                 self.streak = 0;
             }
-        } else if self.streak < STREAK {
+        } else if self.streak < self.needed {
             self.streak = self.streak.saturating_add(1);
-        } else if self.until.is_none() && newest == next {
+        } else if self.until.is_some() {
+            self.extend(now);
+        } else if newest == next {
             // Those before it, if there were any, would not be waiting for company.
-            self.until = Some(now.after(MOMENT));
+            self.limit = now.after(MOMENT);
+            self.extend(now);
         }
+    }
+
+    /// So many have waited long enough.
+    #[inline]
+    fn release(&mut self, waiting: u32) {
+        if self.until.take().is_some() && waiting >= STREAK.into() {
+            self.needed = STREAK;
+        }
+    }
+
+    /// There was a post; so there may be another.
+    #[inline]
+    fn extend(&mut self, now: Instant) {
+        let idle = self.gap.saturating_mul(TOGETHER.into()).max(BREATH);
+        self.until = Some(self.limit.min(now.after(idle)));
+    }
+
+    /// It was `gap` nanoseconds from one post to the next. A long one is no news: the program may have lost its
+    /// processor for a while.
+    #[inline]
+    fn learn(&mut self, gap: u64) {
+        let likely = self.gap.saturating_mul(2).saturating_add(1_000);
+        self.gap = self.gap.saturating_mul(3).saturating_add(gap.min(likely)) / 4;
     }
 
     /// Nothing was posted for a while.
     #[inline]
     fn pause(&mut self) {
-        if self.streak < STREAK {
+        if self.streak < self.needed {
             self.bursts = 0;
         } else if self.bursts < HABIT {
             self.bursts = self.bursts.saturating_add(1);
@@ -113,6 +161,7 @@ impl Burst {
         if self.bursts < HABIT {
             self.streak = 0;
         }
+        self.needed = (self.needed / 2).max(STREAK);
     }
 
     /// Lets nothing wait any longer.

@@ -30,6 +30,15 @@ fn busy() -> Pair {
     pair
 }
 
+/// A pair whose first node waits for no acknowledgement.
+fn unhurried() -> Pair {
+    let config = Modify {
+        timeout: Some(0),
+        ..config()
+    };
+    Pair::with(&config, 10, 20)
+}
+
 #[test]
 fn the_first_ones_do_not_wait() {
     busy();
@@ -37,27 +46,82 @@ fn the_first_ones_do_not_wait() {
 
 #[test]
 fn they_go_together() {
-    let mut pair = busy();
+    let mut pair = unhurried();
+    assert_eq!(posts(&mut pair, 8, 1_000), [0; 8]);
     for _ in 1..TOGETHER {
         assert_eq!(post(&mut pair, 8), 0);
     }
     assert_eq!(post(&mut pair, 8), TOGETHER as usize);
     // And so on.
     assert_eq!(post(&mut pair, 8), 0);
-    assert_eq!(pair.a.conn.poll_timeout(), Some(pair.now.after(MOMENT)));
+    assert!(pair.a.conn.poll_timeout() <= Some(pair.now.after(MOMENT)));
+}
+
+#[test]
+fn they_wait_for_as_long_as_more_usually_take() {
+    let mut pair = busy();
+    let usual = u64::from(TOGETHER) * 1_000;
+    for _ in 0..3 {
+        assert_eq!(post(&mut pair, 8), 0);
+        let due = pair.a.conn.poll_timeout();
+        assert!(due <= Some(pair.now.after(usual)));
+        assert!(due > Some(pair.now.after(usual / 2)));
+        pair.now = pair.now.after(1_000);
+    }
+    pair.now = pair.now.after(usual);
+    pair.a.conn.handle_timeout(pair.now, &mut pair.a.host);
+    assert_eq!(pair.a.transmit_all(pair.now).len(), 3);
+}
+
+/// What is due goes to the second node, which acknowledges it. How many packets that were.
+fn pass(pair: &mut Pair) -> usize {
+    let packets = pair.a.transmit_all(pair.now);
+    for packet in &packets {
+        let _ = pair.b.receive(pair.now, packet);
+    }
+    for packet in pair.b.transmit_all(pair.now) {
+        let _ = pair.a.receive(pair.now, &packet);
+    }
+    pair.a.settle();
+    packets.len()
+}
+
+/// Posts so many, so many nanoseconds apart; how long each waited.
+fn posts(pair: &mut Pair, count: usize, apart: u64) -> Vec<u64> {
+    let (mut waits, mut waiting) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let next = pair.now.after(apart);
+        waiting.push(pair.now);
+        pair.a
+            .post_with(SendOp::Write, pattern(8, 1), 0, RKEY, Flags::default());
+        let mut sent = pass(pair);
+        if let Some(due) = pair.a.conn.poll_timeout().filter(|due| *due < next) {
+            pair.now = due;
+            pair.a.conn.handle_timeout(due, &mut pair.a.host);
+            sent += pass(pair);
+        }
+        waits.extend(waiting.drain(..sent).map(|since| pair.now.0 - since.0));
+        pair.now = next;
+    }
+    waits
 }
 
 #[test]
 fn they_wait_for_a_moment_only() {
-    let mut pair = busy();
-    let end = pair.now.after(MOMENT);
-    assert_eq!(post(&mut pair, 8), 0);
-    pair.now = pair.now.after(1_000);
-    assert_eq!(post(&mut pair, 8), 0);
-    assert_eq!(pair.a.conn.poll_timeout(), Some(end));
-    pair.now = end;
-    pair.a.conn.handle_timeout(end, &mut pair.a.host);
-    assert_eq!(pair.a.transmit_all(end).len(), 2);
+    let mut pair = unhurried();
+    let waits = posts(&mut pair, 1_000, 20_000);
+    assert_eq!(waits.iter().max(), Some(&MOMENT));
+}
+
+#[test]
+fn few_wait_in_vain() {
+    let mut pair = unhurried();
+    let waits = posts(&mut pair, 10_000, 150_000);
+    let held = waits.iter().filter(|wait| **wait != 0).count();
+    assert!((2..200).contains(&held), "{held}");
+    // It is forgotten when it is worth while again.
+    let waits = posts(&mut pair, 1_000, 1_000);
+    assert!(waits.iter().filter(|wait| **wait == 0).count() < 200);
 }
 
 #[test]
@@ -109,7 +173,7 @@ fn burst(pair: &mut Pair, count: u32) -> Vec<usize> {
             };
             pair.a
                 .post_with(SendOp::Write, pattern(8, 1), 0, RKEY, flags);
-            pair.a.transmit_all(pair.now).len()
+            pass(pair)
         })
         .collect();
     pair.now = pair.now.after(1_000_000);
@@ -118,15 +182,7 @@ fn burst(pair: &mut Pair, count: u32) -> Vec<usize> {
 
 #[test]
 fn bursts_with_pauses_between_are_learned() {
-    // Nobody acknowledges anything here.
-    let mut pair = Pair::with(
-        &Modify {
-            timeout: Some(0),
-            ..config()
-        },
-        10,
-        20,
-    );
+    let mut pair = unhurried();
     for _ in 0..2 {
         assert_eq!(burst(&mut pair, 12), [1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 4]);
     }
@@ -134,14 +190,8 @@ fn bursts_with_pauses_between_are_learned() {
         assert_eq!(burst(&mut pair, 12), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12]);
     }
     // One that nothing follows waits, and is the last to do so.
-    assert_eq!(post(&mut pair, 8), 0);
-    pair.now = pair.now.after(MOMENT);
-    pair.a.conn.handle_timeout(pair.now, &mut pair.a.host);
-    assert_eq!(pair.a.transmit_all(pair.now).len(), 1);
-    pair.now = pair.now.after(1_000_000);
-    for _ in 0..8 {
-        assert_eq!(post(&mut pair, 8), 1);
-    }
+    assert_ne!(posts(&mut pair, 1, 1_000_000), [0]);
+    assert_eq!(posts(&mut pair, 8, 1_000), [0; 8]);
 }
 
 #[test]
