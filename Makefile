@@ -23,7 +23,7 @@ check:
 	@$(scripts)/check
 
 bench:
-	@$(scripts)/bench $(if $(PROFILE),--profile) '$(ONLY)'
+	@$(scripts)/bench $(if $(PROFILE),--profile,$(if $(REAL),--real)) '$(ONLY)'
 
 shell:
 	@$(scripts)/setup
@@ -46,7 +46,8 @@ help:
 	@echo 'test-debug     the tests in the virtual machine, on a kernel with KASAN, lockdep and the like'
 	@echo 'check          format, clippy, host tests, layering rules'
 	@echo 'bench          rxe, oxe, TCP and memcpy measured in one boot; ONLY=<part of a name> for some rows;'
-	@echo '               PROFILE=1 ONLY=<row> tells by function where the instructions of that row go'
+	@echo '               PROFILE=1 ONLY=<row> tells by function where the instructions of that row go;'
+	@echo '               REAL=1 compares oxe with rxe on two CPUs in real time'
 	@echo 'shell          a prompt in the virtual machine with oxe loaded'
 	@echo 'setup          only fetch and prepare what the others need (kept outside the checkout)'
 	@echo 'clean          remove what was built in the checkout'

@@ -14,10 +14,11 @@ use super::rq::RecvQueue;
 use super::sq::SendSlots;
 use super::tx::{Batch, NoPacket, Packets, Unsent};
 use crate::proto::transport::{
-    AtomicOp, Cause, Connection, Denied, Instant, Payload, RecvCompletion, RecvStart, Request,
-    Resource, ResponseSink, SendQueue, Status, Target, Transmit, Verdict,
+    AtomicOp, Cause, Connection, Denied, Instant, Origin, Payload, RecvCompletion, RecvStart,
+    Request, Resource, ResponseSink, SendOp, SendQueue, Status, Target, Transmit, Verdict,
 };
 use crate::proto::wire::bth::BTH_LEN;
+use crate::proto::wire::Position;
 use crate::rdma::access::Access;
 use crate::rdma::bytes::{Bytes, Places};
 use kernel::prelude::*;
@@ -121,7 +122,7 @@ impl Rc {
                 repr: &transmit.header,
                 count: transmit.count,
                 each: transmit.each(),
-                more: followers(&transmit, slots).max(self.conn.reply_is_due().into()),
+                more: followers(&transmit, slots, &self.conn).max(self.conn.reply_is_due().into()),
             };
             let built = batch.add(&qp.core, path, &packets, |skip, len, out| {
                 payload(qp, &transmit.payload, slots, keys, (skip, len), out)
@@ -247,28 +248,51 @@ fn payload(
     }
 }
 
-/// How many packets of the same length will come after these, if all goes well; or a number that is
-/// large, if we do not know. One with more headers than others of its message has none.
+/// How many packets of the same length will come after these, if all goes well. One with more headers than others of
+/// its message has none.
 #[inline]
-fn followers(transmit: &Transmit, slots: &SendSlots) -> u32 {
+fn followers(transmit: &Transmit, slots: &SendSlots, conn: &Connection<Resources>) -> u32 {
     let header = &transmit.header;
-    match transmit.payload {
-        Payload::Request { n, offset, len } => {
-            let total = slots.get(n).map_or(0, |request| request.len);
-            if len == total {
-                return slots.alike_after(n);
-            }
-            if header.header_len() != BTH_LEN {
-                return 0;
-            }
-            total
-                .saturating_sub(offset)
-                .saturating_sub(len)
-                .div_ceil(transmit.each().max(1))
+    let plain = header.header_len() == BTH_LEN;
+    match (transmit.origin, transmit.payload) {
+        (Origin::Request { n }, Payload::None) => slots.alike_after(n),
+        (Origin::Request { n }, Payload::Request { offset, len, .. }) => {
+            let end = offset.saturating_add(len);
+            request_followers(slots, n, end, transmit.each(), plain)
         }
-        Payload::Read { .. } if header.header_len() == BTH_LEN => u32::MAX,
-        Payload::None | Payload::Read { .. } => 0,
+        (Origin::Response, Payload::Read { res, .. }) if plain => conn.middle_left(res),
+        (Origin::Response, _) => match header.bth.opcode.info().position {
+            Position::Only => conn.answers_due(),
+            // The first one of the next answer is as long, and then a shorter one may follow.
+            Position::Last if transmit.each() == conn.attr().pmtu.bytes() => {
+                conn.answers_due().min(2)
+            }
+            _ => 0,
+        },
+        (Origin::Reply, _) | (Origin::Request { .. }, Payload::Read { .. }) => 0,
     }
+}
+
+/// As [`followers`], for a packet of request `n` with `each` bytes of payload, behind which byte `end` is next.
+#[inline]
+fn request_followers(slots: &SendSlots, n: u32, end: u32, each: u32, plain: bool) -> u32 {
+    let Some(request) = slots.get(n) else {
+        return 0;
+    };
+    let each = each.max(1);
+    if request.len <= each {
+        return slots.alike_after(n);
+    }
+    if !plain {
+        return 0;
+    }
+    let rest = request.len.saturating_sub(end).div_ceil(each);
+    let further = match request.op {
+        // All packets of such messages have the same headers, and here also the same length.
+        SendOp::Send if request.len.checked_rem(each) == Some(0) => slots.alike_after(n),
+        _ => 0,
+    };
+    rest.saturating_add(further.saturating_mul(request.len.div_ceil(each)))
 }
 
 fn read_access(qp: &Qp, va: u64, rkey: u32, len: u32) -> Option<Arc<Mr>> {

@@ -18,6 +18,7 @@ use crate::proto::wire::icrc::{Datagram, UDP_LEN};
 use crate::proto::wire::{IcrcHead, PacketRepr, ICRC_LEN};
 use crate::rdma::bytes::Places;
 use crate::sync::bh::BhGuard;
+use core::cmp::Ordering;
 use kernel::prelude::*;
 
 /// How many packets are built before they are sent, under one hold of the QP's lock; a row that is begun is
@@ -124,14 +125,17 @@ impl Row<'_> {
         Some(())
     }
 
-    /// How many datagrams of `len` bytes there is place for.
+    /// How many datagrams of `len` bytes there is place for. A shorter one is the row's last.
     #[inline]
     fn takes(&self, len: usize) -> u16 {
         let left = self.skb.room().saturating_sub(self.used);
-        match left.checked_div(len) {
-            Some(count) if len <= self.each => u16::try_from(count).unwrap_or(u16::MAX),
-            _ => 0,
-        }
+        let count = left.checked_div(len).unwrap_or(0);
+        let most = match len.cmp(&self.each) {
+            Ordering::Less => 1,
+            Ordering::Equal => u16::MAX,
+            Ordering::Greater => 0,
+        };
+        u16::try_from(count).unwrap_or(u16::MAX).min(most)
     }
 }
 

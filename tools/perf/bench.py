@@ -59,6 +59,9 @@ def wire_down():
 class Driver:
     """One of the two RDMA drivers, loaded, with a device on each end of the wire."""
 
+    # How perftest's programs wait for completions.
+    waiting = "-e"
+
     def __init__(self, kind):
         self.kind = kind
         self.dev = (kind + "0", kind + "1")
@@ -92,7 +95,7 @@ class Driver:
         self.port += 1
         options = re.sub(r"-n (\d+)", lambda n: f"-n {int(n[1]) * self.longer}", options)
         end = 0 if where == "loop" else 1
-        base = f"timeout {LIMIT} {tool} -F -e -p {self.port} {options}"
+        base = f"timeout {LIMIT} {tool} -F {self.waiting} -p {self.port} {options}"
         # Into a file: with a thousand queue pairs it says more than a pipe holds.
         with tempfile.TemporaryFile("w+") as log:
             server = subprocess.Popen(f"ip netns exec {NS[0]} {base} -d {self.dev[0]} -x {self.gid[0]}", shell=True,
@@ -110,9 +113,9 @@ class Driver:
         self.messages, self.each = row[1], row[4] * 1000 if tool.endswith("lat") else row[0] * 8 / row[3]
         return row
 
-    def bandwidth(self, verb, where, size, options="", count=20000):
-        """Gb/s; count is the most messages that a QP sends."""
-        count = max(20, min(count, (40 << 20) // size))
+    def bandwidth(self, verb, where, size, options="", count=20000, total=160 << 20):
+        """Gb/s; count and total are the most messages and bytes that a QP sends, but that there are some messages."""
+        count = max(20, min(count, total // size))
         return self.perftest(f"ib_{verb}_bw", where, f"-s {size} -n {count} --report_gbits {options}")[3]
 
     def write(self, where, size, count=400, **scale):
@@ -132,25 +135,30 @@ class Driver:
         self.messages, self.each = count * self.longer, micros * 1000
         return gbits, micros
 
-    def bandwidth_any(self, verb, where, size):
+    def bandwidth_any(self, verb, where, size, total=160 << 20):
         """Gb/s of WRITE too."""
         if verb == "write":
-            return self.write(where, size, max(40, (40 << 20) // size))[0]
-        return self.bandwidth(verb, where, size)
+            return self.write(where, size, max(40, total // size))[0]
+        return self.bandwidth(verb, where, size, total=total)
 
     def bandwidth_lossy(self, verb, size, percent):
         """Gb/s on a wire that loses packets."""
         lossy(percent)
         try:
-            return self.bandwidth_any(verb, "wire", size)
+            return self.bandwidth_any(verb, "wire", size, 40 << 20)
         finally:
             for ns, veth in zip(NS, VETH):
                 run(f"tc -n {ns} qdisc del dev {veth} root")
 
     def latency(self, verb, where, size=64):
         """Microseconds, median."""
+        return self.latencies(verb, where, size)[0]
+
+    def latencies(self, verb, where, size=64):
+        """Microseconds: median and 99th percentile."""
         size = "" if verb == "atomic" else f"-s {size}"
-        return self.perftest(f"ib_{verb}_lat", where, f"{size} -n 1000")[4]
+        row = self.perftest(f"ib_{verb}_lat", where, f"{size} -n 1000")
+        return row[4], row[7]
 
     def memory(self, what):
         """Bytes of kernel memory that one idle object takes."""
@@ -187,7 +195,7 @@ def scale():
     # The receives of all queue pairs have to fit into one completion queue.
     for count, receives in ((1, 128), (10, 128), (100, 128), (1000, 16)):
         yield (f"wire 1500, send 64 B, {count} QP, 16 deep", "Gb/s",
-               lambda d, c=count, r=receives: d.bandwidth("send", "wire", 64, f"-q {c} -t 16 -r {r}", max(20, 3000 // c)), None)
+               lambda d, c=count, r=receives: d.bandwidth("send", "wire", 64, f"-q {c} -t 16 -r {r}", max(64, 6000 // c)), None)
     for name, counts in (("qps", (1, 100, 1000)), ("mrs", (1, 100, 10000)), ("sges", (1, 8, 32))):
         for count in counts:
             yield (f"loop, write 4096 B, {count} {name[:-1].upper()}", "us each",

@@ -7,8 +7,6 @@ Without SERVER this is the side that is written to; the two meet on the TCP port
 side to region i of that one, by queue pair i, each modulo their number.
 """
 import argparse
-import json
-import socket
 import sys
 import time
 
@@ -18,7 +16,9 @@ from pyverbs.mr import MR
 from pyverbs.wr import SGE, SendWR
 
 sys.path.append("/oxe/selftests/py")
-from oxetest import ALL_ACCESS, SIG, End, Host, good  # pylint: disable=wrong-import-position
+# pylint: disable=wrong-import-position
+from oxetest import ALL_ACCESS, SIG, End, Host, good
+from peer import meet, swap
 
 # Messages under way at a time.
 FLIGHT = 32
@@ -80,23 +80,9 @@ class Side:
         return time.perf_counter() - start
 
 
-def swap(stream, thing):
-    """Something for the other side, for what it has for this one."""
-    stream.write(json.dumps(thing) + "\n")
-    stream.flush()
-    return json.loads(stream.readline())
-
-
-def meet(args):
-    if args.server:
-        return socket.create_connection((args.server, args.port))
-    with socket.create_server(("", args.port)) as server:
-        return server.accept()[0]
-
-
 def main():
     args = arguments()
-    with meet(args) as connection, connection.makefile("rw") as stream:
+    with meet(args.port, args.server) as connection, connection.makefile("rw") as stream:
         side = Side(args, stream)
         swap(stream, "ready")
         if args.server:

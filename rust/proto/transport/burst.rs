@@ -5,11 +5,13 @@
 //! A program that posts one small message after the other, and wants no completion for most of them, is
 //! served best by packets that travel together: the network stack, the receiver and the wake-up of the
 //! program there cost as much for thirty-two as for one. So once posts follow each other closely, such
-//! requests wait until there are thirty-two, until one comes that somebody waits for (signaled, fenced, long,
-//! or one that asks for an answer), or until the program seems to have stopped: nothing was posted for as long
-//! as thirty-two posts usually take, or a moment has passed. After a pause it begins anew, unless such posts
-//! came between the pauses twice: a program that serves many queue pairs in turn posts so. A request that
-//! stands alone does not wait, nor one of a program that is being talked to.
+//! requests wait until there are thirty-two, or as many bytes as make a row of packets; until one comes that
+//! somebody waits for (signaled, solicited or fenced) or that is long; or until the program seems to have
+//! stopped: nothing was posted for as long as thirty-two posts usually take, or a moment has passed. After a
+//! pause it begins anew, unless such posts came between the pauses twice: a program that serves many queue
+//! pairs in turn posts so. A request that stands alone does not wait, nor one of a program that is being
+//! talked to. READs and atomics wait as others do: their program learns of the answer by a completion, its
+//! own or that of a later one.
 
 use super::{Instant, Request, SendQueue};
 
@@ -36,8 +38,11 @@ const HABIT: u8 = 2;
 /// How many requests go together.
 pub(super) const TOGETHER: u32 = 32;
 
+/// How many bytes do: about as many as the network stack takes as one.
+const FULL: u32 = 65_536;
+
 /// The longest message that waits, in bytes: for longer ones there is less to gain.
-const SMALL: u32 = 512;
+const SMALL: u32 = FULL / 4;
 
 /// How a program posts.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +59,9 @@ pub(super) struct Burst {
     gap: u64,
     /// One past the newest request that was looked at.
     seen: u32,
-    /// When those that wait have waited for a moment.
+    /// The bytes of those that wait.
+    bytes: u32,
+    /// When they have waited for a moment.
     limit: Instant,
     /// Until when the requests that have not begun may wait, while that is all they wait for.
     pub(super) until: Option<Instant>,
@@ -69,6 +76,7 @@ impl Burst {
         latest: Instant(0),
         gap: 0,
         seen: 0,
+        bytes: 0,
         limit: Instant(0),
         until: None,
     };
@@ -85,13 +93,12 @@ impl Burst {
         };
         let waiting = tail.wrapping_sub(next);
         if now >= until {
-            self.release(waiting);
-            if waiting < STREAK.into() {
+            if !self.release(waiting) {
                 self.streak = 0;
                 self.bursts = 0;
                 self.needed = self.needed.saturating_mul(2).min(CAUTION);
             }
-        } else if waiting >= TOGETHER {
+        } else if waiting >= TOGETHER || self.bytes >= FULL {
             self.release(waiting);
         }
         self.until.is_some()
@@ -110,36 +117,46 @@ impl Burst {
         }
         self.seen = tail;
         self.latest = now;
-        if !single || !q.get(newest).is_some_and(may_wait) {
+        let len = q.get(newest).and_then(may_wait).filter(|_| single);
+        if let Some(len) = len {
+            self.one_more(now, newest == next, len);
+        } else {
             // A program that posts several at once needs no help. Whatever waits goes with it.
             self.release(tail.wrapping_sub(next));
             if !single {
                 self.streak = 0;
             }
-        } else if self.streak < self.needed {
+        }
+    }
+
+    /// A request of `len` bytes may wait, if it is the `first` to do so or some do already.
+    #[inline]
+    fn one_more(&mut self, now: Instant, first: bool, len: u32) {
+        if self.streak < self.needed {
             self.streak = self.streak.saturating_add(1);
-        } else if self.until.is_some() {
-            self.extend(now);
-        } else if newest == next {
-            // Those before it, if there were any, would not be waiting for company.
+            return;
+        }
+        if self.until.is_none() {
+            if !first {
+                // Those before it wait for something else.
+                return;
+            }
             self.limit = now.after(MOMENT);
-            self.extend(now);
+            self.bytes = 0;
         }
-    }
-
-    /// So many have waited long enough.
-    #[inline]
-    fn release(&mut self, waiting: u32) {
-        if self.until.take().is_some() && waiting >= STREAK.into() {
-            self.needed = STREAK;
-        }
-    }
-
-    /// There was a post; so there may be another.
-    #[inline]
-    fn extend(&mut self, now: Instant) {
+        self.bytes = self.bytes.saturating_add(len);
         let idle = self.gap.saturating_mul(TOGETHER.into()).max(BREATH);
         self.until = Some(self.limit.min(now.after(idle)));
+    }
+
+    /// So many have waited long enough. Whether it was worth while.
+    #[inline]
+    fn release(&mut self, waiting: u32) -> bool {
+        let worth = waiting >= STREAK.into() || self.bytes >= FULL;
+        if self.until.take().is_some() && worth {
+            self.needed = STREAK;
+        }
+        worth
     }
 
     /// It was `gap` nanoseconds from one post to the next. A long one is no news: the program may have lost its
@@ -179,13 +196,13 @@ impl Burst {
     }
 }
 
-/// Whether nobody waits for `request` in particular.
+/// The length of `request` if nobody waits for it in particular.
 #[inline]
-fn may_wait(request: &Request) -> bool {
-    !request.signaled
+fn may_wait(request: &Request) -> Option<u32> {
+    let waits = !request.signaled
         && !request.solicited
         && !request.fence
         && request.len <= SMALL
-        && request.broken_by().is_none()
-        && !request.op.wants_response()
+        && request.broken_by().is_none();
+    waits.then_some(request.len)
 }

@@ -188,6 +188,19 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             .is_some_and(|reply| reply.until.is_none())
     }
 
+    /// How many READs and atomics of the peer may have answers that are to be sent.
+    #[inline]
+    pub fn answers_due(&self) -> u32 {
+        self.responder.ring.due()
+    }
+
+    /// How many packets in the middle of an answer are to be sent still; `res` is as in
+    /// [`super::Payload::Read`].
+    #[inline]
+    pub fn middle_left(&self, res: u8) -> u32 {
+        self.responder.ring.middle_left(res)
+    }
+
     /// Whether [`Connection::poll_transmit`] may have something to give. When this says no, it has not.
     #[inline]
     pub fn may_transmit<Q: SendQueue>(&self, q: &Q) -> bool {

@@ -169,6 +169,21 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
         self.due == 0
     }
 
+    /// How many records may have something to send.
+    #[inline]
+    pub(super) fn due(&self) -> u32 {
+        self.due as u32
+    }
+
+    /// How many packets of an answer are to be sent still, but for its last.
+    #[inline]
+    pub(super) fn middle_left(&self, res: u8) -> u32 {
+        let slot = self.slots.as_ref().get(usize::from(res));
+        slot.map_or(0, |slot| {
+            slot.end.saturating_sub(slot.next).saturating_sub(1)
+        })
+    }
+
     /// Forgets what is still to be sent.
     pub(super) fn silence(&mut self) {
         self.due = 0;

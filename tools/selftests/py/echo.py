@@ -8,38 +8,24 @@ GID4 (the environment). An ACK may take 4.096 us * 2^18 = 1 s.
 import ctypes
 import os
 import random
-import socket
 import sys
 
 import pyverbs.enums as e
 
 from oxetest import End, Host, good, poll, same
+from peer import meet, swap
 
 PORT, SIZE, COUNT = (int(word) for word in sys.argv[1:4])
 SERVER = sys.argv[4] if len(sys.argv) > 4 else None
 SENT, GOT = 0, SIZE  # where in the buffer
 
 
-def rendezvous():
-    if SERVER:
-        return socket.create_connection((SERVER, PORT))
-    with socket.create_server(("", PORT)) as server:
-        return server.accept()[0]
-
-
-def swap(stream, line):
-    """A line to the other side, for one of its."""
-    stream.write(line + "\n")
-    stream.flush()
-    return stream.readline().split()
-
-
 def connect(end, stream):
     """To RTS, facing whom the stream leads to."""
     psn = random.getrandbits(24)
-    gid, qpn, peer_psn = swap(stream, f"{end.host.gid_value()} {end.qp.qp_num} {psn}")
+    gid, qpn, peer_psn = swap(stream, (end.host.gid_value(), end.qp.qp_num, psn))
     end.to_init()
-    end.to_rtr(gid, int(qpn), psn=int(peer_psn))
+    end.to_rtr(gid, qpn, psn=peer_psn)
     end.recv(end.sge(SIZE, GOT))
     end.to_rts(psn=psn, timeout=18)
 
@@ -58,15 +44,15 @@ def give(end, data):
     good(poll(end.cq))
 
 
-with rendezvous() as connection, connection.makefile("rw") as wire:
+with meet(PORT, SERVER) as connection, connection.makefile("rw") as wire:
     this = End(Host(os.environ["DEV"], int(os.environ["GID4"])), size=2 * SIZE)
     connect(this, wire)
     # The client begins when the server's receive is there.
-    same(swap(wire, "ready"), ["ready"], "the other side's word")
+    same(swap(wire, "ready"), "ready", "the other side's word")
     for number in range(COUNT):
         message = random.Random(number).randbytes(SIZE)
         for step in (give, take) if SERVER else (take, give):
             step(this, message)
     # Nobody leaves while the other may wait for an ACK.
-    same(swap(wire, "done"), ["done"], "the other side's word")
+    same(swap(wire, "done"), "done", "the other side's word")
     this.host.close()

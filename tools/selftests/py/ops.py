@@ -13,8 +13,10 @@ import sys
 
 import pyverbs.enums as e
 
-from oxetest import (DEV_A, GID6_A, GID6_B, GID_A, QKEY, SIG, End, Host, ah_to, connect, good, host_a, host_b, main,
-                     none_pending, poll, same, shut)
+from pyverbs.wr import SendWR
+
+from oxetest import (DEV_A, GID6_A, GID6_B, GID_A, QKEY, SIG, End, Host, ah_to, connect, counters, good, host_a, host_b,
+                     main, none_pending, poll, same, shut)
 
 FEW = "--few" in sys.argv
 if FEW:
@@ -185,6 +187,37 @@ def unsignalled():
     shut(a, b)
 
 
+def trains(opts):
+    """Many of a kind, posted at once: their packets travel as rows, of one length and of several."""
+    a, b = pair(sig_all=False, depth=64, **opts)
+    count, before = 48, [counters(end.host.name) for end in (a, b)]
+    for opcode in (e.IBV_WR_RDMA_READ, e.IBV_WR_RDMA_WRITE, e.IBV_WR_SEND):
+        for size in (1, 64, 1024, 4096, 5000):
+            expect = [bytearray(fill(end)) for end in (a, b)]
+            source, sink = (1, 0) if opcode == e.IBV_WR_RDMA_READ else (0, 1)
+            expect[sink][:count * size] = expect[source][:count * size]
+            for i in range(count if opcode == e.IBV_WR_SEND else 0):
+                b.recv(b.sge(size, i * size))
+            train = []
+            for i in reversed(range(count)):
+                train.append(SendWR(i, opcode=opcode, num_sge=1, sg=[a.sge(size, i * size)],
+                                    next_wr=train[-1] if train else None, send_flags=SIG if i == count - 1 else 0))
+                if opcode != e.IBV_WR_SEND:
+                    train[-1].set_wr_rdma(b.mr.rkey, b.mr.buf + i * size)
+            a.qp.post_send(train[-1])
+            wc, = good(poll(a.cq, 1, WAIT))
+            same(wc.wr_id, count - 1, "the request that completes")
+            if opcode == e.IBV_WR_SEND:
+                good(poll(b.rcq, count, WAIT))
+            same([content(end) == bytes(want) for end, want in zip((a, b), expect)], [True, True],
+                 f"memory after {count} requests of {size} bytes, opcode {opcode}")
+    for end, had in zip((a, b), before):
+        now = counters(end.host.name)
+        same({name: now[name] - had[name] for name in now if name.startswith("rcvd_bad") and now[name] != had[name]}, {},
+             "packets that came broken")
+    shut(a, b)
+
+
 def fence():
     """A fenced send of what a read before it brings: without the fence stale bytes would leave."""
     a, b = pair()
@@ -318,7 +351,8 @@ CASES = [
 ]
 if not FEW:
     CASES += [
-        ("inline data", inline), ("rings go round", queue_wrap),
+        ("inline data", inline), ("rings go round", queue_wrap), ("trains of requests", trains, V4),
+        ("trains of requests over IPv6", trains, V6), ("trains of requests on one device", trains, ONE),
         ("sends over IPv6", sends, V6), ("writes over IPv6", writes, V6), ("reads over IPv6", reads, V6),
         ("sends on one device", sends, ONE), ("writes on one device", writes, ONE), ("reads on one device", reads, ONE),
         ("atomics on one device", atomics, ONE), ("a random program on one device", mixed, ONE, 5),

@@ -143,13 +143,33 @@ fn one_that_is_waited_for_takes_them_along() {
             .post_with(SendOp::Write, pattern(8, 1), 0, RKEY, flags);
         assert_eq!(pair.a.transmit_all(pair.now).len(), 2);
     }
+    // So does a long one.
     let mut pair = busy();
     assert_eq!(post(&mut pair, 8), 0);
+    assert!(post(&mut pair, 17_000) > 2);
+}
+
+#[test]
+fn requests_that_ask_for_an_answer_wait_too() {
+    let mut pair = busy();
+    for op in [SendOp::Read, SendOp::FetchAdd { add: 1 }] {
+        pair.a
+            .post_with(op, pattern(8, 1), 0, RKEY, Flags::default());
+        assert_eq!(pair.a.transmit_all(pair.now).len(), 0);
+    }
     pair.a
-        .post_with(SendOp::Read, pattern(8, 1), 0, RKEY, Flags::default());
-    assert_eq!(pair.a.transmit_all(pair.now).len(), 2);
-    assert_eq!(post(&mut pair, 8), 0);
-    assert_eq!(post(&mut pair, 2000), 9);
+        .post_with(SendOp::Read, pattern(8, 1), 0, RKEY, signaled());
+    assert_eq!(pair.a.transmit_all(pair.now).len(), 3);
+}
+
+#[test]
+fn as_many_bytes_as_travel_together_do_not_wait() {
+    let mut pair = unhurried();
+    assert_eq!(posts(&mut pair, 8, 1_000), [0; 8]);
+    for _ in 0..3 {
+        assert_eq!(post(&mut pair, 16_384), 0);
+    }
+    assert_ne!(post(&mut pair, 16_384), 0);
 }
 
 #[test]
