@@ -15,6 +15,8 @@ import sys
 from bench import VERBS, Driver, wire_down, wire_up
 
 ROUNDS = 5
+# Bytes of a row of large messages.
+TOTAL = 40 << 20
 WAITING = {"polling": "", "sleeping": "-e"}
 
 
@@ -31,7 +33,8 @@ def rows():
     for where in ("wire", "loop"):
         for size in (64, 65536, 1 << 20):
             for verb in VERBS[size >= 65536]:
-                yield f"{where}, {verb} {size} B", lambda d, v=verb, w=where, s=size: (d.bandwidth_any(v, w, s),), True
+                yield (f"{where}, {verb} {size} B",
+                       lambda d, v=verb, w=where, s=size: (d.bandwidth_any(v, w, s, TOTAL),), True)
         for how in WAITING:
             for verb in ("send", "read", "atomic"):
                 yield (f"{where}, {verb} latency, {how}", lambda d, v=verb, w=where, h=how: latencies(d, v, w, h), False)
