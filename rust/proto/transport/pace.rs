@@ -24,14 +24,18 @@ const SMALLEST: u16 = 16;
 /// By how much the window grows with an acknowledgement once it is half as wide as it was when a packet was lost.
 const WIDER: u16 = 4;
 
-/// How many packets the answer to one READ request has, at most.
-pub(super) const READ_PIECE: u32 = 256;
+/// How many packets the answer to one READ request has, at most. First and last are longer than the 120 between them, which
+/// the network stack takes as rows of no more than 64 KiB: at no path MTU is a row left that has few.
+pub(super) const READ_PIECE: u32 = 122;
 
 /// How many packets of answers may be under way at most, if not all are of one request.
-const READING: u32 = 16 * READ_PIECE;
+const READING: u32 = 32 * READ_PIECE;
 
-/// How many more with each request that was answered, after they had become fewer because some were lost.
-const READ_MORE: u32 = READ_PIECE / 8;
+/// How many to begin with: network cards have room for some hundreds of packets.
+const READ_BEGIN: u32 = 4 * READ_PIECE;
+
+/// How many more with each request that was answered.
+const READ_MORE: u32 = READ_PIECE / 16;
 
 /// What may be under way now.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +53,7 @@ impl Pace {
     pub(super) const NEW: Self = Pace {
         window: WINDOW,
         calm: WINDOW,
-        reading: READING,
+        reading: READ_BEGIN,
     };
 
     /// Something was acknowledged.

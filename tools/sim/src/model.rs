@@ -101,7 +101,7 @@ impl Fault {
 }
 
 /// How many packets of answer one READ request asks for, at most: a longer READ is several to the responder.
-pub const READ_PIECE: u64 = 256;
+pub const READ_PIECE: u64 = 122;
 
 /// A request and what is known of it.
 #[derive(Clone, Debug)]

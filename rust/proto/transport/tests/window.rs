@@ -2,6 +2,7 @@
 
 //! What may be in flight at once, and which packets ask for an acknowledgement.
 
+use super::super::pace::READ_PIECE;
 use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
 use super::super::{
     Cause, Flags, Instant, Modify, Request, SendOp, SendQueue, State, Status, Verdict, WINDOW,
@@ -323,25 +324,29 @@ fn reads<Q: SendQueue>(node: &mut Node, now: Instant, q: &mut Q) -> Vec<(u64, u3
 
 #[test]
 fn a_read_of_two_gibibytes_is_asked_for_in_pieces() {
-    const PIECE: u32 = 256 * 256;
-    let mut node = Node::new(1, &config(), 0xff_0000, 0);
+    const PIECE: u32 = READ_PIECE * 256;
+    let mut node = Node::new(1, &config(), 0xff_ff00, 0);
     let len = 1u32 << 31;
     let read = Request::new(SendOp::Read, len, 0, RKEY, signaled());
     let mut q = Huge(vec![read, read]);
     let asked = reads(&mut node, NOW, &mut q);
-    let all: Vec<_> = (0..16).map(|i| (u64::from(i * PIECE), PIECE)).collect();
+    let all: Vec<_> = (0..4).map(|i| (u64::from(i * PIECE), PIECE)).collect();
     assert_eq!(asked, all, "as many as may be under way");
+    assert_eq!(
+        node.conn.requester().next_psn(),
+        psn(0xff_ff00 + 4 * READ_PIECE)
+    );
     // No answer: one at a time.
     let end = node.conn.poll_timeout().unwrap();
     node.conn.handle_timeout(end, &mut q);
     assert_eq!(reads(&mut node, end, &mut q), [(0, PIECE)]);
-    assert_eq!(node.conn.requester().next_psn(), psn(0xff_0000 + 16 * 256));
 }
 
 #[test]
 fn a_read_resumed_keeps_to_its_pieces() {
     let mut node = Node::new(1, &config(), 0, 0);
-    node.post(SendOp::Read, vec![0; 600 * 256 + 1], 0);
+    const PIECE: u32 = READ_PIECE;
+    node.post(SendOp::Read, vec![0; 300 * 256 + 1], 0);
     let asked = |node: &mut Node| -> Vec<_> {
         let all = node.transmit_all(NOW);
         all.iter()
@@ -350,20 +355,24 @@ fn a_read_resumed_keeps_to_its_pieces() {
     };
     assert_eq!(
         asked(&mut node),
-        [(0, 65536), (256, 65536), (512, 88 * 256 + 1)]
+        [
+            (0, PIECE * 256),
+            (PIECE, PIECE * 256),
+            (2 * PIECE, (300 - 2 * PIECE) * 256 + 1)
+        ]
     );
     let _ = node.receive(NOW, &response(Opcode::RcReadResponseFirst, 0, 256));
     // The next one is lost.
     let _ = node.receive(NOW, &response(Opcode::RcReadResponseMiddle, 2, 256));
     assert_eq!(
         asked(&mut node),
-        [(1, 255 * 256)],
+        [(1, (PIECE - 1) * 256)],
         "half of it, and no more than is left"
     );
-    for at in 1..=255 {
+    for at in 1..PIECE {
         let opcode = match at {
             1 => Opcode::RcReadResponseFirst,
-            255 => Opcode::RcReadResponseLast,
+            _ if at + 1 == PIECE => Opcode::RcReadResponseLast,
             _ => Opcode::RcReadResponseMiddle,
         };
         assert_eq!(
@@ -371,7 +380,7 @@ fn a_read_resumed_keeps_to_its_pieces() {
             Verdict::Accepted
         );
     }
-    assert_eq!(asked(&mut node), [(256, 65536)]);
+    assert_eq!(asked(&mut node), [(PIECE, PIECE * 256)]);
 }
 
 #[test]
@@ -379,7 +388,8 @@ fn a_piece_that_does_not_end_is_refused() {
     let mut node = Node::new(1, &config(), 0, 0);
     node.post(SendOp::Read, vec![0; 300 * 256], 0);
     node.transmit_all(NOW);
-    for at in 0..255 {
+    let last = READ_PIECE - 1;
+    for at in 0..last {
         let opcode = match at {
             0 => Opcode::RcReadResponseFirst,
             _ => Opcode::RcReadResponseMiddle,
@@ -389,7 +399,7 @@ fn a_piece_that_does_not_end_is_refused() {
             Verdict::Accepted
         );
     }
-    let middle = response(Opcode::RcReadResponseMiddle, 255, 256);
+    let middle = response(Opcode::RcReadResponseMiddle, last, 256);
     assert_eq!(
         node.receive(NOW, &middle),
         Verdict::Dropped(Cause::BadResponse)
@@ -424,7 +434,8 @@ fn a_read_of_two_gibibytes_is_answered_and_taken() {
             let again = a.conn.poll_transmit(end, &mut sink).unwrap();
             let reth = again.header.ext.reth().unwrap();
             assert_eq!(reth.va, 7 + 256 * 5_000_000);
-            assert_eq!(reth.dma_len, 256 * (256 - 5_000_000 % 256));
+            let left = READ_PIECE - 5_000_000 % READ_PIECE;
+            assert_eq!(reth.dma_len, 256 * left);
             let _ = b.conn.handle_packet(NOW, &again.header, 0, &mut sink);
         }
     }
