@@ -25,6 +25,8 @@ pub(crate) struct Path {
     /// What its packets begin with, and what their ICRCs begin with.
     header: Header,
     icrc: IcrcHead,
+    /// The IPv4 identification of the next packet.
+    next_id: u16,
     route: Option<Route>,
     /// It leads back to this device, and no packets are needed.
     loopback: bool,
@@ -67,6 +69,7 @@ impl Path {
             flow,
             header,
             icrc,
+            next_id: 0,
             route: None,
             loopback: attr.is_own() && *crate::module_parameters::loopback.value() != 0,
         })
@@ -103,13 +106,26 @@ impl Path {
         &mut self.icrc
     }
 
+    /// The IPv4 identification of the next packet.
+    #[inline]
+    pub(crate) fn next_id(&self) -> u16 {
+        self.next_id
+    }
+
+    /// `count` packets have theirs. They are consecutive, so that who puts packets together (GRO) and takes them apart
+    /// again changes none, which the ICRC would tell; any are right where fragments are forbidden (RFC 6864, 4.1).
+    #[inline]
+    pub(crate) fn used_ids(&mut self, count: u16) {
+        self.next_id = self.next_id.wrapping_add(count);
+    }
+
     /// Whether packets from `source` to `destination` are those of the peer to this side.
     #[inline]
     pub(crate) fn joins(&self, source: &[u8; 16], destination: &[u8; 16]) -> bool {
         self.flow.destination == *source && self.flow.source == *destination
     }
 
-    /// The route, looked up if there is none that is valid, and the headers.
+    /// The route, looked up if there is none that is valid, and the headers of the next packet.
     ///
     /// Softirq or process context with bottom halves off.
     ///
@@ -122,6 +138,7 @@ impl Path {
             self.route = None;
             self.route = Some(port.route(&self.flow)?);
         }
+        self.header.set_id(self.next_id);
         Ok((self.route.as_ref().ok_or(ENODEV)?, &self.header))
     }
 }

@@ -3,8 +3,8 @@
 //! From a packet's description to the wire.
 //!
 //! Consecutive packets of one QP which are equally long travel the network stack as one: a row of datagrams
-//! (UDP GSO), each with its own BTH and ICRC. The network segments them where it must, and then gives the
-//! datagrams IPv4 identifications from 0 up; their ICRCs cover those.
+//! (UDP GSO), each with its own BTH and ICRC. The network segments them where it must, and then counts the
+//! datagrams' IPv4 identifications up from the first's; their ICRCs cover those.
 
 use super::counters::Count;
 use super::parcel::Mail;
@@ -85,7 +85,6 @@ struct Row<'bh> {
     each: usize,
     /// The bytes of all so far.
     used: usize,
-    count: u16,
 }
 
 impl Row<'_> {
@@ -94,7 +93,7 @@ impl Row<'_> {
     #[inline]
     fn write(
         &mut self,
-        head: &mut IcrcHead,
+        path: &mut Path,
         len: usize,
         packets: &Packets<'_>,
         (done, count): (u16, u16),
@@ -112,15 +111,16 @@ impl Row<'_> {
         let udp_len = u16::try_from(len.checked_add(UDP_LEN)?).ok()?;
         let first = Datagram {
             udp_len,
-            ip_id: self.count,
+            ip_id: path.next_id(),
         };
+        let head = path.icrc();
         if count == 1 && packets.count == 1 {
             head.set_datagram(first);
             complete(out, head, packets.repr, each)?;
         } else {
             complete_run(out, len, head, first, packets, done)?;
         }
-        self.count = self.count.wrapping_add(count);
+        path.used_ids(count);
         self.used = end;
         Some(())
     }
@@ -221,11 +221,11 @@ impl<'bh> Batch<'bh> {
             let count = packets.together(done).min(row.takes(len));
             let offset = packets.each.wrapping_mul(done.into());
             let bytes = each.wrapping_mul(count.into());
-            let written = row.write(path.icrc(), len, packets, (done, count), |out| {
+            let written = row.write(path, len, packets, (done, count), |out| {
                 fill(offset, bytes, out)
             });
             if written.is_none() {
-                if row.count == 0 {
+                if row.used == 0 {
                     self.row = None;
                 }
                 return Err(unsent);
@@ -267,7 +267,6 @@ impl<'bh> Batch<'bh> {
             skb,
             each: len,
             used: 0,
-            count: 0,
         })
     }
 

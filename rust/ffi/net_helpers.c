@@ -291,11 +291,13 @@ struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 len, const u8 *header, u
 	return skb;
 }
 
-/* Have the packet segmented, below us or on its way, into datagrams of each bytes of UDP payload (UDP GSO). */
-static void make_row(struct sk_buff *skb, u32 len, u32 each)
+/*
+ * Leave the UDP checksum to whoever can do it best. RoCEv2 needs none, but only packets that have one are put together
+ * again by a receiver (GRO); and there one without would overtake those before it that are being put together.
+ */
+static void ask_for_checksum(struct sk_buff *skb, u32 udp_len)
 {
 	struct udphdr *udp = udp_hdr(skb);
-	u32 udp_len = len + sizeof(*udp);
 
 	if (skb->protocol == htons(ETH_P_IPV6))
 		udp->check = ~csum_ipv6_magic(&ipv6_hdr(skb)->saddr, &ipv6_hdr(skb)->daddr, udp_len, IPPROTO_UDP, 0);
@@ -304,6 +306,11 @@ static void make_row(struct sk_buff *skb, u32 len, u32 each)
 	skb->ip_summed = CHECKSUM_PARTIAL;
 	skb->csum_start = skb_transport_header(skb) - skb->head;
 	skb->csum_offset = offsetof(struct udphdr, check);
+}
+
+/* Have the packet segmented, below us or on its way, into datagrams of each bytes of UDP payload (UDP GSO). */
+static void make_row(struct sk_buff *skb, u32 len, u32 each)
+{
 	skb_shinfo(skb)->gso_type = SKB_GSO_UDP_L4;
 	skb_shinfo(skb)->gso_size = each;
 	skb_shinfo(skb)->gso_segs = DIV_ROUND_UP(len, each);
@@ -312,8 +319,11 @@ static void make_row(struct sk_buff *skb, u32 len, u32 each)
 /* The packet has len bytes, each of them a datagram, the last perhaps less. */
 void oxe_tx_finish(struct sk_buff *skb, u32 len, u32 each)
 {
+	u32 udp_len = len + sizeof(struct udphdr);
+
 	skb_put(skb, len);
-	udp_hdr(skb)->len = htons(len + sizeof(struct udphdr));
+	udp_hdr(skb)->len = htons(udp_len);
+	ask_for_checksum(skb, udp_len);
 	if (len > each)
 		make_row(skb, len, each);
 }

@@ -43,6 +43,7 @@ struct oxe_rx {
 	const u8 *ip;		/* the IP header: ip_len bytes */
 	const u8 *udp;		/* the UDP header: 8 bytes */
 	const u8 *data;		/* the UDP payload: linear bytes of it */
+	void *block;		/* where it was copied to, or NULL */
 	struct net_device *dev;
 	u32 ip_len;
 	u32 linear;
@@ -63,7 +64,7 @@ void oxe_rx_walk(struct sk_buff *skb, u32 offset, u32 len, struct oxe_walk *walk
 u32 oxe_rx_walk_next(struct oxe_walk *walk, u32 consumed, const u8 **data);
 void oxe_rx_walk_abort(struct oxe_walk *walk);
 bool oxe_rx_source_mac(const struct sk_buff *skb, u8 mac[6]);
-void oxe_skb_consume(struct sk_buff *skb);
+void oxe_rx_end(struct sk_buff *skb, const struct oxe_rx *rx);
 void oxe_skb_drop(struct sk_buff *skb);
 
 /* Routes, and sending. Addresses are GIDs: IPv4 is mapped into IPv6. Ports in host byte order. */

@@ -44,13 +44,17 @@ static bool is_tracked_anew(const struct sk_buff *skb)
 #endif
 }
 
+/* The shortest datagram that we can use has a BTH and an ICRC. */
+#define LEAST 16
+
 /* Whether the packet is one that the checks of UDP would let pass; at is where the UDP header is. */
 static bool is_plain(struct sk_buff *skb, const struct udphdr *udp, u32 at, u16 family)
 {
 	if (skb->pkt_type != PACKET_HOST || ntohs(udp->len) != skb->len - at)
 		return false;
-	/* Others than our own kind (from a virtual machine, say) may not be as their header says. */
-	if (skb_is_gso(skb) && (skb_shinfo(skb)->gso_type != SKB_GSO_UDP_L4 || skb_has_frag_list(skb)))
+	/* A virtual machine's row need not be what it says (DODGY); nor need any peer's, and each datagram is checked. */
+	if (skb_is_gso(skb) && ((skb_shinfo(skb)->gso_type & ~SKB_GSO_DODGY) != SKB_GSO_UDP_L4 ||
+				skb_shinfo(skb)->gso_size < LEAST))
 		return false;
 	if (udp->check && !skb_csum_unnecessary(skb))
 		return false;
@@ -142,6 +146,8 @@ int oxe_udp_open(struct net *net, bool v6, u16 port,
 	}
 	how.sk_user_data = hook;
 	setup_udp_tunnel_sock(net, sock->sk, &how);
+	/* Rows that the network cut into packets are put together again (GRO), if they have UDP checksums as ours do. */
+	udp_set_bit(GRO_ENABLED, sock->sk);
 	*sk = sock->sk;
 	return 0;
 }
@@ -164,7 +170,30 @@ void oxe_udp_settle(void)
 
 /* --- Packets that arrived --- */
 
-/* False if the packet is not what a UDP socket would take: then nothing is known about it. */
+/*
+ * Have a row whose packets came one by one, and are still in as many places, copied into one: to look for the place of
+ * each, time and again, costs more. Without memory for it, that is how it is done.
+ */
+static void gather_row(struct sk_buff *skb, struct oxe_rx *rx)
+{
+	BUILD_BUG_ON(OXE_BLOCK < U16_MAX);
+	rx->block = oxe_block_get();
+	if (!rx->block)
+		return;
+	if (skb_copy_bits(skb, sizeof(struct udphdr), rx->block, rx->len)) {
+		skb_free_frag(rx->block);
+		rx->block = NULL;
+		return;
+	}
+	rx->data = rx->block;
+	rx->linear = rx->len;
+	rx->sole = true;
+}
+
+/*
+ * False if the packet is not what a UDP socket would take: then nothing is known about it. Otherwise oxe_rx_end is due.
+ * Bottom halves off.
+ */
 bool oxe_rx_facts(struct sk_buff *skb, struct oxe_rx *rx)
 {
 	if (skb_headlen(skb) < sizeof(struct udphdr) ||
@@ -192,6 +221,9 @@ bool oxe_rx_facts(struct sk_buff *skb, struct oxe_rx *rx)
 	rx->data = skb->data + sizeof(struct udphdr);
 	rx->linear = skb_headlen(skb) - sizeof(struct udphdr);
 	rx->sole = !skb_cloned(skb);
+	rx->block = NULL;
+	if (rx->each < rx->len && rx->linear < rx->len)
+		gather_row(skb, rx);
 	return true;
 }
 
@@ -227,8 +259,10 @@ bool oxe_rx_source_mac(const struct sk_buff *skb, u8 mac[6])
 	return true;
 }
 
-void oxe_skb_consume(struct sk_buff *skb)
+void oxe_rx_end(struct sk_buff *skb, const struct oxe_rx *rx)
 {
+	if (rx->block)
+		skb_free_frag(rx->block);
 	/* In a softirq its structure goes to the cache that the next packet to be sent takes one from. */
 	napi_consume_skb(skb, in_softirq());
 }

@@ -4,7 +4,7 @@
 //!
 //! Headers are built here, once, and not by the network stack: a checksum that covers them (an ICRC, say)
 //! can be computed before the packet is sent, over the very bytes that go out. What is filled in later are
-//! the lengths and the IPv4 header checksum.
+//! the lengths and the checksums of IPv4 and UDP.
 
 use super::netdev::NetDevice;
 use crate::ffi;
@@ -56,9 +56,8 @@ impl Flow {
     }
 
     /// The headers of its packets, lengths left out: an IPv4 header without options (RFC 791;
-    /// don't-fragment set, identification zero, as RFC 6864 allows then) or an IPv6 header (RFC 8200), and
-    /// the UDP header (RFC 768), whose checksum is zero: none. IPv6 allows that for tunnels (RFC 6935),
-    /// where the payload has a checksum of its own. `None` if only one of the addresses is of IPv4.
+    /// don't-fragment set, identification zero) or an IPv6 header (RFC 8200), and the UDP header (RFC 768), its
+    /// checksum left out. `None` if only one of the addresses is of IPv4.
     pub(crate) fn header(&self) -> Option<Header> {
         let v4 = (self.v4(&self.source), self.v4(&self.destination));
         let mut header = Header {
@@ -106,15 +105,21 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The bytes as they go out, but for lengths and the IPv4 header checksum, which are zero here.
+    /// The bytes as they go out, but for lengths and checksums, which are zero here.
     #[inline]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         let len = if self.v6 { IPV6_LEN } else { IPV4_LEN } + UDP_LEN;
         self.bytes.get(..len).unwrap_or(&[])
     }
-}
 
-impl Header {
+    /// Puts an IPv4 identification in; there is none in IPv6.
+    #[inline]
+    pub(crate) fn set_id(&mut self, id: u16) {
+        if !self.v6 {
+            [self.bytes[4], self.bytes[5]] = id.to_be_bytes();
+        }
+    }
+
     /// The whole IP header of a packet with `len` bytes after the UDP header: lengths and checksum (RFC 791)
     /// are filled in. `None` if it would be too long.
     pub(crate) fn ip(&self, len: usize) -> Option<IpHeader> {

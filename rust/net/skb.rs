@@ -25,7 +25,7 @@ use kernel::prelude::*;
 /// # Invariants
 ///
 /// `skb` is owned. `rx` tells where its parts are: `ip_len` readable bytes at `ip`, 8 at `udp`, `linear` at
-/// `data`, all inside the linear part of the packet, which only we have.
+/// `data`, all inside the linear part of the packet, or in a block that the packet was copied to; which only we have.
 pub(crate) struct RxSkb {
     skb: NonNull<ffi::sk_buff>,
     rx: ffi::oxe_rx,
@@ -313,7 +313,7 @@ impl RxSkb {
 impl Drop for RxSkb {
     fn drop(&mut self) {
         // SAFETY: the packet is ours, and not used again.
-        unsafe { ffi::oxe_skb_consume(self.skb.as_ptr()) };
+        unsafe { ffi::oxe_rx_end(self.skb.as_ptr(), &self.rx) };
     }
 }
 

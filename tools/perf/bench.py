@@ -38,8 +38,10 @@ def wire_up(mtu):
 
 def lossy(percent):
     """The wire loses so much of what is on it, both ways. A queue in front cuts what travels as one, so that each packet
-    is lost for itself; that costs by itself, also where nothing is lost."""
+    is lost for itself; that costs by itself, also where nothing is lost. The receiver puts packets together (GRO), as one
+    with a network card does: veth does so only for a sender that does not segment."""
     for ns, veth in zip(NS, VETH):
+        run(f"ip netns exec {ns} ethtool -K {veth} tso off gro on")
         run(f"tc -n {ns} qdisc replace dev {veth} root handle 1: tbf rate 100gbit burst 3000 limit 100m")
         run(f"tc -n {ns} qdisc replace dev {veth} parent 1:1 netem limit 100000 loss {percent}% seed 1")
 
@@ -149,6 +151,7 @@ class Driver:
         finally:
             for ns, veth in zip(NS, VETH):
                 run(f"tc -n {ns} qdisc del dev {veth} root")
+                run(f"ip netns exec {ns} ethtool -K {veth} tso on gro off")
 
     def latency(self, verb, where, size=64):
         """Microseconds, median."""
