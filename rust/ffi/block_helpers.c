@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory of packets that are to be sent, used again and again: the kernel clears pages before it gives them out, which
- * costs as much as a copy. Each CPU has a few blocks; one whose packet is gone has no reference left but ours.
+ * Memory for rows of packets, used again and again: the kernel clears pages before it gives them out, which costs as much
+ * as a copy. Each CPU has a few blocks; one whose packet is gone has no reference left but ours.
  */
 #include <linux/gfp.h>
 #include <linux/mm.h>
@@ -26,15 +26,21 @@ static DEFINE_PER_CPU(struct blocks, blocks);
 void *oxe_block_get(void)
 {
 	struct blocks *mine = this_cpu_ptr(&blocks);
-	struct page **place = &mine->pages[mine->next++ % BLOCKS];
-	struct page *page = *place;
+	struct page **place, *page;
+	unsigned int i;
 
-	/* Only we take references to it, so that it stays at one; somebody who merely looks at pages does no harm. */
-	if (page && page_ref_count(page) == 1) {
-		get_page(page);
-		return page_address(page);
+	for (i = 0; i < BLOCKS; i++) {
+		place = &mine->pages[mine->next++ % BLOCKS];
+		page = *place;
+		if (!page)
+			break;
+		/* Only we take references to it, so that it stays at one; somebody who merely looks at pages does no harm. */
+		if (page_ref_count(page) == 1) {
+			get_page(page);
+			return page_address(page);
+		}
 	}
-	/* The place's own block is still on its way: it stays, and this one serves once. */
+	/* If all are still on their way, they stay, and this one serves once. */
 	page = alloc_pages(GFP_ATOMIC | __GFP_NOWARN | __GFP_COMP, get_order(OXE_BLOCK));
 	if (!page)
 		return NULL;
