@@ -5,7 +5,7 @@
 use super::parcel::{Parcel, Sender};
 use super::path::Path;
 use super::rx::Packet;
-use crate::proto::wire::{GrhLayout, PacketRepr, GRH_LEN};
+use crate::proto::wire::{PacketRepr, GRH_LEN};
 use crate::rdma::bytes::Bytes;
 use crate::rdma::gid::Network;
 
@@ -81,12 +81,11 @@ impl Incoming<'_> {
     #[inline]
     pub(crate) fn grh_area(&self) -> Option<[u8; GRH_LEN]> {
         match self {
-            Incoming::Packet(packet) => GrhLayout::area(packet.skb.ip_header()),
+            Incoming::Packet(packet) => packet.grh_area(),
             Incoming::Parcel(parcel) => match &parcel.sender {
                 Sender::Datagram(ah) => {
                     let len = parcel.repr.wire_len(parcel.len as usize);
-                    let header = ah.with_path(|path| path.ip_header(len))?;
-                    GrhLayout::area(header.as_bytes())
+                    ah.with_path(|path| path.grh_area(len))
                 }
                 Sender::Connected { .. } => None,
             },

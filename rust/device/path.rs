@@ -5,8 +5,9 @@
 
 use super::parcel::Sender;
 use super::port::Port;
-use crate::net::route::{Flow, Header, IpHeader, Route};
-use crate::proto::wire::IcrcHead;
+use crate::net::route::{Flow, Header, Route};
+use crate::proto::wire::icrc::{Datagram, UDP_LEN};
+use crate::proto::wire::{GrhLayout, IcrcHead, GRH_LEN};
 use crate::rdma::gid::AhAttr;
 use kernel::prelude::*;
 
@@ -95,9 +96,14 @@ impl Path {
         self.flow.is_v6()
     }
 
-    /// The IP header that a packet with `len` bytes from the BTH on would have.
-    pub(crate) fn ip_header(&self, len: usize) -> Option<IpHeader> {
-        self.header.ip(len)
+    /// What the receive buffer begins with for a datagram with `len` bytes from the BTH on (annex A17.4.3).
+    pub(crate) fn grh_area(&self, len: usize) -> Option<[u8; GRH_LEN]> {
+        let (ip, _) = self.header.as_bytes().split_last_chunk::<UDP_LEN>()?;
+        let datagram = Datagram {
+            udp_len: u16::try_from(len.checked_add(UDP_LEN)?).ok()?,
+            ip_id: self.next_id,
+        };
+        GrhLayout::area_of(ip, datagram)
     }
 
     /// What the ICRCs of its packets begin with.

@@ -13,7 +13,9 @@ use crate::net::skb::RxSkb;
 use crate::net::udp::Receiver;
 use crate::proto::wire::bth::{self, BTH_LEN};
 use crate::proto::wire::icrc::{Datagram, UDP_LEN};
-use crate::proto::wire::{IcrcHead, PacketRepr, Parsed, ICRC_LEN, MAX_HEADER_LEN};
+use crate::proto::wire::{
+    GrhLayout, IcrcHead, PacketRepr, Parsed, GRH_LEN, ICRC_LEN, MAX_HEADER_LEN,
+};
 use crate::rdma::bytes::Bytes;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -135,6 +137,17 @@ impl Packet {
             count += 1;
         }
         Some(count)
+    }
+
+    /// What a datagram's receive buffer begins with. In a row there is one IP header for all.
+    #[inline]
+    pub(crate) fn grh_area(&self) -> Option<[u8; GRH_LEN]> {
+        let header = self.skb.ip_header();
+        if !self.skb.is_row() {
+            return GrhLayout::area(header);
+        }
+        let id = self.first_id.wrapping_add(self.skb.index());
+        GrhLayout::area_of(header, datagram(&self.skb, id)?)
     }
 
     /// Calls `each` with the pieces of the payload, of all packets: its offset in the payload, and its bytes.

@@ -119,46 +119,6 @@ impl Header {
             [self.bytes[4], self.bytes[5]] = id.to_be_bytes();
         }
     }
-
-    /// The whole IP header of a packet with `len` bytes after the UDP header: lengths and checksum (RFC 791)
-    /// are filled in. `None` if it would be too long.
-    pub(crate) fn ip(&self, len: usize) -> Option<IpHeader> {
-        let udp_len = u16::try_from(len.checked_add(UDP_LEN)?).ok()?;
-        let mut header = IpHeader {
-            bytes: *self.bytes.first_chunk()?,
-            v6: self.v6,
-        };
-        if self.v6 {
-            header.bytes[4..6].copy_from_slice(&udp_len.to_be_bytes());
-            return Some(header);
-        }
-        let total = udp_len.checked_add(IPV4_LEN as u16)?;
-        header.bytes[2..4].copy_from_slice(&total.to_be_bytes());
-        let sum: u32 = header
-            .as_bytes()
-            .chunks_exact(2)
-            .map(|word| word.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte)))
-            .sum();
-        // Ten words: two carries at most, the second of one.
-        let folded = (sum & 0xffff).wrapping_add(sum >> 16);
-        let folded = (folded & 0xffff).wrapping_add(folded >> 16);
-        header.bytes[10..12].copy_from_slice(&(!folded as u16).to_be_bytes());
-        Some(header)
-    }
-}
-
-/// An IP header as a receiver sees it.
-pub(crate) struct IpHeader {
-    bytes: [u8; IPV6_LEN],
-    v6: bool,
-}
-
-impl IpHeader {
-    /// Its bytes.
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        let len = if self.v6 { IPV6_LEN } else { IPV4_LEN };
-        self.bytes.get(..len).unwrap_or(&[])
-    }
 }
 
 /// The way to a destination, found once for many packets.

@@ -6,6 +6,7 @@
 //! the IP header of the packet takes its place: an IPv6 header all of it, an IPv4 header the last
 //! 20 bytes, where the first 20 carry nothing.
 
+use super::icrc::Datagram;
 use super::Gid;
 
 /// Length of the area in bytes.
@@ -79,6 +80,43 @@ impl GrhLayout {
         area.get_mut(layout.offset..)?.copy_from_slice(source);
         Some(area)
     }
+
+    /// As [`GrhLayout::area`], for one of several datagrams which have this header but for what differs between them:
+    /// its lengths and identification are put in, and the checksum that an IPv4 header without options then has
+    /// (RFC 791, 3.1).
+    pub fn area_of(header: &[u8], datagram: Datagram) -> Option<[u8; GRH_LEN]> {
+        let mut area = Self::area(header)?;
+        if NetworkType::of_header(*header.first()?)? == NetworkType::Ipv6 {
+            [area[4], area[5]] = datagram.udp_len.to_be_bytes();
+            return Some(area);
+        }
+        let ip: &mut [u8; IPV4_LEN] = area.last_chunk_mut()?;
+        let total = datagram
+            .udp_len
+            .checked_add(u16::try_from(header.len()).ok()?)?;
+        [ip[2], ip[3]] = total.to_be_bytes();
+        [ip[4], ip[5]] = datagram.ip_id.to_be_bytes();
+        if header.len() == IPV4_LEN {
+            [ip[10], ip[11]] = [0, 0];
+            [ip[10], ip[11]] = checksum(ip).to_be_bytes();
+        }
+        Some(area)
+    }
+}
+
+/// The checksum of an IPv4 header in which it is zero.
+fn checksum(header: &[u8; IPV4_LEN]) -> u16 {
+    let words = header.chunks_exact(2);
+    let sum: u32 = words
+        .map(|word| {
+            word.iter()
+                .fold(0, |sum, byte| (sum << 8) | u32::from(*byte))
+        })
+        .sum();
+    // Ten words: two carries at most, the second of one.
+    let folded = (sum & 0xffff).wrapping_add(sum >> 16);
+    let folded = (folded & 0xffff).wrapping_add(folded >> 16);
+    !folded as u16
 }
 
 #[cfg(test)]
@@ -103,6 +141,52 @@ mod tests {
             Some(&header[..])
         );
         assert_eq!(GrhLayout::area(&header[..39]), None);
+    }
+
+    /// A header of RFC 1071's kind: the words of one with a right checksum add up to all ones.
+    fn is_right(ip: &[u8]) -> bool {
+        let words = ip
+            .chunks(2)
+            .map(|w| (u32::from(w[0]) << 8) | u32::from(w[1]));
+        let sum: u32 = words.sum();
+        (sum & 0xffff) + (sum >> 16) == 0xffff
+    }
+
+    #[test]
+    fn each_datagram_has_its_own_lengths() {
+        let mut v4 = [
+            0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0xaa, 0xbb, 10, 77, 0, 1, 10, 77, 0, 2,
+        ];
+        let datagram = Datagram {
+            udp_len: 1048,
+            ip_id: 0xfffe,
+        };
+        let area = GrhLayout::area_of(&v4, datagram).expect("a header");
+        assert_eq!(area[22..26], [4, 44, 0xff, 0xfe]);
+        assert!(is_right(&area[20..]));
+        assert_eq!((&area[20..22], &area[26..30]), (&v4[..2], &v4[6..10]));
+        assert_eq!(area[32..], v4[12..]);
+        let long = Datagram {
+            udp_len: u16::MAX - 19,
+            ..datagram
+        };
+        assert_eq!(
+            GrhLayout::area_of(&v4, long),
+            None,
+            "longer than IPv4 can say"
+        );
+        v4[0] = 0x46;
+        let mut options = v4.to_vec();
+        options.extend([1; 4]);
+        let area = GrhLayout::area_of(&options, datagram).expect("a header");
+        assert_eq!(area[22..24], [4, 48]);
+
+        let mut v6: Vec<u8> = (0x60..0x60 + 40).collect();
+        let area = GrhLayout::area_of(&v6, datagram).expect("a header");
+        [v6[4], v6[5]] = [4, 24];
+        assert_eq!(area[..], v6[..]);
+        assert_eq!(GrhLayout::area_of(&[0x45; 19], datagram), None);
+        assert_eq!(GrhLayout::area_of(&[], datagram), None);
     }
 
     #[test]

@@ -329,14 +329,41 @@ def datagrams(gids):
         if i % 2:
             same(socket.ntohl(wc.imm_data), 77, "immediate")
         same(content(b, 40, size) == content(a, 10, size), True, "data after the GRH")
-        grh = content(b, 0, 40)
-        source, sink = (ipaddress.ip_address(end.host.gid_value()).packed for end in (a, b))
-        if gids[0] is None:
-            same((grh[20] >> 4, grh[32:40]), (4, source[12:] + sink[12:]), "IPv4 header in the GRH's place")
-            same(sum(struct.unpack("!10H", grh[20:])) % 0xffff, 0, "checksum of the header in the GRH's place")
-            same(int.from_bytes(grh[22:24], "big"), 20 + 8 + 12 + 8 + (4 if i % 2 else 0) + -(-size // 4) * 4 + 4, "length there")
-        else:
-            same((grh[0] >> 4, grh[8:40]), (6, source + sink), "IPv6 header in the GRH's place")
+        udp_len = 8 + 12 + 8 + (4 if i % 2 else 0) + -(-size // 4) * 4 + 4
+        check_grh(content(b, 0, 40), a.host, b.host, udp_len)
+    shut(a, b)
+
+
+def check_grh(grh, source, sink, udp_len):
+    """The IP header is there of a datagram with so many bytes from the UDP header on."""
+    ends = [ipaddress.ip_address(host.gid_value()).packed for host in (source, sink)]
+    if grh[0] >> 4 == 6:
+        same((grh[8:40], grh[4:6]), (ends[0] + ends[1], udp_len.to_bytes(2, "big")), "IPv6 header in the GRH's place")
+        return
+    same((grh[20] >> 4, grh[32:40]), (4, ends[0][12:] + ends[1][12:]), "IPv4 header in the GRH's place")
+    same(sum(struct.unpack("!10H", grh[20:])) % 0xffff, 0, "checksum of the header in the GRH's place")
+    same(int.from_bytes(grh[22:24], "big"), 20 + udp_len, "length there")
+
+
+def datagram_train(gids):
+    """Many equal datagrams, posted at once: the receiver's kernel may take them in as one."""
+    a, b = (End(h, e.IBV_QPT_UD) for h in (host_a(gids[0]), host_b(gids[1])))
+    connect(a, b)
+    fill(a)
+    ah, count, size = ah_to(a.host, b.host), 48, 100
+    for i in range(count):
+        b.recv(b.sge(size + 40, i * 200))
+    train = []
+    for i in reversed(range(count)):
+        train.append(SendWR(i, opcode=e.IBV_WR_SEND, num_sge=1, sg=[a.sge(size, i * size)], send_flags=SIG,
+                            next_wr=train[-1] if train else None))
+        train[-1].set_wr_ud(ah, b.qp.qp_num, QKEY)
+    a.qp.post_send(train[-1])
+    good(poll(a.cq, count, WAIT))
+    good(poll(b.rcq, count, WAIT))
+    for i in range(count):
+        check_grh(content(b, i * 200, 40), a.host, b.host, 8 + 12 + 8 + size + 4)
+        same(content(b, i * 200 + 40, size) == content(a, i * size, size), True, f"data of datagram {i}")
     shut(a, b)
 
 
@@ -357,6 +384,8 @@ if not FEW:
         ("sends on one device", sends, ONE), ("writes on one device", writes, ONE), ("reads on one device", reads, ONE),
         ("atomics on one device", atomics, ONE), ("a random program on one device", mixed, ONE, 5),
         ("datagrams", datagrams, (None, None)), ("datagrams over IPv6", datagrams, (GID6_A, GID6_B)),
+        ("trains of datagrams", datagram_train, (None, None)),
+        ("trains of datagrams over IPv6", datagram_train, (GID6_A, GID6_B)),
     ]
 
 if __name__ == "__main__":
