@@ -44,14 +44,15 @@ OXE_IN_TREE=/usr/src/oxe-stock
 OXE_IN_DEBUG_TREE=/usr/src/oxe-debug
 
 # make_stage FINAL COMMAND...: run COMMAND with a temporary name as its last argument, then rename that to FINAL.
-# What an interrupted run left behind is removed first, so FINAL is either whole or absent.
+# What an interrupted run left behind is removed first, so FINAL is either whole or absent. Processes and mounts of
+# COMMAND end with it, in whatever way that ends: a mount left in the temporary directory could not be removed.
 make_stage() {
 	local final=$1
 	shift
 	[ ! -e "$final" ] || return 0
 	rm -rf --one-file-system "$final".tmp
 	mkdir -p "$OXE_CACHE"
-	"$@" "$final".tmp
+	unshare --mount --pid --fork --kill-child --mount-proc "$@" "$final".tmp
 	sync -f "$OXE_CACHE"
 	mv "$final".tmp "$final"
 }
