@@ -43,7 +43,12 @@ pub struct Node {
 impl Node {
     /// An endpoint in the state RTS.
     pub fn new(seed: u8, config: &Modify, sq_psn: u32, rq_psn: u32) -> Self {
-        let mut conn = Connection::new(vec![Resource::EMPTY; 16]);
+        Self::with_resources(16, seed, config, sq_psn, rq_psn)
+    }
+
+    /// One that answers as many READs and atomics at a time.
+    pub fn with_resources(n: usize, seed: u8, config: &Modify, sq_psn: u32, rq_psn: u32) -> Self {
+        let mut conn = Connection::new(vec![Resource::EMPTY; n]);
         conn.modify(&Modify::to_state(State::Init)).unwrap();
         let rtr = Modify {
             state: Some(State::Rtr),

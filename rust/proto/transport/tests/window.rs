@@ -443,3 +443,45 @@ fn a_read_of_two_gibibytes_is_answered_and_taken() {
     assert_eq!((done.status, done.byte_len), (Status::Success, len));
     assert_eq!(sink.placed, u64::from(len));
 }
+
+#[test]
+fn a_long_read_has_more_under_way_with_each_piece_that_comes() {
+    let many = Modify {
+        max_rd_atomic: Some(64),
+        ..config()
+    };
+    let mut a = Node::new(1, &many, 0, 0);
+    let mut b = Node::with_resources(64, 2, &config(), 0, 0);
+    let mut sink = Sink::new(Request::new(SendOp::Read, 1 << 25, 0, RKEY, signaled()));
+    let mut under_way = Vec::new();
+    let mut came = 0;
+    while came < (1 << 25) / 256 {
+        while let Some(request) = a.conn.poll_transmit(NOW, &mut sink) {
+            let verdict = b.conn.handle_packet(NOW, &request.header, 0, &mut sink);
+            assert_eq!(verdict, Verdict::Accepted);
+        }
+        under_way.push(a.conn.requester().next_psn().get() - came);
+        for _ in 0..READ_PIECE {
+            let Some(t) = b.conn.poll_transmit(NOW, &mut sink) else {
+                break;
+            };
+            sink.expect = t.payload;
+            let payload = t.payload.len();
+            let verdict = a.conn.handle_packet(NOW, &t.header, payload, &mut sink);
+            assert_eq!(verdict, Verdict::Accepted);
+            came += 1;
+        }
+    }
+    assert_eq!(under_way[0], 4 * READ_PIECE);
+    let most = under_way.iter().copied().max().unwrap();
+    assert_eq!(most, 32 * READ_PIECE);
+    let soon = under_way.iter().position(|n| *n == most).unwrap();
+    assert!(
+        (28 * 8..28 * 32).contains(&soon),
+        "slowly: {soon} pieces came before"
+    );
+    let steps = under_way[..soon].windows(2);
+    assert!(steps
+        .into_iter()
+        .all(|w| w[0] <= w[1] && w[1] - w[0] <= READ_PIECE));
+}
