@@ -57,23 +57,28 @@ def icrc(ip, udp_payload, source_port):
     return struct.pack("<I", zlib.crc32(b"\xff" * 8 + bytes(masked) + udp + bytes(body)))
 
 
+def in_namespace(namespace, function, *args):
+    """What the function returns, run in a network namespace: that belongs to a thread, which ends and takes it along."""
+    made = []
+
+    def run():
+        with open(f"/run/netns/{namespace}", "rb") as file:
+            os.setns(file.fileno(), os.CLONE_NEWNET)
+        made.append(function(*args))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    result, = made
+    return result
+
+
 class Attacker:
     """Sends UDP datagrams to port 4791 from a network namespace, under any IPv4 source address of its own choice."""
 
     def __init__(self, namespace, source, destination):
         self.source, self.destination = source, destination
-        made = []
-
-        def make():
-            # A namespace belongs to a thread: this one ends and takes it along, the socket stays.
-            with open(f"/run/netns/{namespace}", "rb") as file:
-                os.setns(file.fileno(), os.CLONE_NEWNET)
-            made.append(socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW))
-
-        thread = threading.Thread(target=make)
-        thread.start()
-        thread.join()
-        self.socket, = made
+        self.socket = in_namespace(namespace, socket.socket, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
         self.ident = 0
 
     def raw(self, udp_payload, port=49152, length=None):
@@ -88,3 +93,48 @@ class Attacker:
         ip = ipv4(self.source, self.destination, 8 + len(body) + 4, self.ident % 65535 + 1)
         crc = icrc(ip, body, port)
         self.raw(body + (crc if good else bytes((crc[0] ^ 1,)) + crc[1:]), port)
+
+
+def ones_sum(data):
+    """The Internet checksum (RFC 1071) before it is inverted."""
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return total
+
+
+class Rows:
+    """Sends rows of datagrams, each row as one packet for others to segment (UDP GSO), as a virtual machine does: the kernel
+    believes nothing of it (DODGY)."""
+
+    PACKET_VNET_HDR, NEEDS_CSUM, GSO_UDP_L4 = 15, 1, 5
+
+    def __init__(self, namespace, netdev, mac, source, destination):
+        def make():
+            made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            made.setsockopt(263, self.PACKET_VNET_HDR, 1)  # 263: SOL_PACKET
+            made.bind((netdev, 0x0800))
+            return made
+
+        self.socket = in_namespace(namespace, make)
+        self.source, self.destination, self.ident = source, destination, 1
+        self.ether = bytes.fromhex(mac.replace(":", "")) + self.socket.getsockname()[4] + b"\x08\x00"
+
+    def raw(self, payload, each, port=49152):
+        """The bytes as they are, to be cut into datagrams of each of them."""
+        ip = bytearray(ipv4(self.source, self.destination, 8 + len(payload), self.ident))
+        ip[10:12] = struct.pack("!H", ones_sum(ip) ^ 0xffff)
+        pseudo = bytes(ip[12:20]) + struct.pack("!HH", 17, 8 + len(payload))
+        udp = struct.pack("!HHHH", port, PORT, 8 + len(payload), ones_sum(pseudo))
+        wanted = struct.pack("=BBHHHH", self.NEEDS_CSUM, self.GSO_UDP_L4, 42, each, 34, 6)
+        self.socket.send(wanted + self.ether + ip + udp + payload)
+        self.ident = (self.ident + len(payload) // max(each, 1) + 1) % 0xf000
+
+    def send(self, bodies, port=49152, bad=()):
+        """BTHs and what follows, an ICRC appended to each, a bad one to those whose number is in bad. All have one length, but
+        the last may have less."""
+        row = b""
+        for n, body in enumerate(bodies):
+            crc = icrc(ipv4(self.source, self.destination, 8 + len(body) + 4, self.ident + n), body, port)
+            row += body + (bytes((crc[0] ^ 1,)) + crc[1:] if n in bad else crc)
+        self.raw(row, len(bodies[0]) + 4, port)
