@@ -108,11 +108,14 @@ def long_write(end, said, middles):
 
 
 def write():
-    """A WRITE of 30 packets; its MIDDLEs go as one row."""
+    """A WRITE of 30 packets; its MIDDLEs go as one row, once with one that is spoilt, and then from before that on."""
     a, b = target()
     first, middles = long_write(a, 30 * MTU - 24, 28)
     rows.send(first)
-    rows.send(middles)
+    rows.send(middles[:9] + [middles[9][:-MTU] + b"\xdd" * MTU] + middles[10:], bad=[9])
+    time.sleep(0.05)
+    same(memory(a, 1000, 30 * MTU), b"\xee" * 10 * MTU + b"\xc5" * 20 * MTU, "memory so far")
+    rows.send(middles[5:])
     rows.send([roce.bth(roce.WRITE_LAST, a.qp.qp_num, PSN_B + 29) + b"\xee" * (MTU - 24)])
     a.recv(a.sge(4))
     rows.send([send_only(a, 30, b"done")])
