@@ -21,10 +21,10 @@ MTU = 1024
 rows = roce.Rows(os.environ["NS_B"], os.environ["VETH_B"], os.environ["MAC_A"], os.environ["IP4_B"], os.environ["IP4_A"])
 
 
-def target(**kw):
+def target(timeout=10):
     """A queue pair to be sent to, its memory filled with one byte; and its peer."""
-    a, b = End(host_a(), depth=200, cqe=500, **kw), End(host_b())
-    connect(a, b, psn_a=PSN_A, psn_b=PSN_B, timeout=10, retry=3)
+    a, b = End(host_a(), depth=200, cqe=500), End(host_b())
+    connect(a, b, psn_a=PSN_A, psn_b=PSN_B, timeout=timeout, retry=3)
     ctypes.memset(a.mr.buf, 0xc5, a.mr.length)
     return a, b
 
@@ -125,7 +125,8 @@ def write():
 
 
 def write_past_its_end():
-    """A row of more MIDDLEs than the WRITE has room for; and of some that end with it, where a LAST should be."""
+    """A row of more MIDDLEs than the WRITE has room for; and of some that end with it, where a LAST should be. Those before
+    the first such one are taken, and that is the end of the queue pair."""
     for said, middles in ((5 * MTU, 20), (5 * MTU - 1, 20), (2 * MTU, 1), (5 * MTU, 4), (MTU + 1, 3)):
         a, b = target()
         first, row = long_write(a, said, middles)
@@ -133,6 +134,9 @@ def write_past_its_end():
         rows.send(row)
         time.sleep(0.05)
         same(memory(a, 0, 1000) + memory(a, 1000 + said), b"\xc5" * (65536 - said), f"memory outside {said} bytes")
+        taken = (said - 1) // MTU * MTU
+        same(memory(a, 1000, said), (b"\xee" * taken).ljust(said, b"\xc5"), f"memory of {said} bytes")
+        same(a.state(), e.IBV_QPS_ERR, "state")
         shut(a, b)
 
 
@@ -150,16 +154,23 @@ def send_past_the_buffer():
 
 
 def answers_nobody_asked_for():
-    """Rows of READ answers: to nobody's request, and longer than the request."""
+    """Rows of READ answers: to nobody's request, which change nothing; and longer than the request, which fail it."""
     for length in (0, 2 * MTU):
-        a, b = target()
+        a, b = target(timeout=19)
         b.to_state(e.IBV_QPS_ERR)  # the true peer keeps silent
         if length:
             a.send(e.IBV_WR_RDMA_READ, a.sge(length, 1000), remote=b.remote())
             time.sleep(0.05)
         rows.send([roce.bth(roce.READ_FIRST, a.qp.qp_num, PSN_A) + roce.aeth(0x1f, 1) + b"\xee" * MTU])
         rows.send([roce.bth(roce.READ_MIDDLE, a.qp.qp_num, PSN_A + k) + b"\xee" * MTU for k in range(1, 20)])
-        time.sleep(0.05)
+        if length:
+            wc, = poll(a.cq)
+            # The second one should have been a LAST.
+            same(wc.status, e.IBV_WC_BAD_RESP_ERR, "status")
+            same(memory(a, 1000, length), (b"\xee" * MTU).ljust(length, b"\xc5"), "the sink")
+        else:
+            time.sleep(0.05)
+            same(a.state(), e.IBV_QPS_RTS, "state")
         same(memory(a, 0, 1000) + memory(a, 1000 + length), b"\xc5" * (65536 - length), "memory outside the sink")
         shut(a, b)
 
@@ -208,8 +219,9 @@ def any_size():
 
 
 def noise():
-    """Random rows with good ICRCs, for two queue pairs, at PSNs that are expected and others: memory around buffers stays."""
-    rng = random.Random(4791)
+    """Random rows with good ICRCs, for two queue pairs, at PSNs that are expected and others: memory around
+    buffers stays."""
+    rng, written = random.Random(4791), 0
     for _ in range(40):
         (a, b), (c, d) = target(), target()
         for end in (a, c):
@@ -232,7 +244,9 @@ def noise():
             found = memory(end)
             around = found[:10000] + b"".join(found[k + 1500:k + 2000] for k in range(10000, 18000, 2000)) + found[18000:60000]
             same(around, b"\xc5" * len(around), "memory around the buffers")
+            written += found.count(b"\xee")
         shut(a, b, c, d)
+    same(written > 0, True, "some of it was taken")
 
 
 CASES = [
