@@ -1,0 +1,13 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Allocation and user-copy failures at every site of link add (py/link_faults.py), one after another until the call
+# succeeds: the right errno, nothing leaked. The debug kernel's affair; there are thousands.
+# vm: time=900 gids=16
+. "$(dirname "$0")/lib.sh"
+faults_ready
+hosts_up 1500
+export NS_A NETDEV=oxvf LIMIT_PY=840
+t "a netdev for link add" eval 'ip -n $NS_A link add $NETDEV type veth peer name oxvg && ip -n $NS_A link set $NETDEV up && ip -n $NS_A link set oxvg up'
+relay_py link_faults
+finish
