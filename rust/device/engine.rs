@@ -96,7 +96,7 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
         let send_again = progress == Progress::More;
         if batch.is_empty() && !send_again && !inner.again {
             end(&mut inner, &mut batch);
-            arm(qp, &inner, now, progress);
+            arm(qp, &mut inner, now, progress);
             drop(inner);
             return tell(qp, after);
         }
@@ -118,7 +118,7 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
         }
         if !send_again && !inner.again {
             end(&mut inner, &mut batch);
-            arm(qp, &inner, now, progress);
+            arm(qp, &mut inner, now, progress);
             return;
         }
     }
@@ -284,13 +284,14 @@ fn complete(qp: &Arc<Qp>, inner: &mut Inner, after: &mut After) -> bool {
     released
 }
 
-/// Arms the timer if the transport waits for something. A timer that is armed for an earlier moment is
-/// left alone: it finds nothing due and is armed again then, which is cheaper than to move it with
-/// every ACK.
+/// Arms the timer if the transport waits for something, or a process may post what is to be flushed. A timer
+/// that is armed for an earlier moment is left alone: it finds nothing due and is armed again then, which is
+/// cheaper than to move it with every ACK.
 #[inline]
-fn arm(qp: &Arc<Qp>, inner: &Inner, now: Instant, progress: Progress) {
+fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
     let due = match (&inner.transport, progress) {
         (_, Progress::Stalled) => Some(now.after(STALL)),
+        _ if inner.is_in_error() => inner.next_look().map(|wait| now.after(wait)),
         (Transport::Rc(rc), _) => rc.conn.poll_timeout(),
         (Transport::Datagram(_), _) => None,
     };

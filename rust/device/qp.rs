@@ -33,6 +33,11 @@ const GSI_QPN: u32 = 1;
 /// How many receives are flushed at one time.
 const FLUSH_BUDGET: usize = 256;
 
+/// When the receive ring of a QP in the error state is looked at again, in nanoseconds: a process rings no doorbell
+/// for what it posts there. At first, and at most, as the wait is doubled while nothing is found.
+const FIRST_LOOK: u64 = 10_000_000;
+const LAST_LOOK: u64 = FIRST_LOOK << 7;
+
 /// The part of a QP that the transport service decides.
 pub(crate) enum Transport {
     /// RC.
@@ -69,6 +74,8 @@ pub(crate) struct Inner {
     pub(crate) again: bool,
     /// Work is queued that sends what is due; others leave it to that.
     pub(crate) queued: bool,
+    /// How long the next wait for receives to be flushed is, in nanoseconds; None where who posts them says so.
+    look: Option<u64>,
     /// Destroyed: nothing happens any more.
     pub(crate) dead: bool,
 }
@@ -229,6 +236,7 @@ impl Qp {
             sending: false,
             again: false,
             queued: false,
+            look: is_user.then_some(FIRST_LOOK),
             dead: false,
         };
         let qp = Arc::pin_init(
@@ -354,7 +362,15 @@ impl Inner {
             after
                 .recv
                 .merge(qp.recv_cq.push(&Completion::recv_flushed(qp, wr_id)));
+            self.look = self.look.and(Some(FIRST_LOOK));
         }
         true
+    }
+
+    /// After how many nanoseconds to look for more of them, if nobody would say that there are.
+    pub(crate) fn next_look(&mut self) -> Option<u64> {
+        let wait = self.look?;
+        self.look = Some(LAST_LOOK.min(wait * 2));
+        Some(wait)
     }
 }

@@ -4,6 +4,7 @@ import ctypes
 import errno
 import os
 import select
+import time
 
 import pyverbs.enums as e
 from pyverbs.cq import CQ
@@ -258,6 +259,20 @@ def flush_order():
     shut(a, b)
 
 
+def receives_in_error():
+    """A receive posted in the error state flushes too, though a process tells nobody that it posted one."""
+    for kind in (e.IBV_QPT_RC, e.IBV_QPT_UD):
+        a = End(host_a(), kind)
+        a.to_init()
+        a.to_state(e.IBV_QPS_ERR)
+        for i, pause in enumerate((0, 0.1, 0.5)):
+            time.sleep(pause)
+            a.recv(a.sge(10), wr_id=i)
+            wc, = poll(a.rcq)
+            same((wc.wr_id, status(wc)), (i, "WR_FLUSH_ERR"), f"receive {i}")
+        shut(a)
+
+
 def reset_and_again():
     """A queue pair that failed serves again after RESET, and brings up nothing of before."""
     a, b = pair(rnr=7, min_rnr=1)
@@ -393,7 +408,8 @@ CASES = [
     ("read where none are accepted", no_reads_accepted), ("send with invalidate of an unknown key", send_invalidate_nothing),
     ("receiver not ready, retries exceeded", receiver_not_ready), ("receiver ready at last", receiver_ready_later),
     ("peer gone, retries exceeded", peer_gone), ("peer in the error state, retries exceeded", peer_in_error),
-    ("flush in order", flush_order), ("reset and again", reset_and_again), ("CQ overflow", cq_overflow),
+    ("flush in order", flush_order), ("receives posted in the error state", receives_in_error),
+    ("reset and again", reset_and_again), ("CQ overflow", cq_overflow),
     ("wrong Q_Key", wrong_qkey), ("overlong datagram", overlong_datagram), ("datagram without a buffer", unready_datagram),
 ]
 
