@@ -21,6 +21,8 @@
     unsafe_op_in_unsafe_fn
 )]
 
+pub(crate) mod compat;
+
 use kernel::ffi;
 use pin_init::{MaybeZeroable, Zeroable};
 

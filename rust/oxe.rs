@@ -9,6 +9,7 @@ use kernel::prelude::*;
 mod device;
 mod ffi;
 mod net;
+mod parameters;
 pub mod proto;
 mod rdma;
 mod sync;
@@ -56,7 +57,7 @@ struct OxeModule {
 
 impl kernel::InPlaceModule for OxeModule {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
-        let compat = *module_parameters::rxe_compat.value() != 0;
+        let compat = parameters::rxe_compat();
         try_pin_init!(Self {
             reclaim: sync::table::Reclaim,
             blocks: net::skb::Blocks,

@@ -37,7 +37,6 @@ pub(crate) mod umem;
 pub(crate) mod wc;
 pub(crate) mod wr;
 
-mod compat;
 mod copy;
 mod object;
 mod ops;
@@ -48,6 +47,7 @@ mod ops_mr;
 mod ops_post;
 mod ops_qp;
 mod ops_ucontext;
+mod owner;
 
 // No two source files of the crate may share a base name, so some modules are found by an alias.
 pub(crate) use self::dev_attr as attr;
@@ -63,7 +63,7 @@ pub(crate) const PORT: u32 = 1;
 /// How many entries a port's GID table has, one for each address of its netdev: as the module's parameter says. The
 /// core makes three files in sysfs of each.
 pub(crate) fn gid_table_len() -> u16 {
-    (*crate::module_parameters::gids.value()).clamp(16, 1024)
+    crate::parameters::gids().clamp(16, 1024)
 }
 
 /// How many entries a port's P_Key table has; the only one is [`DEFAULT_PKEY`].

@@ -72,7 +72,7 @@ impl Path {
             icrc,
             next_id: 0,
             route: None,
-            loopback: attr.is_own() && *crate::module_parameters::loopback.value() != 0,
+            loopback: attr.is_own() && crate::parameters::loopback(),
         })
     }
 

@@ -3,6 +3,7 @@
 //! Attributes of a device and of its port, as verbs report them.
 
 use crate::ffi;
+use crate::ffi::compat::attr_count;
 use kernel::prelude::*;
 
 /// A port capability: communication management (IBTA Vol 1, 14.2.5.6, PortInfo:CapabilityMask bit
@@ -101,11 +102,6 @@ pub(crate) struct DeviceAttr {
     pub(crate) local_ca_ack_delay: u8,
 }
 
-/// A count as C's `int`.
-fn count(n: u32) -> i32 {
-    i32::try_from(n).unwrap_or(i32::MAX)
-}
-
 impl DeviceAttr {
     /// Fills the C structure, which the caller has zeroed.
     pub(super) fn fill(&self, c: &mut ffi::ib_device_attr) {
@@ -117,30 +113,30 @@ impl DeviceAttr {
         c.vendor_part_id = self.vendor_part_id;
         c.hw_ver = self.hw_ver;
         c.device_cap_flags = self.device_cap_flags.bits();
-        c.max_qp = count(self.max_qp);
-        c.max_qp_wr = count(self.max_qp_wr);
-        c.max_send_sge = count(self.max_send_sge);
-        c.max_recv_sge = count(self.max_recv_sge);
-        c.max_sge_rd = count(self.max_sge_rd);
-        c.max_cq = count(self.max_cq);
-        c.max_cqe = count(self.max_cqe);
-        c.max_mr = count(self.max_mr);
-        c.max_pd = count(self.max_pd);
-        c.max_qp_rd_atom = count(self.max_qp_rd_atom);
-        c.max_res_rd_atom = count(self.max_res_rd_atom);
-        c.max_qp_init_rd_atom = count(self.max_qp_init_rd_atom);
+        c.max_qp = attr_count(self.max_qp);
+        c.max_qp_wr = attr_count(self.max_qp_wr);
+        c.max_send_sge = attr_count(self.max_send_sge);
+        c.max_recv_sge = attr_count(self.max_recv_sge);
+        c.max_sge_rd = attr_count(self.max_sge_rd);
+        c.max_cq = attr_count(self.max_cq);
+        c.max_cqe = attr_count(self.max_cqe);
+        c.max_mr = attr_count(self.max_mr);
+        c.max_pd = attr_count(self.max_pd);
+        c.max_qp_rd_atom = attr_count(self.max_qp_rd_atom);
+        c.max_res_rd_atom = attr_count(self.max_res_rd_atom);
+        c.max_qp_init_rd_atom = attr_count(self.max_qp_init_rd_atom);
         c.atomic_cap = match self.atomic_cap {
             AtomicCap::None => ffi::ib_atomic_cap_IB_ATOMIC_NONE,
             AtomicCap::Glob => ffi::ib_atomic_cap_IB_ATOMIC_GLOB,
         };
-        c.max_mw = count(self.max_mw);
-        c.max_mcast_grp = count(self.max_mcast_grp);
-        c.max_mcast_qp_attach = count(self.max_mcast_qp_attach);
-        c.max_total_mcast_qp_attach = count(self.max_total_mcast_qp_attach);
-        c.max_ah = count(self.max_ah);
-        c.max_srq = count(self.max_srq);
-        c.max_srq_wr = count(self.max_srq_wr);
-        c.max_srq_sge = count(self.max_srq_sge);
+        c.max_mw = attr_count(self.max_mw);
+        c.max_mcast_grp = attr_count(self.max_mcast_grp);
+        c.max_mcast_qp_attach = attr_count(self.max_mcast_qp_attach);
+        c.max_total_mcast_qp_attach = attr_count(self.max_total_mcast_qp_attach);
+        c.max_ah = attr_count(self.max_ah);
+        c.max_srq = attr_count(self.max_srq);
+        c.max_srq_wr = attr_count(self.max_srq_wr);
+        c.max_srq_sge = attr_count(self.max_srq_sge);
         c.max_fast_reg_page_list_len = self.max_fast_reg_page_list_len;
         c.max_pkeys = super::PKEY_TABLE_LEN;
         c.local_ca_ack_delay = self.local_ca_ack_delay;

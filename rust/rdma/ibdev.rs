@@ -3,7 +3,7 @@
 //! Devices: registration, references, events.
 
 use super::driver::Driver;
-use super::{compat, link, ops};
+use super::{link, ops, owner};
 use crate::ffi;
 use crate::net::netdev::NetDevice;
 use core::ops::Deref;
@@ -83,7 +83,7 @@ impl<D: Driver> Device<D> {
     /// ENOMEM; what `query_device` and `query_port` say; ENODEV when no link types are registered
     /// (see [`link::Links`]).
     pub(crate) fn register(name: &CStr, ndev: &NetDevice, init: impl PinInit<D, Error>) -> Result {
-        let (owner, link_ops) = (compat::owner(), link::ops());
+        let (owner, link_ops) = (owner::owner(), link::ops());
         if owner.is_null() || link_ops.is_null() {
             return Err(ENODEV);
         }
@@ -91,7 +91,7 @@ impl<D: Driver> Device<D> {
         let ib = unsafe { ffi::oxe_ib_device_alloc(Self::SIZE, ndev.as_raw()) };
         let device = Unregistered(NonNull::new(ib).ok_or(ENOMEM)?);
         // SAFETY: `ib` is the first member of zeroed memory for a `Self`, which does not move.
-        unsafe { compat::pinned_init(init, &raw mut (*ib.cast::<Self>()).data) }?;
+        unsafe { ffi::compat::pinned_init(init, &raw mut (*ib.cast::<Self>()).data) }?;
         // SAFETY: nobody else knows the device yet. The table is static, and ib_core copies it.
         // From here on `dealloc_driver` drops the data.
         unsafe {
@@ -214,7 +214,7 @@ impl<D: Driver> DeviceRef<D> {
         // rdma_rxe's devices have the same driver id. It is kept out, but memory safety shall not
         // hang on that. SAFETY: the device is valid while we have the reference; the owner does not
         // change.
-        if unsafe { (*ib.as_ptr()).ops.owner } != compat::owner() {
+        if unsafe { (*ib.as_ptr()).ops.owner } != owner::owner() {
             // SAFETY: this is the reference that we got above.
             unsafe { ffi::ib_device_put(ib.as_ptr()) };
             return None;

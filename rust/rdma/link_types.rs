@@ -2,9 +2,9 @@
 
 //! Link types: `rdma link add NAME type TYPE netdev NDEV`, and `rdma link del NAME`.
 
-use super::compat;
 use super::device::Device;
 use super::driver::Driver;
+use super::owner;
 use crate::ffi;
 use crate::net::netdev::NetDevice;
 use core::marker::PhantomData;
@@ -66,7 +66,7 @@ impl<D: Driver> Links<D> {
             Some(name) => Some(Self::new_ops(name, new_link::<D, true>)?),
             None => None,
         };
-        if !compat::claim(module) {
+        if !owner::claim(module) {
             return Err(EBUSY);
         }
         // SAFETY: nobody comes here a second time.

@@ -83,7 +83,7 @@ impl<D: Driver> Table<D> {
     };
 }
 
-/// The table for `D`. The owner is left out (see `compat`).
+/// The table for `D`. The owner is left out (see `owner`).
 pub(super) fn table<D: Driver>() -> &'static ffi::ib_device_ops {
     const { &Table::<D>::OPS }
 }

@@ -226,6 +226,6 @@ impl<T: HasTimer<ID>, const ID: u64> Timer<T, ID> {
         };
         drop(state);
         T::expired(object);
-        ffi::hrtimer_restart_HRTIMER_NORESTART
+        ffi::compat::NO_RESTART
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What differs between the kernel versions we build for, and who we are.
+//! Which module we are.
 //!
 //! From 7.3 on the module is not known at the crate's root any more, so the `&'static ThisModule`
 //! that init is given is kept here, for the operations table and for telling our devices from
@@ -21,14 +21,4 @@ pub(super) fn claim(module: &'static ThisModule) -> bool {
 /// Our module; null before [`claim`].
 pub(super) fn owner() -> *mut ffi::module {
     OWNER.load(Acquire) as *mut ffi::module
-}
-
-/// Runs a pinned initialiser on raw memory.
-///
-/// # Safety
-///
-/// Those of `PinInit::__pinned_init`, by which name 7.2 and 7.3 both know it.
-pub(super) unsafe fn pinned_init<T>(init: impl PinInit<T, Error>, slot: *mut T) -> Result {
-    // SAFETY: the requirements are those of this function.
-    unsafe { init.__pinned_init(slot) }
 }

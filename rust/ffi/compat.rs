@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What differs between the kernel series that one source is built for, in Rust: all of it. Kbuild sets `kernel_7_3` for
+//! 7.3 and later ones. What differs in C is in the helpers.
+
+use core::borrow::Borrow;
+use kernel::prelude::*;
+
+/// What a timer's callback returns that arms it no more.
+#[cfg(kernel_7_3)]
+pub(crate) const NO_RESTART: super::hrtimer_restart = super::hrtimer_restart::HRTIMER_NORESTART;
+#[cfg(not(kernel_7_3))]
+pub(crate) const NO_RESTART: super::hrtimer_restart = super::hrtimer_restart_HRTIMER_NORESTART;
+
+/// A count as `struct ib_device_attr` has it: an unsigned one since 7.3, a C `int` before, to which it is clamped.
+#[cfg(kernel_7_3)]
+pub(crate) fn attr_count(n: u32) -> u32 {
+    n
+}
+#[cfg(not(kernel_7_3))]
+pub(crate) fn attr_count(n: u32) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
+}
+
+/// A module parameter's value, from what `value()` gives: the value since 7.3, a reference before.
+pub(crate) fn parameter<T: Copy>(value: impl Borrow<T>) -> T {
+    *value.borrow()
+}
+
+/// Runs a pinned initialiser on raw memory.
+///
+/// # Safety
+///
+/// `slot` is valid for writes and properly aligned; what is there after success stays there, pinned, and nothing is there
+/// after an error.
+pub(crate) unsafe fn pinned_init<T>(init: impl PinInit<T, Error>, slot: *mut T) -> Result {
+    // SAFETY: the initialiser asks for what this function asks for.
+    #[cfg(kernel_7_3)]
+    unsafe {
+        init.__init(slot)
+    }
+    // SAFETY: as above.
+    #[cfg(not(kernel_7_3))]
+    unsafe {
+        init.__pinned_init(slot)
+    }
+}
