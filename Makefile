@@ -3,10 +3,13 @@
 # What a person types. Kbuild beside this file is what the kernel's build reads.
 
 KDIR ?=
+# One of the kernels in scripts/common.sh; the scripts see it, too.
+KERNEL ?=
+export KERNEL
 scripts := $(CURDIR)/scripts
 
 # With KDIR= the module is built by this machine's own tools against that prepared kernel tree; without it,
-# in the build root, against the pinned Debian kernel.
+# in the build root, against Debian's kernel: the newest of those it is made for, or KERNEL=.
 all:
 	@$(scripts)/build $(if $(KDIR),--kdir $(KDIR))
 
@@ -40,7 +43,7 @@ distclean: clean
 	@$(scripts)/setup --remove
 
 help:
-	@echo 'all (default)  oxe.ko for the pinned Debian kernel; KDIR=<prepared tree> for another'
+	@echo 'all (default)  oxe.ko for the Debian kernel; KDIR=<prepared tree> for another'
 	@echo 'demo           everything from nothing: boot the stock kernel, run RDMA programs over oxe'
 	@echo 'test           every test: checks, host tests, tests in the virtual machine'
 	@echo 'test-debug     the tests in the virtual machine, on a kernel with KASAN, lockdep and the like'
@@ -52,6 +55,7 @@ help:
 	@echo 'setup          only fetch and prepare what the others need (kept outside the checkout)'
 	@echo 'clean          remove what was built in the checkout'
 	@echo 'distclean      that, and what setup keeps outside the checkout'
-	@echo 'variables      OXE_CACHE=<directory>  OXE_MIRROR=<Debian mirror>  V=1'
+	@echo 'variables      KERNEL=<version> one of the kernels in scripts/common.sh, the first of them by default; test: that one alone'
+	@echo '               OXE_CACHE=<directory>  OXE_MIRROR=<Debian mirror>  V=1'
 
 .PHONY: all demo test test-debug check bench shell setup clean distclean help

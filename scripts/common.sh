@@ -7,37 +7,52 @@
 # of the set-up has its own entry there, named by its versions and by a hash of what it is made
 # from, so an edit of a stage's recipe makes a new entry and never spoils the old one.
 
-# The pinned system: Debian's suite, its backports kernel, and that kernel's source package.
+# The system: Debian's suite, and the kernels of its backports that oxe is built and tested for, newest first. The
+# kernel's source package is named by the first two numbers of the version.
 OXE_SUITE=trixie
-OXE_KVER=7.2.12+deb13-amd64
-OXE_KSRC=7.2
+OXE_KERNELS=(7.3.4+deb13-amd64 7.2.12+deb13-amd64)
 
 OXE_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 OXE_SCRIPTS=$OXE_TOP/scripts
 OXE_CACHE=${OXE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/var}/.cache}/oxe}
 
-# What one must say to make for Debian's kernel, so that the module's version string and its compiler
-# are those of the stock kernel; and for the debug kernel (Rust with KASAN needs clang).
-OXE_STOCK_ARGS="LOCALVERSION=+deb13-amd64 CC=x86_64-linux-gnu-gcc-14"
-OXE_DEBUG_ARGS="LLVM=1"
-
 say() { printf 'oxe: %s\n' "$*" >&2; }
 die() { printf 'oxe: error: %s\n' "$*" >&2; exit 1; }
+
+# The kernel in use: the newest, or the one that KERNEL= names, in full or by its first numbers (KERNEL=7.2).
+OXE_KVER=
+for OXE_KVER in "${OXE_KERNELS[@]}" ''; do
+	[[ $OXE_KVER != "${KERNEL:-}"* ]] || break
+done
+[ -n "$OXE_KVER" ] || die "KERNEL=$KERNEL names none of the kernels in scripts/common.sh: ${OXE_KERNELS[*]}"
+
+# source_of KERNEL: the version of its source package, 7.3 for 7.3.4+deb13-amd64.
+source_of() { cut -d. -f1,2 <<<"$1"; }
+
+# What one must say to make for Debian's kernel, so that the module's version string and its compiler
+# are those of the stock kernel; and for the debug kernel (Rust with KASAN needs clang).
+OXE_STOCK_ARGS="LOCALVERSION=+${OXE_KVER#*+} CC=x86_64-linux-gnu-gcc-14"
+OXE_DEBUG_ARGS="LLVM=1"
 
 # step TEXT: announce a long step with the time since the first of these scripts began.
 export OXE_BEGAN=${OXE_BEGAN:-$EPOCHSECONDS}
 step() { printf 'oxe: [%3d s] %s\n' $((EPOCHSECONDS - OXE_BEGAN)) "$*" >&2; }
 
-# hash_of FILE...: twelve hex digits naming the contents of these files and the pinned versions.
+# hash_of FILE...: twelve hex digits naming the contents of these files, the suite and the kernels.
 hash_of() {
-	{ echo "$OXE_SUITE $OXE_KVER"; cat "$@"; } | sha256sum | cut -c1-12
+	{ echo "$OXE_SUITE ${OXE_KERNELS[*]}"; cat "$@"; } | sha256sum | cut -c1-12
 }
 
-# Where each stage keeps its product.
+# Where each stage keeps its product. Build root and guest are for all kernels, the debug kernel is of the newest source.
 OXE_BUILDROOT=$OXE_CACHE/buildroot-$OXE_SUITE-$(hash_of "$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot})
 OXE_TREE=$OXE_CACHE/tree-$OXE_KVER-$(hash_of "$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot,setup-tree})
-OXE_GUEST=$OXE_CACHE/guest-$OXE_KVER-$(hash_of "$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot,setup-guest,guest-initramfs})
-OXE_DEBUG_TREE=$OXE_CACHE/debug-$OXE_KSRC-$(hash_of "$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot,setup-debug,debug-kernel.config})
+OXE_GUEST=$OXE_CACHE/guest-$OXE_SUITE-$(hash_of "$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot,setup-guest,guest-initramfs})
+OXE_DEBUG_SOURCE=$(source_of "${OXE_KERNELS[0]}")
+OXE_DEBUG_TREE=$OXE_CACHE/debug-$OXE_DEBUG_SOURCE-$(hash_of "$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot,setup-debug,debug-kernel.config})
+
+# Where the module built for the kernel in use is, and that for the debug kernel.
+OXE_BUILD=$OXE_TOP/build/$OXE_KVER
+OXE_DEBUG_BUILD=$OXE_TOP/build/debug
 
 # Where the build root sees the two kernel trees.
 OXE_IN_TREE=/usr/src/oxe-stock

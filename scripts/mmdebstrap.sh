@@ -54,7 +54,7 @@ debian_root() {
 		--dpkgopt='path-exclude=/usr/share/locale/*' \
 		--setup-hook='sed -i -n "/^deb.* '"$OXE_SUITE"' /{p;s/ '"$OXE_SUITE"' / '"$OXE_SUITE"'-backports /p}" "$1/etc/apt/sources.list"' \
 		--setup-hook='printf "Package: linux-*\nPin: release n='"$OXE_SUITE"'-backports\nPin-Priority: 990\n" >"$1/etc/apt/preferences.d/oxe"' \
-		--extract-hook="'$OXE_SCRIPTS/check-kernel-package' '$OXE_KVER'" \
+		--extract-hook="'$OXE_SCRIPTS/check-kernel-package'" \
 		--include="$packages" "$@" "$OXE_SUITE" "$target" ${mirror:+"$mirror"} >"$log" 2>&1 || {
 		grep -E '^(oxe|E|W|dpkg): |^    ' "$log" | tail -n 20 >&2
 		rm -f "$options"
