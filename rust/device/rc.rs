@@ -134,8 +134,12 @@ impl Rc {
                 continue;
             };
             match why {
-                // As if lost on the way: the retransmit timer counts.
-                NoPacket::NoRoute => {}
+                // As if lost on the way, together with what would be lost next: each attempt is a lookup. A request
+                // has its timer, and answers are asked for again.
+                NoPacket::NoRoute => match rest.origin {
+                    Origin::Request { .. } => return Progress::Idle,
+                    Origin::Response | Origin::Reply => self.conn.lose_answers(),
+                },
                 NoPacket::NoMemory => {
                     self.conn.undo(&rest, sq);
                     return Progress::Stalled;

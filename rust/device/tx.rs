@@ -191,6 +191,12 @@ impl<'bh> Batch<'bh> {
         self.packets == 0 && self.mail.is_empty()
     }
 
+    /// Counts a packet that is not sent, so that there is an end to many of them too.
+    #[inline]
+    pub(crate) fn skip(&mut self) {
+        self.packets = self.packets.saturating_add(1);
+    }
+
     /// Builds packets and adds them. `fill` writes payload: so many bytes, after so many of all packets'.
     #[inline]
     pub(crate) fn add(

@@ -102,6 +102,7 @@ impl Ud {
         self.attr.mtu = qp.core.port.mtu();
         // Too long for the port: nothing is sent, and that is no error (IBTA C10-93.1.1).
         if len > self.attr.mtu {
+            batch.skip();
             return Some(Ok(()));
         }
         let repr = match self.sender.build(&self.attr, &datagram) {
@@ -136,12 +137,15 @@ impl Ud {
             })
         });
         Some(match built {
+            Ok(()) => Ok(()),
             // No way there: a datagram that is lost, like any other.
-            Ok(())
-            | Err(Unsent {
+            Err(Unsent {
                 why: NoPacket::NoRoute,
                 ..
-            }) => Ok(()),
+            }) => {
+                batch.skip();
+                Ok(())
+            }
             Err(Unsent {
                 why: NoPacket::NoMemory,
                 ..

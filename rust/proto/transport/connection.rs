@@ -236,6 +236,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         }
     }
 
+    /// The answers to READs and atomics that are due are lost, as those that are sent may be: nothing leads to
+    /// the peer now. It asks for them again (IBTA 9.7.5.1.3).
+    pub fn lose_answers(&mut self) {
+        self.responder.ring.lose();
+    }
+
     /// The payload of the packets of `t` could not be read, and they were not sent; if the first of a run
     /// were, `t` is the rest of it. A request
     /// completes with `status` in its turn; for the answer to a READ the peer gets a NAK (remote access

@@ -189,6 +189,17 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
         self.due = 0;
     }
 
+    /// What is still to be sent is lost: it counts as sent.
+    #[cold]
+    pub(super) fn lose(&mut self) {
+        for age in 1..=self.due {
+            if let Some(slot) = self.get_mut(age) {
+                slot.due = false;
+            }
+        }
+        self.due = 0;
+    }
+
     /// How many records there is room for. An index must fit in a byte.
     fn capacity(&self) -> usize {
         self.slots.as_ref().len().min(256)

@@ -134,6 +134,32 @@ fn a_key_lost_while_answering_again_ends_nothing() {
 }
 
 #[test]
+fn answers_that_are_given_up_can_be_asked_for_again() {
+    let mut pair = Pair::new();
+    let ops = [(SendOp::Read, 600), (SendOp::FetchAdd { add: 5 }, 8)];
+    for (op, len) in [ops[0], ops[1], ops[0]] {
+        pair.a.post(op, pattern(len, 1), 0);
+    }
+    let requests = pair.a.transmit_all(NOW);
+    for packet in &requests {
+        assert_eq!(pair.b.receive(NOW, packet), Verdict::Accepted);
+    }
+    // The first packet goes out, and then no way leads to the peer.
+    assert!(pair.b.transmit(NOW).is_some());
+    pair.b.conn.lose_answers();
+    assert_eq!(pair.b.conn.answers_due(), 0);
+    assert!(pair.b.transmit_all(NOW).is_empty());
+    // What is asked for again is answered, and no more than that.
+    assert_eq!(pair.b.receive(NOW, &requests[1]), AGAIN);
+    assert_eq!(pair.b.transmit_all(NOW).len(), 1);
+    assert_eq!(pair.b.receive(NOW, &requests[0]), AGAIN);
+    assert_eq!(pair.b.transmit_all(NOW).len(), 3);
+    pair.run();
+    pair.assert_all_done();
+    assert_eq!(pair.b.host.atomics_done, 1);
+}
+
+#[test]
 fn several_reads_repeated_at_once_are_answered_in_order() {
     let mut pair = Pair::new();
     let (requests, answers) = converse(&mut pair, &[(SendOp::Read, 600); 4]);

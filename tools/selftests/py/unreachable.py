@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A peer to which no route leads: what cannot be sent is lost, and costs no more than a few lookups for each timeout.
+
+Each lookup that fails counts as a send error: the counter tells how many steps were taken under the queue pair's lock. All
+is over IPv6: to an IPv4 address for which there is no route the kernel tries its luck on the device's own link.
+"""
+import ctypes
+import mmap
+import os
+import socket
+import struct
+import subprocess
+import time
+import zlib
+
+import pyverbs.enums as e
+from pyverbs.mr import MR
+
+import roce
+from oxetest import (ALL_ACCESS, DEV_A, GID6_A, GID6_B, QKEY, SLOW, End, Skip, ah_to, connect, counters, good, host_a, host_b,
+                     main, poll, same, shut, status)
+
+NS_A, NS_B = os.environ["NS_A"], os.environ["NS_B"]
+IP_A, IP_B = os.environ["IP6_A"], os.environ["IP6_B"]
+OXE = os.environ.get("LINK_TYPE", "oxe") == "oxe"
+PSN_A, PSN_B = 0x100000, 0x200000
+GIB2 = 1 << 31
+
+
+def ip_a(*words):
+    subprocess.run(["ip", "-6", "-n", NS_A, *words], check=True)
+
+
+class NoRoute:
+    """with NoRoute(): nothing leads from host A to host B, whose packets still come in."""
+
+    def __enter__(self):
+        ip_a("route", "add", "unreachable", f"{IP_B}/128")
+
+    def __exit__(self, *_):
+        ip_a("route", "del", "unreachable", f"{IP_B}/128")
+
+
+class Peer:
+    """Sends RoCE packets by hand from host B to host A."""
+
+    def __init__(self):
+        self.socket = roce.in_namespace(NS_B, socket.socket, socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW)
+
+    def send(self, body, port=49152):
+        length = 8 + len(body) + 4
+        ends = socket.inet_pton(socket.AF_INET6, IP_B) + socket.inet_pton(socket.AF_INET6, IP_A)
+        masked = struct.pack("!IHBB", 0x6fffffff, length, 17, 0xff) + ends
+        masked += struct.pack("!HHHH", port, roce.PORT, length, 0xffff) + body[:4] + b"\xff" + body[5:]
+        crc = struct.pack("<I", zlib.crc32(b"\xff" * 8 + masked))
+        packet = struct.pack("!IHBB", 0x60000000, length, 17, 64) + ends + struct.pack("!HHHH", port, roce.PORT, length, 0)
+        self.socket.sendto(packet + body + crc, (IP_A, 0))
+
+
+def ends(*args, **kw):
+    return End(host_a(GID6_A), *args, **kw), End(host_b(GID6_B), *args, **kw)
+
+
+def errors():
+    return counters(DEV_A)["send_err"]
+
+
+def need_oxe():
+    if not OXE:
+        raise Skip("other drivers count otherwise")
+
+
+def much_memory(length):
+    """The address of so many bytes that are two MiB of memory again and again."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    rights, step = mmap.PROT_READ | mmap.PROT_WRITE, 2 << 20
+    start = libc.mmap(None, length, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    file = os.memfd_create("oxe")
+    os.truncate(file, step)
+    for at in range(start, start + length, step):
+        same(libc.mmap(at, step, rights, mmap.MAP_SHARED | 0x10, file, 0), at, "a mapping")  # 0x10: MAP_FIXED
+    os.close(file)
+    return start
+
+
+def long_read():
+    """The answer to a READ of 2^31 bytes is eight million packets. It is lost as a whole, not packet by packet."""
+    need_oxe()
+    a, b = ends()
+    connect(a, b, psn_a=PSN_A, psn_b=PSN_B, mtu=e.IBV_MTU_256)
+    start = much_memory(GIB2)
+    region = MR(a.host.pd, GIB2, ALL_ACCESS, address=start)
+    peer = Peer()
+    ask = roce.bth(roce.READ_REQUEST, a.qp.qp_num, PSN_B) + roce.reth(start, region.rkey, GIB2)
+    with NoRoute():
+        before = errors()
+        for _ in range(3):
+            peer.send(ask)
+        for _ in range(100 * SLOW):
+            time.sleep(0.1)
+            if errors() != before:
+                break
+        time.sleep(1)
+        steps = errors() - before
+    same(0 < steps <= 6, True, f"few lookups for three requests ({steps})")
+    # It still takes requests.
+    ctypes.memset(start, 0x5a, 100)
+    tail = roce.bth(roce.READ_REQUEST, a.qp.qp_num, PSN_B) + roce.reth(start, region.rkey, 100)
+    before = counters(DEV_A)["sent_pkts"]
+    peer.send(tail)
+    for _ in range(100 * SLOW):
+        if counters(DEV_A)["sent_pkts"] != before:
+            break
+        time.sleep(0.1)
+    same(counters(DEV_A)["sent_pkts"] - before, 1, "answers to a part of it that is asked for again")
+    region.close()
+    shut(a, b)
+
+
+def retries():
+    """Requests that cannot be sent end as those that are lost: by their timeouts, each of which costs a few lookups."""
+    need_oxe()
+    a, b = ends()
+    connect(a, b, timeout=10, retry=3)
+    with NoRoute():
+        before = errors()
+        for i in range(60):
+            a.send(e.IBV_WR_RDMA_WRITE, a.sge(3000), wr_id=i, remote=b.remote())
+        wcs = poll(a.cq, 60)
+        steps = errors() - before
+    same([wc.wr_id for wc in wcs], list(range(60)), "completions in order")
+    same([status(wcs[0])] + sorted({status(wc) for wc in wcs[1:]}), ["RETRY_EXC_ERR", "WR_FLUSH_ERR"], "their status")
+    # One for each post (the doorbell tries), and for each timeout.
+    same(0 < steps <= 60 + 2 * 4, True, f"few lookups for 60 posts and 4 timeouts ({steps})")
+    shut(a, b)
+
+
+def route_returns():
+    """A route that is there again in time: nothing is lost for good."""
+    a, b = ends()
+    connect(a, b, timeout=14, retry=7)
+    with NoRoute():
+        for i in range(20):
+            a.send(e.IBV_WR_RDMA_WRITE, a.sge(3000), wr_id=i, remote=b.remote())
+        b.send(e.IBV_WR_RDMA_READ, b.sge(30000), wr_id=99, remote=a.remote())
+        time.sleep(0.05)
+    same([wc.wr_id for wc in good(poll(a.cq, 20))], list(range(20)), "completions in order")
+    good(poll(b.cq))
+    shut(a, b)
+
+
+def datagrams():
+    """Datagrams are lost one by one, and complete."""
+    need_oxe()
+    a, b = ends(e.IBV_QPT_UD, depth=200)
+    connect(a, b)
+    ah = ah_to(a.host, b.host)
+    with NoRoute():
+        before = errors()
+        for i in range(150):
+            a.send(e.IBV_WR_SEND, a.sge(100), wr_id=i, ah=(ah, b.qp.qp_num, QKEY))
+        same([wc.wr_id for wc in good(poll(a.cq, 150))], list(range(150)), "completions in order")
+        same(errors() - before, 150, "lookups")
+    b.recv(b.sge(1000))
+    a.send(e.IBV_WR_SEND, a.sge(11), ah=(ah, b.qp.qp_num, QKEY))
+    good(poll(a.cq) + poll(b.rcq))
+    shut(a, b)
+
+
+CASES = [
+    ("the answer to a READ of 2^31 bytes without a route", long_read), ("requests without a route", retries),
+    ("a route that returns in time", route_returns), ("datagrams without a route", datagrams),
+]
+
+if __name__ == "__main__":
+    main(CASES)
