@@ -5,6 +5,7 @@
 use super::qp::Qp;
 use super::wqe::{put, Op};
 use crate::proto::transport::{RecvCompletion, Status};
+use crate::rdma::gid::Network;
 use crate::rdma::wc::{Wc, WcData, WcOpcode, WcStatus};
 
 /// The length of a completion in a user's ring.
@@ -14,6 +15,16 @@ pub(crate) const CQE_LEN: usize = 48;
 const USER_GRH: u32 = 1 << 0;
 const USER_WITH_IMM: u32 = 1 << 1;
 const USER_WITH_INV: u32 = 1 << 3;
+
+/// The packet type of a datagram, as mlx5 completions carry it in `sl`: RoCE with a GRH (bit 3), and the IP version.
+/// UCX reads it there to know which header the datagram begins with.
+const fn packet_type(network: Network) -> u8 {
+    const ROCE: u8 = 0x8;
+    match network {
+        Network::V6 => ROCE | 1,
+        Network::V4 => ROCE | 2,
+    }
+}
 
 /// A work request is done with.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +117,8 @@ impl Completion {
 
     /// Its form in a user's ring, in the processor's byte order:
     /// wr_id 0, status 8, opcode 12, vendor_err 16, byte_len 20, imm or rkey 24, qp_num 28, src_qp 32,
-    /// wc_flags 36, pkey_index 40, slid 42, sl 44, dlid_path_bits 45, port_num 46.
+    /// wc_flags 36, pkey_index 40, slid 42, sl 44, dlid_path_bits 45, port_num 46. A datagram's `sl` is its
+    /// packet type; RoCE has no service level in packets. A kernel consumer's completions have none.
     #[inline]
     pub(crate) fn user_bytes(&self) -> [u8; CQE_LEN] {
         let wc = &self.wc;
@@ -115,10 +127,11 @@ impl Completion {
             WcData::Imm(imm) => (imm, USER_WITH_IMM),
             WcData::Invalidated(rkey) => (rkey.to_ne_bytes(), USER_WITH_INV),
         };
-        if wc.grh.is_some() {
-            flags |= USER_GRH;
-        }
         let mut out = [0; CQE_LEN];
+        if let Some(network) = wc.grh {
+            flags |= USER_GRH;
+            put(&mut out, 44, &[packet_type(network)]);
+        }
         put(&mut out, 0, &wc.wr_id.to_ne_bytes());
         put(&mut out, 8, &wc.status.raw().to_ne_bytes());
         put(&mut out, 12, &wc.opcode.raw().to_ne_bytes());

@@ -52,6 +52,34 @@ t_back() {
 }
 t "IPv6 again after the netdev's MTU was too small for it" t_back
 
+# answer: ops.py sends a datagram from host A, and one back by an AH made of its completion.
+answer() { # GID-A GID-B
+	GID4_A=$1 GID4_B=$2 timeout $((60 * SLOW)) python3 "$PY/ops.py" "answer by an AH made of a completion" >"$TMP/answer" || return 1
+	cat "$TMP/answer"
+	grep -q '^ok ' "$TMP/answer"
+}
+# A completion has the packet type in sl, and the AH made of it too. On VLANs that turn every priority but 0 into a tag's,
+# and the low bits of packet types into different ones, neither datagram has one.
+t_no_priority() {
+	local a b dump status=0 map='1:1 2:2 3:3 4:4 5:5 6:6 7:7 8:1 9:3 10:5'
+	modprobe -q 8021q
+	# shellcheck disable=SC2086 # the map is split on purpose
+	ip -n $NS_A link add link $VETH_A name vl-a type vlan id 78 egress-qos-map $map &&
+		ip -n $NS_B link add link $VETH_B name vl-b type vlan id 78 egress-qos-map $map &&
+		ip -n $NS_A addr add 10.81.0.1/24 dev vl-a && ip -n $NS_B addr add 10.81.0.2/24 dev vl-b &&
+		ip -n $NS_A link set vl-a up && ip -n $NS_B link set vl-b up &&
+		a=$(wait_gid $DEV_A 10.81.0.1) && b=$(wait_gid $DEV_B 10.81.0.2) || return 1
+	nsenter --net=/run/netns/$NS_A tcpdump -nn -e -l -c 2 -i $VETH_A vlan 78 and udp port 4791 >"$TMP/tags" 2>"$TMP/tcpdump" 9>&- &
+	dump=$!
+	poll 10 grep -q 'listening on' "$TMP/tcpdump" && answer "$a" "$b" && poll 10 eval '[ "$(grep -c "vlan 78, p 0," "$TMP/tags")" = 2 ]' ||
+		status=1
+	kill_wait $dump
+	cat "$TMP/tags"
+	ip -n $NS_A link del vl-a; ip -n $NS_B link del vl-b
+	return $status
+}
+t "an AH made of a completion gives no priority" t_no_priority
+
 # The address of a VLAN on top is a GID of the device below: its packets carry the tag.
 t_vlan() {
 	modprobe -q 8021q

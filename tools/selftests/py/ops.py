@@ -6,6 +6,7 @@ GIDs come from the environment (see oxetest.py).
 """
 import ctypes
 import ipaddress
+import os
 import random
 import socket
 import struct
@@ -13,10 +14,11 @@ import sys
 
 import pyverbs.enums as e
 
+from pyverbs.addr import AH
 from pyverbs.wr import SendWR
 
-from oxetest import (DEV_A, GID6_A, GID6_B, GID_A, QKEY, SIG, End, Host, ah_to, connect, counters, good, host_a, host_b,
-                     main, none_pending, poll, same, shut)
+from oxetest import (DEV_A, GID6_A, GID6_B, GID_A, QKEY, SIG, End, Host, Skip, ah_to, connect, counters, good, host_a,
+                     host_b, main, none_pending, poll, same, shut)
 
 FEW = "--few" in sys.argv
 if FEW:
@@ -24,6 +26,7 @@ if FEW:
 SIZES = [0, 1, 3, 4, 255, 1023, 1024, 1025, 4097, 65537] if not FEW else [1, 1024, 5000, 65537]
 BIG = 300000
 WAIT = 60
+OXE = os.environ.get("LINK_TYPE", "oxe") == "oxe"
 # A retry timer that suits a wire which loses packets: 4.096 us * 2^13 = 33 ms.
 RTS = {"timeout": 13} if FEW else {}
 
@@ -334,6 +337,45 @@ def datagrams(gids):
     shut(a, b)
 
 
+def packet_type(gids):
+    """As of mlx5, and as UCX wants it: a datagram's completion says in sl that it came by RoCE (8) over IPv6 (1) or IPv4 (2);
+    no other completion has anything there."""
+    if not OXE:
+        raise Skip("for oxe alone")
+    (a, b), (c, d) = ((End(host_a(gids[0]), kind), End(host_b(gids[1]), kind)) for kind in (e.IBV_QPT_UD, e.IBV_QPT_RC))
+    version = ipaddress.ip_address(a.host.gid_value()).ipv4_mapped and 4 or 6
+    for x, y, ah, want in ((a, b, ah_to(a.host, b.host), 8 | {6: 1, 4: 2}[version]), (c, d, None, 0)):
+        connect(x, y)
+        for _ in range(3):
+            y.recv(y.sge(2000))
+        for opcode in (e.IBV_WR_SEND, e.IBV_WR_SEND_WITH_IMM):
+            x.send(opcode, x.sge(100), ah=ah and (ah, y.qp.qp_num, QKEY), imm=socket.htonl(1))
+        same([wc.sl for wc in good(poll(y.rcq, 2, WAIT))], [want] * 2, "sl of receives")
+        same([wc.sl for wc in good(poll(x.cq, 2, WAIT))], [0] * 2, "sl of sends")
+        y.to_state(e.IBV_QPS_ERR)
+        same([wc.sl for wc in poll(y.rcq, 1, WAIT)], [0], "sl of a receive that was flushed")
+    shut(a, b, c, d)
+
+
+def reply_by_completion(gids):
+    """ibv_create_ah_from_wc, which takes sl over from the completion: the handle leads back to the sender."""
+    a, b = (End(h, e.IBV_QPT_UD) for h in (host_a(gids[0]), host_b(gids[1])))
+    connect(a, b)
+    fill(a, 1)
+    fill(b, 2)
+    for end in (a, b):
+        end.recv(end.sge(2000))
+    a.send(e.IBV_WR_SEND, a.sge(100, 5000), ah=(ah_to(a.host, b.host), b.qp.qp_num, QKEY))
+    wc, = good(poll(b.rcq, 1, WAIT))
+    back = AH(b.host.pd, wc=wc, grh=b.mr.buf, port_num=1)
+    b.send(e.IBV_WR_SEND, b.sge(300, 6000), ah=(back, wc.src_qp, QKEY))
+    good(poll(b.cq, 1, WAIT))
+    wc, = good(poll(a.rcq, 1, WAIT))
+    same((wc.byte_len, wc.src_qp), (340, b.qp.qp_num), "the answer's completion")
+    same(content(a, 40, 300) == content(b, 6000, 300), True, "the answer")
+    shut(a, b)
+
+
 def check_grh(grh, source, sink, udp_len):
     """The IP header is there of a datagram with so many bytes from the UDP header on."""
     ends = [ipaddress.ip_address(host.gid_value()).packed for host in (source, sink)]
@@ -384,6 +426,10 @@ if not FEW:
         ("sends on one device", sends, ONE), ("writes on one device", writes, ONE), ("reads on one device", reads, ONE),
         ("atomics on one device", atomics, ONE), ("a random program on one device", mixed, ONE, 5),
         ("datagrams", datagrams, (None, None)), ("datagrams over IPv6", datagrams, (GID6_A, GID6_B)),
+        ("packet type in a datagram's completion, for UCX", packet_type, (None, None)),
+        ("packet type over IPv6", packet_type, (GID6_A, GID6_B)),
+        ("answer by an AH made of a completion", reply_by_completion, (None, None)),
+        ("answer by an AH made of a completion over IPv6", reply_by_completion, (GID6_A, GID6_B)),
         ("trains of datagrams", datagram_train, (None, None)),
         ("trains of datagrams over IPv6", datagram_train, (GID6_A, GID6_B)),
     ]
