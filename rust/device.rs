@@ -14,6 +14,7 @@ mod counters;
 mod cq;
 mod driver;
 mod engine;
+mod flush;
 mod incoming;
 mod limits;
 mod link;
@@ -39,11 +40,14 @@ pub(crate) use link::Follow;
 
 use crate::net::netdev::NetDevice;
 use crate::rdma::device::DeviceRef;
+use crate::sync::lock::SpinLockBh;
 use crate::sync::table::Table;
+use crate::sync::timer::Timer;
 use counters::Counters;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
+use kernel::workqueue::Work;
 use port::Port;
 
 /// What packets, work and timers need of a device; it may outlive the device for a moment.
@@ -59,6 +63,12 @@ pub(crate) struct Core {
     counters: Counters,
     #[pin]
     port: Port,
+    #[pin]
+    sweep: SpinLockBh<flush::Sweep>,
+    #[pin]
+    sweep_timer: Timer<Core>,
+    #[pin]
+    sweep_work: Work<Core>,
 }
 
 impl Core {
@@ -72,6 +82,9 @@ impl Core {
                 next_pd: Atomic::new(1),
                 counters: Counters::new(),
                 port <- Port::new(netdev),
+                sweep <- crate::new_spinlock_bh!(flush::Sweep::NEW, "oxe_sweep"),
+                sweep_timer <- Timer::new(),
+                sweep_work <- kernel::new_work!("oxe_sweep"),
             }? Error),
             GFP_KERNEL,
         )
@@ -88,6 +101,7 @@ impl Drop for Oxe {
     ///
     /// Process context.
     fn drop(&mut self) {
+        flush::end(&self.core);
         self.core.port.detach();
     }
 }

@@ -172,7 +172,7 @@ impl Driver for Oxe {
     }
 
     fn doorbell(qp: &QpObject) -> Result {
-        if !qp.user {
+        if !qp.qp.is_user {
             engine::kick(&qp.qp);
         } else if takes_sends(qp.qp.state()) {
             engine::run(&qp.qp, Input::Doorbell);

@@ -14,7 +14,7 @@ use super::parcel::Mail;
 use super::qp::{Inner, Qp, Transport};
 use super::rx::Packet;
 use super::tx::Batch;
-use super::{rc, ud, Core};
+use super::{flush, rc, ud, Core};
 use crate::proto::transport::{Events, Instant};
 use crate::rdma::events::QpEvent;
 use crate::sync::bh::{self, BhGuard};
@@ -36,10 +36,10 @@ const STALL: u64 = 1_000_000;
 pub(crate) enum Input<'a> {
     /// Something was posted, or happened.
     Doorbell,
-    /// Work that was queued is to be done.
+    /// Work that was queued is to be done; by an expired timer, perhaps.
     Work,
-    /// The timer has expired.
-    Timer,
+    /// A process may have posted what is to be flushed.
+    Sweep,
     /// The QP is about to be reset or destroyed: what the peer is owed is sent.
     Farewell,
     /// A packet came, perhaps with others behind it; those of them that are for this QP are taken too.
@@ -77,6 +77,9 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
     let mut after = After::default();
     if inner.dead {
         return;
+    }
+    if inner.is_in_error() {
+        inner.flush_poll.begin(now, &input);
     }
     take(qp, &mut inner, now, &mut input, &mut after);
     if matches!(input, Input::Work) {
@@ -156,8 +159,8 @@ pub(crate) fn kick(qp: &Arc<Qp>) {
 #[inline]
 fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &mut Input<'_>, after: &mut After) {
     match input {
-        Input::Doorbell | Input::Work => {}
-        Input::Timer => {
+        Input::Doorbell | Input::Sweep => {}
+        Input::Work => {
             if let Transport::Rc(rc) = &mut inner.transport {
                 rc.conn.handle_timeout(now, &mut inner.sq);
             }
@@ -291,7 +294,11 @@ fn complete(qp: &Arc<Qp>, inner: &mut Inner, after: &mut After) -> bool {
 fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
     let due = match (&inner.transport, progress) {
         (_, Progress::Stalled) => Some(now.after(STALL)),
-        _ if inner.is_in_error() => inner.next_look().map(|wait| now.after(wait)),
+        _ if inner.is_in_error() && !qp.is_user => None,
+        _ if inner.is_in_error() => inner
+            .flush_poll
+            .next(now)
+            .or_else(|| flush::start(&qp.core)),
         (Transport::Rc(rc), _) => rc.conn.poll_timeout(),
         (Transport::Datagram(_), _) => None,
     };

@@ -3,6 +3,7 @@
 //! Modify and query of a QP (IBTA 11.2.5.2, 11.2.5.3).
 
 use super::engine::{self, Input};
+use super::flush::FlushPoll;
 use super::limits;
 use super::path::Path;
 use super::qp::{Inner, Kept, Qp, Transport};
@@ -191,6 +192,7 @@ fn reset(inner: &mut Inner) {
     inner.rq.reset();
     inner.av = None;
     inner.kept = Kept::default();
+    inner.flush_poll = FlushPoll::NEW;
 }
 
 /// Tells everything there is to tell. Process context.

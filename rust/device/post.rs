@@ -50,6 +50,11 @@ impl Poster {
         Ok(())
     }
 
+    /// Whether nothing is posted, as the ring says, which a process may write. Any context.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ring.consumer() == self.ring.producer()
+    }
+
     /// Posts a receive request. Any context.
     ///
     /// EINVAL for too many SGEs, ENOMEM when the queue is full.

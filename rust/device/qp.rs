@@ -5,6 +5,7 @@
 use super::completion::Completion;
 use super::cq::{mmap_info, Cq};
 use super::engine::{self, After, Input};
+use super::flush::FlushPoll;
 use super::parcel::Mail;
 use super::pd::PdId;
 use super::post::Poster;
@@ -22,6 +23,7 @@ use crate::rdma::qp::{QpCaps, QpInit, QpType};
 use crate::rdma::udata::UserCtx;
 use crate::sync::lock::SpinLockBh;
 use crate::sync::timer::{Timer, TimerHandler};
+use crate::sync::work;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
@@ -32,11 +34,6 @@ const GSI_QPN: u32 = 1;
 
 /// How many receives are flushed at one time.
 const FLUSH_BUDGET: usize = 256;
-
-/// When the receive ring of a QP in the error state is looked at again, in nanoseconds: a process rings no doorbell
-/// for what it posts there. At first, and at most, as the wait is doubled while nothing is found.
-const FIRST_LOOK: u64 = 10_000_000;
-const LAST_LOOK: u64 = FIRST_LOOK << 7;
 
 /// The part of a QP that the transport service decides.
 pub(crate) enum Transport {
@@ -74,8 +71,7 @@ pub(crate) struct Inner {
     pub(crate) again: bool,
     /// Work is queued that sends what is due; others leave it to that.
     pub(crate) queued: bool,
-    /// How long the next wait for receives to be flushed is, in nanoseconds; None where who posts them says so.
-    look: Option<u64>,
+    pub(crate) flush_poll: FlushPoll,
     /// Destroyed: nothing happens any more.
     pub(crate) dead: bool,
 }
@@ -92,6 +88,8 @@ pub(crate) struct Qp {
     pub(crate) recv_cq: Arc<Cq>,
     pub(crate) events: QpEvents,
     pub(crate) caps: QpCaps,
+    /// A process posts to it.
+    pub(crate) is_user: bool,
     /// The state, for a look without the lock: a [`State`] as a number.
     state: Atomic<u32>,
     #[pin]
@@ -110,8 +108,9 @@ crate::impl_has_timer! { impl HasTimer<0> for Qp { self.timer } }
 workqueue::impl_has_work! { impl HasWork<Qp> for Qp { self.work } }
 
 impl TimerHandler for Qp {
+    /// The timers of many QPs may expire together, in one softirq that goes on until all are done.
     fn expired(this: Arc<Self>) {
-        engine::run(&this, Input::Timer);
+        let _ = work::queue_bh(&this);
     }
 }
 
@@ -126,7 +125,6 @@ impl WorkItem for Qp {
 /// The Rust part of an ib_qp.
 pub(crate) struct QpObject {
     pub(crate) qp: Arc<Qp>,
-    pub(crate) user: bool,
     _cookies: Option<(Cookie, Cookie)>,
 }
 
@@ -236,7 +234,7 @@ impl Qp {
             sending: false,
             again: false,
             queued: false,
-            look: is_user.then_some(FIRST_LOOK),
+            flush_poll: FlushPoll::NEW,
             dead: false,
         };
         let qp = Arc::pin_init(
@@ -249,6 +247,7 @@ impl Qp {
                 recv_cq: init.recv_cq.cq.clone(),
                 events,
                 caps,
+                is_user,
                 state: Atomic::new(State::Reset as u32),
                 inner <- crate::new_spinlock_bh!(inner, "oxe_qp"),
                 send_poster <- send_poster,
@@ -260,7 +259,6 @@ impl Qp {
         )?;
         Ok(QpObject {
             qp,
-            user: is_user,
             _cookies: cookies,
         })
     }
@@ -356,21 +354,16 @@ impl Inner {
             rc.forget_keys();
         }
         for _ in 0..FLUSH_BUDGET {
+            if qp.is_user && !self.flush_poll.take() {
+                return false;
+            }
             let Some(wr_id) = self.rq.flush_one() else {
                 return false;
             };
             after
                 .recv
                 .merge(qp.recv_cq.push(&Completion::recv_flushed(qp, wr_id)));
-            self.look = self.look.and(Some(FIRST_LOOK));
         }
         true
-    }
-
-    /// After how many nanoseconds to look for more of them, if nobody would say that there are.
-    pub(crate) fn next_look(&mut self) -> Option<u64> {
-        let wait = self.look?;
-        self.look = Some(LAST_LOOK.min(wait * 2));
-        Some(wait)
     }
 }

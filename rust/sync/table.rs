@@ -116,6 +116,22 @@ impl<T: Send + Sync + 'static> Table<T> {
         self.with(id, |object| Arc::from(object))
     }
 
+    /// The object with the lowest identifier from `id` on, and that identifier. Any context.
+    pub(crate) fn next(&self, id: u32) -> Option<(u32, Arc<T>)> {
+        let _reading = rcu::read_lock();
+        let (mut at, mut after) = (id as usize, false);
+        loop {
+            // SAFETY: the array is initialised and `at` is writable.
+            let entry = unsafe { ffi::oxe_xa_next(self.array.get(), &mut at, after) };
+            // SAFETY: by the type's invariants it is null or an entry, which is not freed while we read.
+            let entry = unsafe { entry.cast::<Entry<T>>().as_ref() }?;
+            if let Some(object) = entry.object() {
+                return Some((at as u32, Arc::from(object)));
+            }
+            after = true;
+        }
+    }
+
     #[inline]
     fn entry<'a>(&'a self, id: u32, _reading: &'a rcu::Guard) -> Option<&'a Entry<T>> {
         // SAFETY: the array is initialised.

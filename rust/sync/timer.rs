@@ -40,7 +40,8 @@ pub(crate) fn now_ns() -> u64 {
 /// What an object does when its timer number `ID` expires.
 pub(crate) trait TimerHandler<const ID: u64 = 0>: Sized {
     /// The deadline is over, or one was that has been moved since: spurious calls are allowed, so the
-    /// handler decides by the clock. Softirq context. May arm the timer again; must not cancel it.
+    /// handler decides by the clock. Softirq context, of one softirq for all timers that expire together: to
+    /// be short, it queues work. May arm the timer again; must not cancel it.
     fn expired(this: Arc<Self>);
 }
 

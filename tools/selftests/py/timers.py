@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Timers: one that expires queues work and does none; queue pairs in the error state have none for long. The kernel's trace
+events tell what ran where.
+"""
+import os
+import re
+import time
+
+import pyverbs.enums as e
+
+from oxetest import SLOW, End, Skip, connect, good, host_a, host_b, main, none_pending, poll, same, shut, status
+
+TRACING = "/sys/kernel/tracing"
+EVENTS = ["timer/hrtimer_expire_entry", "timer/hrtimer_expire_exit", "net/net_dev_queue", "workqueue/workqueue_execute_start",
+          "workqueue/workqueue_execute_end"]
+LINE = re.compile(r"\[(\d+)\] \S+ +[\d.]+: (\w+): (.*)")
+
+
+def control(name, text):
+    with open(f"{TRACING}/{name}", "w", encoding="ascii") as file:
+        file.write(text)
+
+
+class Trace:
+    """with Trace() as trace: afterwards trace.events has (CPU, event, its text) of what happened meanwhile."""
+
+    def __enter__(self):
+        if not os.path.exists(f"{TRACING}/trace"):
+            os.system(f"mount -t tracefs none {TRACING}")
+        control("trace", "")
+        control("buffer_size_kb", "16384")
+        for event in EVENTS:
+            control(f"events/{event}/enable", "1")
+        control("tracing_on", "1")
+        self.events = []
+        return self
+
+    def __exit__(self, *_):
+        control("tracing_on", "0")
+        for event in EVENTS:
+            control(f"events/{event}/enable", "0")
+        with open(f"{TRACING}/trace", encoding="ascii", errors="replace") as file:
+            self.events = [found.groups() for found in map(LINE.search, file) if found]
+        control("trace", "")
+
+
+def ours(text):
+    return "[oxe]" in text
+
+
+def sent_within(events, begin, end, key):
+    """How often something of ours ran between the events begin and end, and how many packets were sent meanwhile."""
+    runs, packets, inside = 0, 0, {}
+    for cpu, event, text in events:
+        if event == begin and ours(text):
+            inside[cpu] = key(text)
+            runs += 1
+        elif event == end and inside.get(cpu) == key(text):
+            del inside[cpu]
+        elif event == "net_dev_queue" and cpu in inside:
+            packets += 1
+    return runs, packets
+
+
+def timer_of(text):
+    return re.search(r"hrtimer=(\S+)", text).group(1)
+
+
+def work_of(text):
+    return re.search(r"work struct (\S+?):", text).group(1)
+
+
+def waits_end():
+    """Many receivers that are not ready: when the waits of their senders end, these send again, but by work and not in the
+    softirq of the timers."""
+    if os.environ.get("LINK_TYPE", "oxe") != "oxe":
+        raise Skip("it is about oxe's own functions")
+    a_host, b_host = host_a(), host_b()
+    pairs = [(End(a_host, depth=4, cqe=4), End(b_host, depth=4, cqe=4)) for _ in range(40)]
+    for a, b in pairs:
+        connect(a, b, min_rnr=16)  # 2.56 ms
+    for a, _ in pairs:
+        a.send(e.IBV_WR_SEND, a.sge(100))
+    expired = worked = by_timer = by_work = 0
+    for _ in range(20):  # they go on until there are receives
+        with Trace() as trace:
+            time.sleep(0.3)
+        runs, sent = sent_within(trace.events, "hrtimer_expire_entry", "hrtimer_expire_exit", timer_of)
+        expired, by_timer = expired + runs, by_timer + sent
+        runs, sent = sent_within(trace.events, "workqueue_execute_start", "workqueue_execute_end", work_of)
+        worked, by_work = worked + runs, by_work + sent
+        if min(expired, by_work) >= 100:
+            break
+    same(by_timer, 0, f"packets sent by {expired} timers themselves")
+    same(min(expired, worked, by_work) >= 100, True,
+         f"at least 100 waits that end by work ({expired} timers, {by_work} packets in {worked} pieces of work)")
+    for a, b in pairs:
+        b.recv(b.sge(100))
+        good(poll(b.rcq) + poll(a.cq))
+    a_host.close()
+    b_host.close()
+
+
+def idle_in_error():
+    """Queue pairs in the error state, after a moment: no timer for each of them."""
+    host = host_a()
+    ends = [End(host, size=0, depth=4, cqe=4) for _ in range(100)]
+    for end in ends:
+        end.to_init()
+        end.to_state(e.IBV_QPS_ERR)
+    time.sleep(4)
+    for _ in range(5):  # a busy machine is late
+        began = time.monotonic()
+        with Trace() as trace:
+            time.sleep(4)
+        took = time.monotonic() - began
+        expired = sum(event == "hrtimer_expire_entry" and ours(text) for _, event, text in trace.events)
+        few = expired <= 2 * took + 4
+        if few:
+            break
+    same(few, True, f"few timers in {took:.0f} s for 100 queue pairs ({expired})")
+    host.close()
+
+
+def late_receives():
+    """Receives that are posted long after a queue pair failed are flushed too, however often, and those of one that was reset
+    and failed again as soon as those of a new one."""
+    host = host_a()
+    ends = [End(host, kind, depth=16) for kind in (e.IBV_QPT_RC, e.IBV_QPT_UD) for _ in range(3)]
+    for end in ends:
+        end.to_init()
+        end.to_state(e.IBV_QPS_ERR)
+    time.sleep(4)
+    for turn in range(3):
+        for end in ends:
+            for i in range(10):
+                end.recv(end.sge(10), wr_id=10 * turn + i)
+        for end in ends:
+            wcs = poll(end.rcq, 10)
+            same([(wc.wr_id, status(wc)) for wc in wcs], [(10 * turn + i, "WR_FLUSH_ERR") for i in range(10)], "receives")
+    for end in ends:
+        none_pending(end.rcq, 0.01)
+    host.close()
+
+
+def reset_and_failed():
+    """A queue pair that was reset polls its receives again as often as a new one: timers of its own tell."""
+    host = host_a()
+    end = End(host, size=0, depth=4, cqe=4)
+    counts = []
+    for wait in (4 * SLOW, 0):
+        with Trace() as trace:
+            end.to_init()
+            end.to_state(e.IBV_QPS_ERR)
+            time.sleep(2)
+        counts.append(sum(event == "hrtimer_expire_entry" and ours(text) for _, event, text in trace.events))
+        time.sleep(wait)
+        end.to_state(e.IBV_QPS_RESET)
+    same(min(counts) >= 2, True, f"timers in the first two seconds of the error state, at first and after a reset: {counts}")
+    host.close()
+
+
+CASES = [
+    ("many waits that end together are done with by work", waits_end),
+    ("queue pairs in the error state cost no timer for ever", idle_in_error),
+    ("receives posted late in the error state", late_receives),
+    ("a queue pair that fails again after a reset", reset_and_failed),
+]
+
+if __name__ == "__main__":
+    main(CASES)

@@ -1,0 +1,9 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# What timers do, and how many there are (py/timers.py): an expired one only queues work; queue pairs in the error state share
+# one.
+. "$(dirname "$0")/lib.sh"
+hosts_up 1500
+relay_py timers
+finish
