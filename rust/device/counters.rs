@@ -19,9 +19,10 @@ pub(crate) enum Count {
     NoQp = 5,
     WrongAddress = 6,
     NoMemory = 7,
+    WrongSrcQp = 8,
 }
 
-const OWN: usize = 8;
+const OWN: usize = 9;
 const TOTAL: usize = OWN + ParseError::COUNT + Cause::COUNT;
 
 /// The names, in the order of the values.
@@ -34,6 +35,7 @@ pub(crate) const NAMES: [&CStr; TOTAL] = [
     c"rcvd_no_qp",
     c"rcvd_wrong_address",
     c"send_no_memory",
+    c"rcvd_wrong_src_qp",
     c"rcvd_too_short",
     c"rcvd_bad_version",
     c"rcvd_unknown_opcode",

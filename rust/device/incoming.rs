@@ -57,7 +57,21 @@ impl Incoming<'_> {
                 Sender::Connected {
                     source,
                     destination,
+                    ..
                 } => path.is_loopback() && path.joins(source, destination),
+                Sender::Datagram(_) => false,
+            },
+        }
+    }
+
+    /// Whether QP `qpn` of the peer may have sent it. A packet of a connection does not tell its source QP (IBTA 9.2),
+    /// a parcel does: no process of this host can speak for another's queue pair.
+    #[inline]
+    pub(crate) fn may_be_from(&self, qpn: u32) -> bool {
+        match self {
+            Incoming::Packet(_) => true,
+            Incoming::Parcel(parcel) => match parcel.sender {
+                Sender::Connected { qpn: source, .. } => source == qpn,
                 Sender::Datagram(_) => false,
             },
         }

@@ -94,8 +94,11 @@ impl Source {
 
 /// Who sent a parcel.
 pub(crate) enum Sender {
-    /// A connected QP: the addresses that its packets would come from and go to.
+    /// A connected QP: the addresses that its packets would come from and go to, and its number, which no packet
+    /// of a connection tells.
     Connected {
+        /// The sender.
+        qpn: u32,
         /// From here.
         source: [u8; 16],
         /// To here.

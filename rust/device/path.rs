@@ -82,10 +82,11 @@ impl Path {
         self.loopback
     }
 
-    /// Who sends by it: the addresses of a connected QP's parcels.
+    /// Who sends by it: connected QP `qpn`, and the addresses of its parcels.
     #[inline]
-    pub(crate) fn sender(&self) -> Sender {
+    pub(crate) fn sender(&self, qpn: u32) -> Sender {
         Sender::Connected {
+            qpn,
             source: self.flow.source,
             destination: self.flow.destination,
         }

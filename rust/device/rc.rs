@@ -166,7 +166,7 @@ impl Rc {
             match (source, &self.path) {
                 (Ok(source), Some(path)) => mail.put(Parcel {
                     repr: transmit.header,
-                    sender: path.sender(),
+                    sender: path.sender(qp.qpn),
                     len: transmit.payload.len(),
                     source,
                 }),
@@ -325,6 +325,10 @@ pub(crate) fn handle(
     // What comes from elsewhere is none of this connection's.
     if !rc.path.as_ref().is_some_and(|path| incoming.came_by(path)) {
         qp.core.counters.count(Count::WrongAddress);
+        return Ok(());
+    }
+    if !incoming.may_be_from(rc.conn.attr().dest_qpn.get()) {
+        qp.core.counters.count(Count::WrongSrcQp);
         return Ok(());
     }
     let count = incoming.count();

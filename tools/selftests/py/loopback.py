@@ -9,7 +9,8 @@ import pyverbs.enums as e
 from pyverbs.addr import AHAttr, GlobalRoute
 from pyverbs.qp import QPAttr
 
-from oxetest import GID_A, End, Host, errno_of, gid_object, good, host_a, main, none_pending, pair, poll, same, shut, status
+from oxetest import (DEV_A, GID_A, End, Host, Skip, child, counters, errno_of, gid_object, good, host_a, main, none_pending, pair,
+                     poll, same, shut, status)
 
 
 def fill(end, seed):
@@ -149,10 +150,45 @@ def other_way():
     other.close()
 
 
+def forge(address, rkey, gid, qpn, psn):
+    """In a process of its own: a queue pair that is connected to qpn, though qpn is not to it, sends and writes."""
+    c = End(host_a())
+    c.to_init()
+    c.to_rtr(gid, qpn)
+    c.to_rts(psn=psn, timeout=8, retry=1)
+    ctypes.memset(c.mr.buf, 0xee, c.mr.length)
+    c.send(e.IBV_WR_SEND, c.sge(500), wr_id=1)
+    c.send(e.IBV_WR_RDMA_WRITE, c.sge(500), wr_id=2, remote=(address, rkey))
+    wcs = poll(c.cq, 2)
+    same([(wc.wr_id, status(wc)) for wc in wcs], [(1, "RETRY_EXC_ERR"), (2, "WR_FLUSH_ERR")], "the forger's requests")
+
+
+def forged_sender():
+    """A queue pair takes nothing from one that it is not connected to: not even if addresses and PSN are right."""
+    if os.environ["PACKETS"] != "none":
+        raise Skip("a packet of a connection does not tell which queue pair sent it")
+    a, b = pair(psn_a=0x123)
+    ctypes.memset(b.mr.buf, 0xbb, b.mr.length)
+    b.recv(b.sge(1000), wr_id=7)
+    before = counters(DEV_A)["rcvd_wrong_src_qp"]
+    remote, gid, qpn = b.remote(2000), b.host.gid_value(), b.qp.qp_num
+    same(child(lambda: forge(*remote, gid, qpn, 0x123)), True, "the forger's process lived")
+    same(content(b) == b"\xbb" * b.mr.length, True, "the victim's memory")
+    none_pending(b.rcq)
+    same(counters(DEV_A)["rcvd_wrong_src_qp"] > before, True, "the forged ones are counted")
+    fill(a, 9)
+    a.send(e.IBV_WR_SEND, a.sge(600), wr_id=1)
+    good(poll(a.cq))
+    wc, = good(poll(b.rcq))
+    same((wc.wr_id, wc.byte_len, content(b)[:600] == content(a)[:600]), (7, 600, True), "the true message")
+    shut(a, b)
+
+
 CASES = [
     ("a queue pair with itself", to_itself), ("a queue pair that waits for itself", to_itself_many),
     ("a ring of queue pairs", ring), ("crossfire", crossfire), ("a long message", long_message),
     ("a sender's memory that is gone", sender_memory_gone), ("path MTU", path_mtu), ("another way", other_way),
+    ("a sender that is not the peer", forged_sender),
 ]
 
 if __name__ == "__main__":

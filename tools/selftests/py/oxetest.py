@@ -5,6 +5,7 @@ Devices are visible in every network namespace, so one process opens both hosts'
 ends of a connection; what lies between them is still the wire.
 """
 import os
+import signal
 import sys
 import time
 import traceback
@@ -74,6 +75,29 @@ def errno_of(function, *args, **kwargs):
     except OSError as error:
         return error.errno
     return 0
+
+
+def child(function):
+    """Run in a process of its own, which may die of its library; if it lives it must not find a fault."""
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if not pid:
+        code = 0
+        try:
+            function()
+        except BaseException as error:
+            os.write(write_end, f"{type(error).__name__}: {error}".encode())
+            code = 3 if isinstance(error, Skip) else 1
+        os._exit(code)
+    os.close(write_end)
+    with os.fdopen(read_end, errors="replace") as file:
+        text = file.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if status == 3:
+        raise Skip(text)
+    if status not in (0, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGABRT):
+        raise AssertionError(text or f"status {status}")
+    return status == 0
 
 
 class Host:

@@ -7,7 +7,6 @@ queue pairs of others, or the kernel. Usage: ring.py [rounds]
 import ctypes
 import os
 import random
-import signal
 import struct
 import sys
 import threading
@@ -16,7 +15,7 @@ import time
 import pyverbs.enums as e
 from pyverbs.mr import MR
 
-from oxetest import End, Skip, connect, errno_of, good, host_a, host_b, main, poll, same, shut
+from oxetest import End, Skip, child, connect, errno_of, good, host_a, host_b, main, poll, same, shut
 
 ROUNDS = int(sys.argv.pop()) if len(sys.argv) > 1 and sys.argv[-1].isdigit() else 20
 
@@ -110,29 +109,6 @@ def honest_works():
     b.recv(b.sge(5000))
     a.send(e.IBV_WR_SEND, a.sge(5000))
     good(poll(a.cq) + poll(b.rcq))
-
-
-def child(function):
-    """Run in a process of its own, which may die of its library; if it lives it must not find a fault."""
-    read_end, write_end = os.pipe()
-    pid = os.fork()
-    if not pid:
-        code = 0
-        try:
-            function()
-        except BaseException as error:
-            os.write(write_end, f"{type(error).__name__}: {error}".encode())
-            code = 3 if isinstance(error, Skip) else 1
-        os._exit(code)
-    os.close(write_end)
-    with os.fdopen(read_end, errors="replace") as file:
-        text = file.read()
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if status == 3:
-        raise Skip(text)
-    if status not in (0, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGABRT):
-        raise AssertionError(text or f"status {status}")
-    return status == 0
 
 
 def attack(change, rounds=3):
