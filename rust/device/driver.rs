@@ -17,7 +17,7 @@ use crate::rdma::device::Device;
 use crate::rdma::driver::{CqInit, Driver};
 use crate::rdma::events::{CqEvents, QpEvents};
 use crate::rdma::gid::AhAttr;
-use crate::rdma::qp::{QpAttr, QpCreated, QpInit, QpQuery, QpType};
+use crate::rdma::qp::{QpAttr, QpCreated, QpInit, QpQuery};
 use crate::rdma::udata::UserCtx;
 use crate::rdma::umem::{KernelMemory, UserMemory};
 use crate::rdma::unsupported;
@@ -168,7 +168,7 @@ impl Driver for Oxe {
         if !takes_sends(qp.state()) {
             return Err(EINVAL);
         }
-        qp.send_poster.send(wr, qp.kind != QpType::Rc)
+        qp.send_poster.send(wr, !qp.kind.is_connected())
     }
 
     fn doorbell(qp: &QpObject) -> Result {

@@ -154,7 +154,7 @@ fn check_caps(init: &QpInit<'_, super::Oxe>) -> Result<QpCaps> {
 fn reserve(core: &Core, kind: QpType) -> Result<u32> {
     match kind {
         QpType::Gsi => core.qps.reserve_at(GSI_QPN).map(|()| GSI_QPN),
-        _ => core.qps.reserve(),
+        QpType::Rc | QpType::Ud => core.qps.reserve(),
     }
 }
 
@@ -202,7 +202,7 @@ impl Qp {
         let is_user = user.is_some();
         let sq_limits = SqLimits {
             pd,
-            datagram: init.kind != QpType::Rc,
+            datagram: !init.kind.is_connected(),
             sig_all: init.sig_all,
             max_wr: caps.max_send_wr,
             max_sge: caps.max_send_sge,
@@ -224,7 +224,7 @@ impl Qp {
         let inner = Inner {
             transport: match init.kind {
                 QpType::Rc => Transport::Rc(Rc::new()?),
-                _ => Transport::Datagram(Ud::new(qpn)),
+                QpType::Ud | QpType::Gsi => Transport::Datagram(Ud::new(qpn)),
             },
             sq,
             rq,

@@ -9,7 +9,8 @@ use super::gid::AhAttr;
 use crate::ffi;
 use kernel::prelude::*;
 
-/// The transport service of a queue pair.
+/// The transport service of a queue pair, of those that there are. Matches on it name every one, so that a new one is
+/// not taken for another by accident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum QpType {
@@ -17,8 +18,6 @@ pub(crate) enum QpType {
     Gsi = ffi::ib_qp_type_IB_QPT_GSI,
     /// Reliable connection.
     Rc = ffi::ib_qp_type_IB_QPT_RC,
-    /// Unreliable connection.
-    Uc = ffi::ib_qp_type_IB_QPT_UC,
     /// Unreliable datagram.
     Ud = ffi::ib_qp_type_IB_QPT_UD,
 }
@@ -29,10 +28,17 @@ impl QpType {
         Ok(match raw {
             ffi::ib_qp_type_IB_QPT_GSI => QpType::Gsi,
             ffi::ib_qp_type_IB_QPT_RC => QpType::Rc,
-            ffi::ib_qp_type_IB_QPT_UC => QpType::Uc,
             ffi::ib_qp_type_IB_QPT_UD => QpType::Ud,
             _ => return Err(super::unsupported()),
         })
+    }
+
+    /// Whether it is connected to one peer; else requests are datagrams, each with an address handle.
+    pub(crate) fn is_connected(self) -> bool {
+        match self {
+            QpType::Rc => true,
+            QpType::Gsi | QpType::Ud => false,
+        }
     }
 }
 

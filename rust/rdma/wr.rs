@@ -128,7 +128,7 @@ impl<'a, D: Driver> SendWr<'a, D> {
     pub(super) unsafe fn new(raw: &'a ffi::ib_send_wr, kind: QpType) -> Result<Self> {
         // SAFETY: users give a list of that many elements.
         let sges = unsafe { sges(raw.sg_list, raw.num_sge) }?;
-        let connected = matches!(kind, QpType::Rc | QpType::Uc);
+        let connected = kind.is_connected();
         let part = match raw.opcode {
             ffi::ib_wr_opcode_IB_WR_SEND | ffi::ib_wr_opcode_IB_WR_SEND_WITH_IMM if !connected => {
                 Part::Ud

@@ -134,6 +134,15 @@ def query_returns():
     shut(a, b)
 
 
+def missing_service():
+    """UC is not there yet. (A queue pair that is made all the same would be of another service, which nobody asked for.)"""
+    host = host_a()
+    cq = CQ(host.ctx, 16)
+    init = QPInitAttr(qp_type=e.IBV_QPT_UC, scq=cq, rcq=cq, cap=QPCap())
+    same(errno_of(QP, host.pd, init), errno.EOPNOTSUPP, "a UC queue pair")
+    host.close()
+
+
 def limits():
     host = host_a()
     dev = host.ctx.query_device()
@@ -224,7 +233,7 @@ CASES = [
     ("bad attributes", attributes),
     ("path MTU above the port's", mtu_beyond_port),
     ("attributes are told as set", query_returns),
-    ("limits of objects", limits),
+    ("a service that is not there (UC)", missing_service), ("limits of objects", limits),
     ("bad memory", memory),
     ("RLIMIT_MEMLOCK", locked_memory),
 ]
