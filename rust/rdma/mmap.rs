@@ -11,6 +11,7 @@
 
 use super::shared::SharedBuf;
 use crate::ffi;
+use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 use kernel::error::to_result;
 use kernel::page::PAGE_SIZE;
@@ -22,32 +23,107 @@ use kernel::types::Opaque;
 #[repr(C)]
 pub(super) struct Entry {
     c: Opaque<ffi::rdma_user_mmap_entry>,
+    /// Its neighbours in the list of its registry, whose lock guards them.
+    links: UnsafeCell<Links>,
     buf: Arc<SharedBuf>,
 }
 
+/// The neighbours of an entry.
+#[derive(Clone, Copy, Default)]
+struct Links {
+    before: Option<EntryPtr>,
+    after: Option<EntryPtr>,
+}
+
 /// A pointer to an entry that is in the table.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct EntryPtr(NonNull<ffi::rdma_user_mmap_entry>);
+#[derive(Clone, Copy)]
+struct EntryPtr(NonNull<Entry>);
 
 // SAFETY: entries belong to no thread.
 unsafe impl Send for EntryPtr {}
+
+impl EntryPtr {
+    /// The neighbours.
+    ///
+    /// # Safety
+    ///
+    /// The entry is listed, and the caller holds the lock of its registry and no other reference to its links.
+    unsafe fn links<'a>(self) -> &'a mut Links {
+        // SAFETY: a listed entry is valid (see `Registry`), and the lock keeps everybody else off.
+        unsafe { &mut *self.0.as_ref().links.get() }
+    }
+}
+
+/// The list: removal costs the same however long it is, and to grow it takes no memory but the entry's.
+struct List {
+    first: Option<EntryPtr>,
+    /// The context is going away: there are no entries any more.
+    closed: bool,
+}
+
+impl List {
+    /// Puts `entry` at the front.
+    ///
+    /// # Safety
+    ///
+    /// The entry is valid, in no list, and stays valid until it is removed from this one. The caller holds the
+    /// lock.
+    unsafe fn insert(&mut self, entry: EntryPtr) {
+        if let Some(first) = self.first {
+            // SAFETY: it is listed, and the lock is held.
+            unsafe { first.links() }.before = Some(entry);
+        }
+        let links = Links {
+            before: None,
+            after: self.first,
+        };
+        // SAFETY: by the requirement of this function it is as a listed one.
+        *unsafe { entry.links() } = links;
+        self.first = Some(entry);
+    }
+
+    /// Takes `entry` out.
+    ///
+    /// # Safety
+    ///
+    /// The entry is in this list, and the caller holds the lock.
+    unsafe fn remove(&mut self, entry: EntryPtr) {
+        // SAFETY: by the requirement of this function.
+        let links = core::mem::take(unsafe { entry.links() });
+        match links.before {
+            // SAFETY: neighbours are listed, and the lock is held.
+            Some(before) => unsafe { before.links() }.after = links.after,
+            None => self.first = links.after,
+        }
+        if let Some(after) = links.after {
+            // SAFETY: as above.
+            unsafe { after.links() }.before = links.before;
+        }
+    }
+}
 
 /// The entries of one context.
 ///
 /// # Invariants
 ///
 /// The entries listed are those in the context's table, each with the reference that insertion
-/// gave. The context is valid while there are any.
+/// gave. They are those of the cookies that there are, until the registry is closed, and none after that. The
+/// context is valid while there are any.
 #[pin_data]
 pub(super) struct Registry {
     #[pin]
-    entries: Mutex<KVec<EntryPtr>>,
+    entries: Mutex<List>,
 }
 
 impl Registry {
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
-            pin_init!(Self { entries <- kernel::new_mutex!(KVec::new(), "oxe_mmap") }),
+            pin_init!(Self {
+                entries <- kernel::new_mutex!(
+                    List { first: None, closed: false },
+                    "oxe_mmap"
+                )
+            }),
             GFP_KERNEL,
         )
     }
@@ -67,16 +143,16 @@ impl Registry {
         if !buf.is_mappable() {
             return Err(EINVAL);
         }
-        let mut entries = self.entries.lock();
-        entries.reserve(1, GFP_KERNEL)?;
         let entry = KBox::new(
             Entry {
                 c: Opaque::zeroed(),
+                links: UnsafeCell::new(Links::default()),
                 buf: buf.clone(),
             },
             GFP_KERNEL,
         )?;
         let raw = KBox::into_raw(entry);
+        let mut entries = self.entries.lock();
         // SAFETY: the context is valid by the requirement of this function. The entry is on the
         // heap to stay until `mmap_free`; its `c` is the first member, so pointers to both are the
         // same.
@@ -88,9 +164,10 @@ impl Registry {
         }
         // SAFETY: insertion filled in the entry, whose offset does not change.
         let offset = unsafe { (*raw.cast::<ffi::rdma_user_mmap_entry>()).start_pgoff };
-        let entry = EntryPtr(NonNull::new(raw.cast()).ok_or(EINVAL)?);
-        // INVARIANT: it is in the table now. There is room, so this does not fail.
-        let _ = entries.push_within_capacity(entry);
+        let entry = EntryPtr(NonNull::new(raw).ok_or(EINVAL)?);
+        // INVARIANT: it is in the table now.
+        // SAFETY: it came from a box, and the table's reference keeps it until it is removed.
+        unsafe { entries.insert(entry) };
         drop(entries);
         let cookie = Cookie {
             registry: self.clone(),
@@ -99,24 +176,34 @@ impl Registry {
         Ok((cookie, (offset as u64).wrapping_mul(PAGE_SIZE as u64)))
     }
 
-    /// Takes `entry` out of the list and the table, if it is still there.
-    fn remove(&self, entry: EntryPtr) {
+    /// Takes the entry of a cookie out of the list and the table, if it is still there.
+    ///
+    /// # Safety
+    ///
+    /// The entry is that of a cookie of this registry, which is going away.
+    unsafe fn remove(&self, entry: EntryPtr) {
         let mut entries = self.entries.lock();
-        let Some(index) = entries.iter().position(|e| *e == entry) else {
+        if entries.closed {
             return;
-        };
-        let _ = entries.remove(index);
-        // SAFETY: by the type's invariant it was in the table, whose reference this gives up. The
+        }
+        // SAFETY: by the type's invariant it is listed. It was in the table too, whose reference this gives up. The
         // lock keeps the context there, as `close` needs it too.
-        unsafe { ffi::rdma_user_mmap_entry_remove(entry.0.as_ptr()) };
+        unsafe {
+            entries.remove(entry);
+            ffi::rdma_user_mmap_entry_remove(entry.0.as_ptr().cast());
+        }
     }
 
     /// Takes all entries out. Process context.
     pub(super) fn close(&self) {
         let mut entries = self.entries.lock();
-        while let Some(entry) = entries.pop() {
+        entries.closed = true;
+        while let Some(entry) = entries.first {
             // SAFETY: as in `remove`; the caller still has the context.
-            unsafe { ffi::rdma_user_mmap_entry_remove(entry.0.as_ptr()) };
+            unsafe {
+                entries.remove(entry);
+                ffi::rdma_user_mmap_entry_remove(entry.0.as_ptr().cast());
+            }
         }
     }
 }
@@ -132,7 +219,8 @@ unsafe impl Sync for Cookie {}
 
 impl Drop for Cookie {
     fn drop(&mut self) {
-        self.registry.remove(self.entry);
+        // SAFETY: it is this cookie's, which is not used again.
+        unsafe { self.registry.remove(self.entry) };
     }
 }
 
