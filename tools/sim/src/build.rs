@@ -41,7 +41,11 @@ fn draw_setup(plan: &crate::profile::Plan, pmtu: u32, pkey: u16, rng: &mut Rng) 
         retry_cnt: rng.range(plan.retry_cnt.0, plan.retry_cnt.1) as u8,
         rnr_retry: rng.range(plan.rnr_retry.0, plan.rnr_retry.1) as u8,
         min_rnr_timer: rng.range(1, 14) as u8,
-        max_rd_atomic: rng.pick(&[1, 1, 2, 4, 16]),
+        max_rd_atomic: rng.pick(if plan.large {
+            &[4, 16]
+        } else {
+            &[1, 1, 2, 4, 16]
+        }),
         max_dest_rd_atomic: rng.pick(&[0, 0, 1, 7]),
         pkey,
         access,
@@ -61,7 +65,7 @@ impl World {
     /// Makes hosts and connections.
     pub fn build(&mut self) {
         let mut rng = self.rng.fork(3);
-        let large = rng.one_in(8);
+        let large = rng.one_in(8) || self.plan.large;
         for _ in 0..self.plan.hosts {
             self.hosts.push(build_host(large, &mut rng));
         }
@@ -97,7 +101,8 @@ impl World {
     }
 
     fn build_pair(&mut self, pair: &Pair, large: bool, rng: &mut Rng) {
-        let pmtu = rng.pick(&MTUS);
+        let mtus = if self.plan.large { &MTUS[..2] } else { &MTUS };
+        let pmtu = rng.pick(mtus);
         // A limited member talks to full ones only.
         let pkeys = rng.pick(&[
             [0xffff, 0xffff],

@@ -6,9 +6,13 @@ use crate::api::*;
 use crate::decode::Seen;
 use crate::device::{Hand, Notes};
 use crate::frame;
+use crate::model::Flow;
 use crate::profile::{Profile, MS, US};
-use crate::sabotage::Sabotage;
+use crate::sabotage::{Sabotage, Saboteur};
+use crate::send::is_sequence_nak;
+use crate::watch::Watch;
 use crate::world::{tell, Event, Pause, World};
+use oxe_proto::wire::{AethRepr, Ext, Opcode, PacketRepr, Psn, RnrTimer, Syndrome};
 
 /// Most packets that a device sends at a time.
 const BUDGET: u32 = 64;
@@ -165,12 +169,7 @@ impl World {
     }
 
     /// Packets that are alike reach a QP, of which `repr` is the first's header.
-    fn deliver(
-        &mut self,
-        qp: usize,
-        repr: &oxe_proto::wire::PacketRepr,
-        frames: &[Vec<u8>],
-    ) -> Result<(), String> {
+    fn deliver(&mut self, qp: usize, repr: &PacketRepr, frames: &[Vec<u8>]) -> Result<(), String> {
         let mut repr = *repr;
         let mut payload = Vec::new();
         for frame in frames {
@@ -201,9 +200,13 @@ impl World {
             saboteur: &mut self.saboteur,
         };
         let len = payload.len() as u32 / u32::from(count);
-        let verdict = q
+        let hides_gap = hide_loss(hand.saboteur, &q.watch, &q.flow, &seen, &mut repr);
+        let mut verdict = q
             .conn
             .handle_run(Instant(self.now), &repr, count, len, &mut hand);
+        if hides_gap {
+            verdict = Verdict::Dropped(Cause::Gap);
+        }
         let request = repr.bth.opcode.kind().is_request() && verdict == Verdict::Accepted;
         if request && hand.saboteur.strikes(Sabotage::RepeatRequest) {
             let mut again = repr;
@@ -219,6 +222,10 @@ impl World {
         self.judge_verdict(qp, verdict, notes.empty)?;
         for seen in seen.iter().filter(|s| s.is_response()) {
             self.note_answer(qp, seen, verdict)?;
+        }
+        if notes.empty {
+            let (peer, timer) = (self.qps[qp].peer, self.qps[qp].setup.min_rnr_timer);
+            self.qps[peer].watch.answers.not_ready(timer);
         }
         for seen in seen.iter().filter(|s| !s.is_response()) {
             let alive = self.qps[qp].conn.state() != State::Err;
@@ -329,4 +336,35 @@ impl World {
         self.qps[qp].timer_at = Some(at);
         self.at(at, Event::Timer { qp });
     }
+}
+
+/// Sabotage of what comes in: what tells a requester of a loss becomes an RNR NAK, which makes it go back as well, but not
+/// send less. Whether it was an answer that shows a gap before it.
+fn hide_loss(
+    saboteur: &mut Saboteur,
+    watch: &Watch,
+    flow: &Flow,
+    seen: &[Seen],
+    repr: &mut PacketRepr,
+) -> bool {
+    let (Some(first), true) = (seen.first(), repr.bth.opcode.kind().is_response()) else {
+        return false;
+    };
+    let gap = watch.gap_before(flow, first);
+    let gap = gap.filter(|_| saboteur.strikes(Sabotage::WideReads));
+    let wide = gap.is_none() && is_sequence_nak(repr) && watch.is_wide(flow);
+    if gap.is_none() && !(wide && saboteur.strikes(Sabotage::WideWindow)) {
+        return false;
+    }
+    if let Some(missing) = gap {
+        repr.bth.psn = Psn::new(flow.psn(missing));
+    }
+    repr.bth.opcode = Opcode::RcAck;
+    repr.ext = Ext::Aeth(AethRepr {
+        syndrome: Syndrome::RnrNak {
+            timer: RnrTimer::new(1),
+        },
+        msn: 0,
+    });
+    gap.is_some()
 }

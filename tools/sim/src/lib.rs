@@ -14,8 +14,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod answers;
 pub mod api;
 pub mod build;
+pub mod cwnd;
 pub mod datagram;
 pub mod decode;
 pub mod device;

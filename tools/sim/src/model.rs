@@ -100,7 +100,7 @@ impl Fault {
     }
 }
 
-/// How many packets of answer one READ request asks for, at most: a longer READ is several to the responder.
+/// How many packets of answer one READ request of oxe asks for, at most: a longer READ is several to the responder.
 pub const READ_PIECE: u64 = 122;
 
 /// A request and what is known of it.
@@ -135,13 +135,15 @@ pub struct Op {
     /// Its number among those that consume receives.
     pub receive: Option<usize>,
     pub done: Option<Status>,
+    /// How many packets of answer one READ request asks for, at most.
+    pub piece: u64,
 }
 
 impl Op {
     /// Packet `k` of it, or for a READ the whole piece which that is of, ends before this packet.
     pub fn piece_end(&self, k: u64) -> u64 {
         if self.verb == Verb::Read {
-            ((k / READ_PIECE + 1) * READ_PIECE).min(self.span)
+            ((k / self.piece + 1) * self.piece).min(self.span)
         } else {
             k + 1
         }
@@ -149,7 +151,7 @@ impl Op {
 
     fn packets(&self) -> u64 {
         if self.verb == Verb::Read {
-            self.span.div_ceil(READ_PIECE)
+            self.span.div_ceil(self.piece)
         } else {
             self.span
         }
@@ -185,6 +187,8 @@ pub struct Flow {
     pub start_psn: u32,
     /// Bytes per packet.
     pub pmtu: u32,
+    /// How many packets of answer one READ request asks for, at most.
+    pub piece: u64,
     pub ops: Vec<Op>,
     /// Where the inbox lies in the peer's memory.
     pub inbox_at: usize,
@@ -212,6 +216,7 @@ impl Flow {
         Flow {
             start_psn,
             pmtu,
+            piece: READ_PIECE,
             ops: Vec::new(),
             inbox_at,
             initial: inbox.to_vec(),
@@ -255,7 +260,7 @@ impl Flow {
     pub fn messages_before(&self, packet: u64) -> u64 {
         match self.op_at(packet).map(|index| &self.ops[index]) {
             Some(op) if op.verb == Verb::Read => {
-                op.messages_before + (packet - op.first) / READ_PIECE
+                op.messages_before + (packet - op.first) / op.piece
             }
             Some(op) => op.messages_before,
             None => self.messages(),
@@ -267,6 +272,7 @@ impl Flow {
     pub fn post(&mut self, mut op: Op, inbox: Option<usize>) -> usize {
         let index = self.ops.len();
         op.first = self.psns();
+        op.piece = self.piece;
         op.packets_before = self.packets();
         op.messages_before = self.messages();
         op.span = match op.verb {
@@ -336,9 +342,7 @@ impl Flow {
     /// How many request packets the flow has before the packet.
     pub fn requests_before(&self, packet: u64) -> u64 {
         match self.op_at(packet).map(|index| &self.ops[index]) {
-            Some(op) if op.verb == Verb::Read => {
-                op.packets_before + (packet - op.first) / READ_PIECE
-            }
+            Some(op) if op.verb == Verb::Read => op.packets_before + (packet - op.first) / op.piece,
             Some(op) => op.packets_before + (packet - op.first),
             None => self.packets(),
         }

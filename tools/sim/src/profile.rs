@@ -18,6 +18,8 @@ pub enum Profile {
     Clean,
     /// Packets are lost.
     Lossy,
+    /// Long messages and READs, of which packets are lost: requesters must send less.
+    Bulk,
     /// Packets are duplicated, overtaken and late.
     Shuffle,
     /// Bits flip; the ICRC has to notice.
@@ -46,9 +48,9 @@ use Profile::*;
 
 impl Profile {
     /// All of them, in the order in which seeds are dealt out.
-    pub const ALL: [Profile; 13] = [
-        Clean, Lossy, Shuffle, Corrupt, Storm, NotReady, Errors, Exhaust, Abort, Drain, TxFail,
-        Datagram, Hostile,
+    pub const ALL: [Profile; 14] = [
+        Clean, Lossy, Bulk, Shuffle, Corrupt, Storm, NotReady, Errors, Exhaust, Abort, Drain,
+        TxFail, Datagram, Hostile,
     ];
 
     /// The name on the command line.
@@ -56,6 +58,7 @@ impl Profile {
         match self {
             Clean => "clean",
             Lossy => "lossy",
+            Bulk => "bulk",
             Shuffle => "shuffle",
             Corrupt => "corrupt",
             Storm => "storm",
@@ -153,6 +156,8 @@ pub struct Plan {
     pub tx_fail: Ppm,
     /// Messages longer than a window.
     pub huge: Ppm,
+    /// Memory has room for them in any case, and packets are small.
+    pub large: bool,
     /// Timers go off late by at most this, ns.
     pub timer_slack: u64,
     /// The device looks for work so long after a packet, at most, ns.
@@ -194,6 +199,7 @@ impl Plan {
             change: 0,
             tx_fail: 0,
             huge: 10_000,
+            large: false,
             timer_slack: rng.pick(&[0, 0, US, 100 * US]),
             lazy: rng.pick(&[0, 0, US, 30 * US]),
             staggered: false,
@@ -216,6 +222,14 @@ impl Plan {
             Lossy => {
                 self.weather.loss = rng.pick(&[1_000, 10_000, 50_000, 150_000]);
                 self.staggered = rng.one_in(3);
+            }
+            Bulk => {
+                self.weather.loss = rng.pick(&[1_000, 5_000, 20_000]);
+                self.connections = 1;
+                self.requests = (2, 8);
+                self.batch = 16;
+                self.huge = 600_000;
+                self.large = true;
             }
             Shuffle => self.shuffle(rng),
             Corrupt => {

@@ -34,11 +34,23 @@ pub enum Sabotage {
     AckTooMuch,
     /// A READ request asks for other bytes than posted.
     WrongRange,
+    /// RNR NAKs have timer code 1.
+    ShortRnrTimer,
+    /// The requester goes back for a lost packet, but goes on to send as much as before.
+    WideWindow,
+    /// The requester goes back for a lost answer, but goes on to ask for as much as before.
+    WideReads,
+    /// The responder's message count is one too low.
+    LowMsn,
+    /// A NAK for a sequence error is sent twice.
+    RepeatNak,
+    /// A READ or an atomic is acknowledged before it is answered.
+    AckUnanswered,
 }
 
 impl Sabotage {
     /// All kinds.
-    pub const ALL: [Sabotage; 14] = [
+    pub const ALL: [Sabotage; 20] = [
         Sabotage::CorruptByte,
         Sabotage::StrayWrite,
         Sabotage::RepeatAtomic,
@@ -53,12 +65,21 @@ impl Sabotage {
         Sabotage::IgnoreIcrc,
         Sabotage::AckTooMuch,
         Sabotage::WrongRange,
+        Sabotage::ShortRnrTimer,
+        Sabotage::WideWindow,
+        Sabotage::WideReads,
+        Sabotage::LowMsn,
+        Sabotage::RepeatNak,
+        Sabotage::AckUnanswered,
     ];
 
     /// Whether it is there for good, or happens once.
     fn is_lasting(self) -> bool {
         use Sabotage::*;
-        matches!(self, DropAckReq | DeafTimer | IgnoreIcrc)
+        matches!(
+            self,
+            DropAckReq | DeafTimer | IgnoreIcrc | ShortRnrTimer | WideWindow | WideReads | LowMsn
+        )
     }
 }
 

@@ -12,7 +12,7 @@ use crate::sabotage::{Sabotage, Saboteur};
 use crate::watch::ensure;
 use crate::world::{tell, Event, Pause, Qp, World};
 use oxe_proto::transport::Origin;
-use oxe_proto::wire::{Ext, Kind, PacketRepr};
+use oxe_proto::wire::{Ext, Kind, NakCode, Opcode, PacketRepr, Psn, RnrTimer, Syndrome};
 
 impl World {
     /// The packet could not be sent: takes it back.
@@ -55,6 +55,9 @@ impl World {
     pub fn transmit(&mut self, qp: usize, transmit: Transmit) -> Result<(), String> {
         let mut frames = Vec::new();
         let mut rest = Some(transmit);
+        if transmit.origin == Origin::Response {
+            frames.extend(self.acknowledge_unanswered(qp, &transmit)?);
+        }
         while let Some(run) = rest {
             if !frames.is_empty() && self.rng.chance(self.plan.tx_fail) {
                 self.fail_transmit(qp, &run)?;
@@ -65,6 +68,9 @@ impl World {
             };
             frames.push(frame);
             rest = run.rest(1);
+            if is_sequence_nak(&run.header) && self.saboteur.strikes(Sabotage::RepeatNak) {
+                frames.extend(self.frame_of(qp, run.first())?);
+            }
         }
         let (from, peer) = (self.qps[qp].host, self.qps[qp].peer);
         let before = self.network.tally.harmed();
@@ -74,6 +80,32 @@ impl World {
         let requester = if kind.is_response() { peer } else { qp };
         self.qps[requester].watch.packets_harmed(harmed);
         Ok(())
+    }
+
+    /// Sabotage: an ACK for what the packet begins to answer, if nothing came after that.
+    fn acknowledge_unanswered(
+        &mut self,
+        qp: usize,
+        transmit: &Transmit,
+    ) -> Result<Option<Vec<u8>>, String> {
+        let q = &self.qps[qp];
+        let asker = &self.qps[q.peer];
+        let newest = asker.watch.accepted.saturating_sub(1);
+        let packet = asker.flow.packet(transmit.header.bth.psn.get());
+        let Some(aeth) = transmit.header.ext.aeth() else {
+            return Ok(None);
+        };
+        let about_newest = asker.flow.op_at(packet) == asker.flow.op_at(newest);
+        if !about_newest || !self.saboteur.strikes(Sabotage::AckUnanswered) {
+            return Ok(None);
+        }
+        let mut ack = *transmit;
+        ack.header.bth.opcode = Opcode::RcAck;
+        ack.header.bth.psn = Psn::new(asker.flow.psn(newest));
+        ack.header.bth.pad = 0;
+        ack.header.ext = Ext::Aeth(aeth);
+        ack.payload = Payload::None;
+        self.frame_of(qp, ack)
     }
 
     /// The frame of a packet; `None` if its payload cannot be read.
@@ -227,6 +259,13 @@ fn lie(q: &Qp, transmit: &Transmit) -> Option<PacketRepr> {
     Some(header)
 }
 
+/// Whether the packet says that one before it is missing.
+pub fn is_sequence_nak(header: &PacketRepr) -> bool {
+    let code = NakCode::PsnSequence;
+    let aeth = header.ext.aeth();
+    aeth.is_some_and(|aeth| aeth.syndrome == Syndrome::Nak { code })
+}
+
 /// Sabotage of what goes out.
 fn tamper(saboteur: &mut Saboteur, transmit: &mut Transmit) {
     let bth = &mut transmit.header.bth;
@@ -235,6 +274,20 @@ fn tamper(saboteur: &mut Saboteur, transmit: &mut Transmit) {
     }
     if bth.opcode.kind() == Kind::Ack && saboteur.strikes(Sabotage::AckTooMuch) {
         bth.psn = bth.psn.next();
+    }
+    if let Ext::Aeth(aeth) | Ext::AtomicAck(aeth, _) = &mut transmit.header.ext {
+        let code = match aeth.syndrome {
+            Syndrome::RnrNak { timer } => timer.get(),
+            _ => 1,
+        };
+        if code != 1 && saboteur.strikes(Sabotage::ShortRnrTimer) {
+            aeth.syndrome = Syndrome::RnrNak {
+                timer: RnrTimer::new(1),
+            };
+        }
+        if aeth.msn > 0 && saboteur.strikes(Sabotage::LowMsn) {
+            aeth.msn -= 1;
+        }
     }
     if bth.opcode.kind() == Kind::ReadRequest {
         if let Ext::Reth(reth) = &mut transmit.header.ext {

@@ -3,14 +3,14 @@
 //! The oracle on the wire: looks at every packet of a flow, in both directions, as it is sent, and
 //! says what is wrong with it.
 
+use crate::answers::Answers;
+use crate::cwnd::Cwnd;
 use crate::decode::{op, Seen};
 use crate::expect::{check_request, chunk};
-use crate::model::{Flow, Op, Verb, READ_PIECE};
+use crate::model::{Flow, Op, Verb};
 use oxe_proto::transport::time::rnr_delay;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most request packets without acknowledgement.
-pub const WINDOW: u64 = 128;
 /// Most times that a requester which hears nothing asks again, without counting it as a retry.
 const PROBES: u32 = 3;
 
@@ -55,6 +55,10 @@ pub struct Watch {
     rnr_heeded: u32,
     /// A NAK for a sequence error that the requester has heeded since progress, timeout or RNR NAK.
     nak_heeded: Option<u64>,
+    /// How much may be in flight.
+    cwnd: Cwnd,
+    /// What the responder owes.
+    pub answers: Answers,
 }
 
 /// What the requester was told about patience.
@@ -108,8 +112,13 @@ impl Watch {
         }
         let ahead = flow.requests_before(packet) + 1;
         let in_flight = ahead.saturating_sub(flow.requests_before(self.una));
-        ensure!(in_flight <= WINDOW, "{in_flight} requests in flight");
+        let most = self.cwnd.window();
+        ensure!(
+            in_flight <= most,
+            "{in_flight} requests in flight, {most} allowed"
+        );
         let covered = request.first + request.piece_end(k);
+        self.check_read_window(flow, request, packet, covered)?;
         self.given_back = false;
         self.may_resend &= covered < high;
         self.sent.resize(high.max(covered) as usize, 0);
@@ -124,6 +133,50 @@ impl Watch {
             return Ok(());
         }
         self.count_round(packet, limits)
+    }
+
+    /// A READ or atomic that is not the only one in flight ends within the window of READs.
+    fn check_read_window(
+        &self,
+        flow: &Flow,
+        request: &Op,
+        packet: u64,
+        end: u64,
+    ) -> Result<(), String> {
+        let (psns, most) = (end.saturating_sub(self.una), self.cwnd.read_window());
+        if !request.verb.is_read_like() || psns <= most {
+            return Ok(());
+        }
+        let others = self.unanswered(flow, packet).is_some();
+        ensure!(
+            !others,
+            "{psns} PSNs in flight to the end of a READ, {most} allowed"
+        );
+        Ok(())
+    }
+
+    /// The oldest READ or atomic without an answer, if that is before `end`: the packet that is missing of it.
+    fn unanswered(&self, flow: &Flow, end: u64) -> Option<u64> {
+        let from = flow.op_at(self.una)?;
+        let mut ops = flow.ops[from..].iter().take_while(|op| op.first < end);
+        let op = ops.find(|op| op.verb.is_read_like())?;
+        Some(op.first.max(self.una)).filter(|packet| *packet < end)
+    }
+
+    /// If an answer shows the requester that an earlier one is missing: the packet that this is of. For sabotage, which
+    /// wants to be worth it: only where the requester must heed it, and has much in flight.
+    pub fn gap_before(&self, flow: &Flow, seen: &Seen) -> Option<u64> {
+        let end = flow.packet(seen.psn) + u64::from(seen.is_ack());
+        let much = self.sent.len() as u64 > self.una + self.cwnd.read_window() / 2;
+        let worth = self.cwnd.heeds_loss() && much && end <= self.sent.len() as u64;
+        self.unanswered(flow, end).filter(|_| worth)
+    }
+
+    /// Whether a NAK for a sequence error should make the requester send less than it has in flight.
+    pub fn is_wide(&self, flow: &Flow) -> bool {
+        let sent = flow.requests_before(self.sent.len() as u64);
+        let in_flight = sent - flow.requests_before(self.una);
+        in_flight > self.cwnd.window() / 2 + 8
     }
 
     /// No packet is sent more often without progress than the retry counters allow.
@@ -194,15 +247,25 @@ impl Watch {
             op::ATOMIC_ACK => self.check_atomic_ack(flow, packet, seen)?,
             _ => self.check_read_response(flow, packet, seen)?,
         }
+        self.check_msn(flow, packet, seen)?;
+        self.answers.check(packet, least, seen)
+    }
+
+    /// The MSN is the number of messages that the responder has completed (IBTA 9.7.7.1). A READ is complete when it is
+    /// accepted, and its answer has the number that it had then.
+    fn check_msn(&self, flow: &Flow, packet: u64, seen: &Seen) -> Result<(), String> {
         let Some((_, msn)) = seen.aeth else {
             return Ok(());
         };
-        let low = flow.messages_before(least);
-        let high = flow.messages_before(self.accepted);
-        let msn = u64::from(msn);
+        let answered = flow.op_at(packet).map(|index| &flow.ops[index]);
+        let end = match answered {
+            Some(op) if seen.opcode != op::ACK => op.first + op.piece_end(packet - op.first),
+            _ => self.accepted,
+        };
+        let expected = flow.messages_before(end) & 0xff_ffff;
         ensure!(
-            (low..=high).contains(&msn),
-            "MSN {msn}, not {low} to {high}, in {seen:x?}"
+            u64::from(msn) == expected,
+            "MSN {msn}, not {expected}, in {seen:x?}"
         );
         Ok(())
     }
@@ -255,7 +318,7 @@ impl Watch {
         );
         let starts = matches!(seen.opcode, op::READ_FIRST | op::READ_ONLY);
         ensure!(
-            starts || k % READ_PIECE > 0,
+            starts || k % request.piece > 0,
             "wrong start of a read in {seen:x?}"
         );
         if request.inbox.is_none() {
@@ -276,6 +339,9 @@ impl Watch {
         if let Some(index) = flow.op_at(packet) {
             let request = &flow.ops[index];
             self.accepted = request.first + request.piece_end(packet - request.first);
+            let answer = (packet, self.accepted);
+            let answer = request.verb.is_read_like().then_some(answer);
+            self.answers.accepted(answer);
         }
     }
 
@@ -314,6 +380,7 @@ impl Watch {
         self.rnr_heeded = 0;
         self.nak_heeded = None;
         self.harmed_before = self.harmed;
+        self.cwnd.acknowledged();
     }
 
     /// The network has harmed so many packets.
@@ -330,6 +397,7 @@ impl Watch {
     pub fn timed_out(&mut self) {
         self.may_resend = true;
         self.nak_heeded = None;
+        self.cwnd.may_go_back();
     }
 
     /// The device gave a packet back: the one before it may have to ask now.
@@ -355,6 +423,7 @@ impl Watch {
                 self.wait_until = now + rnr_delay(rnr & 0x1f);
                 // What comes after the wait is new, and may be refused anew.
                 self.nak_heeded = None;
+                self.cwnd.may_go_back();
                 self.rnr_heeded += 1;
                 let (n, most) = (self.rnr_heeded, limits.rnr_retry);
                 ensure!(
@@ -368,6 +437,7 @@ impl Watch {
                 let again = self.nak_heeded == Some(packet);
                 ensure!(!again, "goes back twice for one NAK of {packet}");
                 self.nak_heeded = Some(packet);
+                self.cwnd.packet_lost();
             }
             Some(_) => self.acknowledge(flow, packet + 1),
             None => {
@@ -379,6 +449,9 @@ impl Watch {
                 );
                 self.una += 1;
                 self.progress();
+                if seen.opcode != op::READ_FIRST && seen.opcode != op::READ_MIDDLE {
+                    self.cwnd.answered();
+                }
             }
         }
         Ok(())
@@ -391,6 +464,7 @@ impl Watch {
         self.acknowledge(flow, flow.packet(seen.psn) + u64::from(whole));
         self.wait_until = 0;
         self.may_resend = true;
+        self.cwnd.answer_lost();
     }
 
     /// The last answer to a READ or atomic has reached the requester.

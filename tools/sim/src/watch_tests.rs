@@ -3,6 +3,7 @@
 //! The oracle on the wire: takes what is right, and each kind of wrong for wrong.
 
 use super::*;
+use crate::cwnd::WINDOW;
 use crate::expect::expected_request;
 use crate::model::tests::op as posted;
 
@@ -100,7 +101,7 @@ fn a_good_exchange() {
         wire.execute(packet);
     }
     assert_eq!(wire.watch.accepted, 6);
-    let ack = wire.answer(op::ACK, 2, 0x1f, 1);
+    let ack = wire.answer(op::ACK, 2, 0x1f, 3);
     wire.respond(&ack).unwrap();
     wire.heed(&ack).unwrap();
     let data: Vec<u8> = (0..300).map(|i| i as u8).collect();
@@ -200,9 +201,99 @@ fn one_nak_is_one_reason() {
     wire.execute(0);
     let nak = wire.answer(op::ACK, 1, NAK_SEQUENCE, 0);
     wire.respond(&nak).unwrap();
+    refused(wire.respond(&nak), "a second NAK of 1");
     wire.heed(&nak).unwrap();
     wire.send_packet(1).unwrap();
     refused(wire.heed(&nak), "twice for one NAK");
+}
+
+#[test]
+fn a_loss_makes_the_requester_send_less() {
+    let mut wire = Wire::new(&[(Verb::Send, 256 * 200)]);
+    for packet in 0..WINDOW {
+        wire.send_packet(packet).unwrap();
+    }
+    let nak = wire.answer(op::ACK, 0, NAK_SEQUENCE, 0);
+    assert!(wire.watch.is_wide(&wire.flow));
+    wire.heed(&nak).unwrap();
+    for packet in 0..WINDOW / 2 {
+        wire.send_packet(packet).unwrap();
+    }
+    refused(wire.send_packet(WINDOW / 2), "65 requests in flight");
+    // Each acknowledgement lets it send four more.
+    wire.execute(0);
+    let ack = wire.answer(op::ACK, 0, 0x1f, 0);
+    wire.heed(&ack).unwrap();
+    for packet in WINDOW / 2..WINDOW / 2 + 5 {
+        wire.send_packet(packet).unwrap();
+    }
+    refused(wire.send_packet(WINDOW / 2 + 5), "69 requests in flight");
+}
+
+#[test]
+fn a_lost_answer_makes_the_requester_ask_for_less() {
+    let mut wire = Wire::new(&[(Verb::Read, 256 * 122); 5]);
+    let limits = Limits {
+        max_rd_atomic: 16,
+        ..LIMITS
+    };
+    let send = |wire: &mut Wire, n: u64| {
+        let seen = wire.request(n * 122);
+        wire.watch.request_sent(wire.now, &wire.flow, limits, &seen)
+    };
+    for n in 0..4 {
+        send(&mut wire, n).unwrap();
+    }
+    refused(send(&mut wire, 4), "610 PSNs in flight");
+    let late = wire.answer(op::READ_FIRST, 122, 0x1f, 2);
+    assert_eq!(wire.watch.gap_before(&wire.flow, &late), Some(0));
+    wire.watch.gap_noticed(&wire.flow, &late);
+    assert_eq!(wire.watch.gap_before(&wire.flow, &late), None);
+    send(&mut wire, 0).unwrap();
+    send(&mut wire, 1).unwrap();
+    refused(send(&mut wire, 2), "366 PSNs in flight");
+}
+
+#[test]
+fn answers_keep_their_order() {
+    let mut wire = Wire::new(&[
+        (Verb::Read, 300),
+        (Verb::FetchAdd { add: 1 }, 8),
+        (Verb::Send, 10),
+    ]);
+    for packet in [0, 2, 3] {
+        wire.execute(packet);
+    }
+    let (ack, nak) = (
+        wire.answer(op::ACK, 3, 0x1f, 3),
+        wire.answer(op::ACK, 4, NAK_SEQUENCE, 3),
+    );
+    let atomic = Seen {
+        original: Some(0),
+        ..wire.answer(op::ATOMIC_ACK, 2, 0x1f, 2)
+    };
+    let data: Vec<u8> = (0..300).map(|i| i as u8).collect();
+    let parts = [&data[..256], &data[256..]];
+    for (packet, payload) in (0u64..).zip(parts) {
+        for early in [&ack, &nak, &atomic] {
+            refused(wire.respond(early), "is not answered");
+        }
+        let opcode = [op::READ_FIRST, op::READ_LAST][packet as usize];
+        let part = Seen {
+            payload,
+            ..wire.answer(opcode, packet, 0x1f, 1)
+        };
+        wire.respond(&part).unwrap();
+        // Once more is no harm.
+        wire.respond(&part).unwrap();
+    }
+    refused(wire.respond(&ack), "2 is not answered");
+    wire.respond(&atomic).unwrap();
+    wire.respond(&ack).unwrap();
+    wire.respond(&nak).unwrap();
+    let fatal = wire.answer(op::ACK, 4, 0x61, 3);
+    wire.respond(&fatal).unwrap();
+    refused(wire.respond(&fatal), "after a NAK that ends all");
 }
 
 #[test]
@@ -210,7 +301,13 @@ fn not_ready_means_wait() {
     let mut wire = Wire::new(&[(Verb::Send, 10)]);
     wire.send_packet(0).unwrap();
     let rnr = wire.answer(op::ACK, 0, 0x21, 0);
+    refused(wire.respond(&rnr), "for no reason");
+    wire.watch.answers.not_ready(2);
+    refused(wire.respond(&rnr), "RNR timer 1, not Some(2)");
+    wire.watch.answers.not_ready(1);
     wire.respond(&rnr).unwrap();
+    let nak = wire.answer(op::ACK, 0, NAK_SEQUENCE, 0);
+    refused(wire.respond(&nak), "a second NAK");
     wire.heed(&rnr).unwrap();
     wire.now = 9_999;
     refused(wire.send_packet(0), "1 ns too early");
@@ -285,6 +382,13 @@ fn wrong_answers() {
         ..wire.answer(op::READ_FIRST, 1, 0x1f, 2)
     };
     wire.respond(&first).unwrap();
+    refused(
+        wire.respond(&Seen {
+            aeth: Some((0x1f, 1)),
+            ..first.clone()
+        }),
+        "MSN 1, not 2",
+    );
     refused(
         wire.respond(&Seen {
             opcode: op::READ_ONLY,

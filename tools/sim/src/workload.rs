@@ -231,6 +231,7 @@ impl World {
             messages_before: 0,
             receive: None,
             done: None,
+            piece: 0,
         }
     }
 

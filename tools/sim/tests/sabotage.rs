@@ -16,6 +16,8 @@ fn profile(kind: Sabotage) -> Profile {
         Sabotage::DropAckReq => Profile::Clean,
         Sabotage::DeafTimer => Profile::Lossy,
         Sabotage::IgnoreIcrc => Profile::Corrupt,
+        Sabotage::ShortRnrTimer => Profile::NotReady,
+        Sabotage::WideWindow | Sabotage::WideReads => Profile::Bulk,
         _ => Profile::Shuffle,
     }
 }
@@ -31,6 +33,12 @@ fn least(kind: Sabotage) -> u64 {
         RepeatRequest | DeafTimer | IgnoreIcrc | AckTooMuch | DropAckReq => 70,
         LoseReceive | LoseCompletion | RepeatCompletion | WrongStatus | WrongSignal => 100,
         WrongRange => 100,
+        ShortRnrTimer | LowMsn | RepeatNak => 100,
+        // An answer that is repeated may be acknowledged.
+        AckUnanswered => 90,
+        // The peer's ACKs may widen the window as fast as it is used.
+        WideWindow => 90,
+        WideReads => 50,
     }
 }
 

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The oracle on the wire, the responder's half: which answers it owes, and what it has said already.
+//!
+//! - Answers go out in the order of the requests: an ACK, a NAK or a response that acknowledges a READ or atomic before the
+//!   last response to that was sent would have the requester take it for lost (IBTA 9.7.5.1.1, 9.7.6.1).
+//! - A missing packet is reported once, until it comes (IBTA 9.7.5.2, PSN sequence error).
+//! - An RNR NAK is due when the receive queue was found empty, once, and carries the QP's minimum RNR NAK timer code
+//!   (IBTA 9.7.5.2.8, 11.2.5.2).
+//! - A NAK for anything else ends the connection: nothing follows it (IBTA 9.9.3).
+
+use crate::decode::{op, Seen};
+use crate::watch::{ensure, is_fatal};
+use std::collections::VecDeque;
+
+const NAK_SEQUENCE: u8 = 0x60;
+/// The type of an RNR NAK, in the top three bits of a syndrome.
+const RNR: u8 = 1;
+
+/// What a responder owes and has said.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// READs, in pieces, and atomics that were accepted and are not answered to the end: the next packet of the answer, and
+    /// one past its last.
+    owed: VecDeque<(u64, u64)>,
+    /// An RNR NAK is due with this timer code.
+    rnr_due: Option<u8>,
+    /// The packet that the responder has reported as missing, or was not ready for.
+    reported: Option<u64>,
+    /// The connection was ended by a NAK.
+    closed: bool,
+}
+
+impl Answers {
+    /// The responder has accepted a request; `answer` is the range of packets that its answer has, if it is a READ or an
+    /// atomic.
+    pub fn accepted(&mut self, answer: Option<(u64, u64)>) {
+        self.rnr_due = None;
+        self.reported = None;
+        self.owed.extend(answer);
+    }
+
+    /// The responder has found its receive queue empty, with this minimum RNR NAK timer code.
+    pub fn not_ready(&mut self, timer: u8) {
+        self.rnr_due = Some(timer);
+    }
+
+    /// A response leaves the responder, for `packet`; it acknowledges all before `end`.
+    pub fn check(&mut self, packet: u64, end: u64, seen: &Seen) -> Result<(), String> {
+        ensure!(!self.closed, "after a NAK that ends all: {seen:x?}");
+        if let Some((next, _)) = self.owed.front() {
+            ensure!(
+                end <= *next,
+                "acknowledges all before {end}, but {next} is not answered: {seen:x?}"
+            );
+        }
+        if seen.opcode != op::ACK {
+            self.answered(packet);
+            return Ok(());
+        }
+        let (syndrome, _) = seen.aeth.unwrap_or_default();
+        self.closed = is_fatal(syndrome);
+        if syndrome >> 5 == RNR {
+            let (code, due) = (syndrome & 0x1f, self.rnr_due.take());
+            ensure!(due.is_some(), "RNR NAK of {packet} for no reason");
+            ensure!(due == Some(code), "RNR timer {code}, not {due:?}");
+            self.reported = Some(packet);
+        } else if syndrome == NAK_SEQUENCE {
+            let again = self.reported == Some(packet);
+            ensure!(!again, "a second NAK of {packet}");
+            self.reported = Some(packet);
+        }
+        Ok(())
+    }
+
+    /// The answer has come to `packet`, unless that is a repetition.
+    fn answered(&mut self, packet: u64) {
+        let Some((next, end)) = self.owed.front_mut() else {
+            return;
+        };
+        if *next == packet {
+            *next += 1;
+            if next == end {
+                self.owed.pop_front();
+            }
+        }
+    }
+}
