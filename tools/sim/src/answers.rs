@@ -14,6 +14,8 @@ use crate::watch::{ensure, is_fatal};
 use std::collections::VecDeque;
 
 const NAK_SEQUENCE: u8 = 0x60;
+/// The syndrome of an ACK without end-to-end flow control (IBTA 9.7.7.2).
+const NO_CREDIT: u8 = 0x1f;
 /// The type of an RNR NAK, in the top three bits of a syndrome.
 const RNR: u8 = 1;
 
@@ -59,6 +61,8 @@ impl Answers {
             return Ok(());
         }
         let (syndrome, _) = seen.aeth.unwrap_or_default();
+        let credits = syndrome >> 5 == 0 && syndrome != NO_CREDIT;
+        ensure!(!credits, "credits in {seen:x?}");
         self.closed = is_fatal(syndrome);
         if syndrome >> 5 == RNR {
             let (code, due) = (syndrome & 0x1f, self.rnr_due.take());

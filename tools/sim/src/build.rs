@@ -4,6 +4,8 @@
 
 use crate::api::*;
 use crate::device::{Keys, RecvRing, SendRing};
+use crate::engine::Engine;
+use crate::foreign::{Foreign, Style};
 use crate::judge::Fate;
 use crate::memory::{Memory, Regions, Right};
 use crate::model::Flow;
@@ -23,6 +25,8 @@ struct Pair {
     qpns: [u32; 2],
     /// The same QP is at both ends.
     to_itself: bool,
+    /// This end is the foreign peer.
+    foreign: Option<usize>,
 }
 
 fn draw_setup(plan: &crate::profile::Plan, pmtu: u32, pkey: u16, rng: &mut Rng) -> Setup {
@@ -96,12 +100,17 @@ impl World {
         Pair {
             hosts: [first, second],
             qpns,
-            to_itself: first == second && rng.one_in(2),
+            to_itself: first == second && rng.one_in(2) && !self.plan.foreign,
+            foreign: self.plan.foreign.then(|| rng.index(2)),
         }
     }
 
     fn build_pair(&mut self, pair: &Pair, large: bool, rng: &mut Rng) {
-        let mtus = if self.plan.large { &MTUS[..2] } else { &MTUS };
+        let mtus = match &self.plan {
+            plan if plan.large => &MTUS[..2],
+            plan if plan.foreign => &MTUS[..5],
+            _ => &MTUS,
+        };
         let pmtu = rng.pick(mtus);
         // A limited member talks to full ones only.
         let pkeys = rng.pick(&[
@@ -140,18 +149,27 @@ impl World {
             let region = far.regions.add(at, len, ALL_RIGHTS, rng);
             let inbox = far.memory.read(at, len).to_vec();
             let setup = setups[end].clone();
-            let records = vec![Resource::EMPTY; setup.max_dest_rd_atomic.into()];
+            let records = setup.max_dest_rd_atomic.into();
+            let foreign = pair.foreign == Some(end);
+            let conn = if foreign {
+                Engine::Foreign(Foreign::new(Style::draw(rng), records).into())
+            } else {
+                Engine::Oxe(Connection::new(vec![Resource::EMPTY; records]).into())
+            };
             let todo = rng.range(self.plan.requests.0, self.plan.requests.1);
             let todo = if rng.one_in(6) { 0 } else { todo };
             let fault = rng.chance(self.plan.fault) && todo > 0;
             let mut flow = Flow::new(psns[end], pmtu, at, &inbox);
             flow.greedy = greedy;
+            if foreign {
+                flow.piece = u64::MAX;
+            }
             let initial_max_rd_atomic = setup.max_rd_atomic;
             self.qps.push(Qp {
                 host: pair.hosts[end],
                 qpn: pair.qpns[end],
                 peer: base + other,
-                conn: Connection::new(records),
+                conn,
                 setup,
                 send: SendRing::default(),
                 recv: RecvRing::default(),

@@ -68,7 +68,7 @@ impl World {
     }
 
     fn run_timer(&mut self, qp: usize) {
-        let now = Instant(self.now);
+        let now = self.now;
         let q = &mut self.qps[qp];
         let due = q.conn.poll_timeout().is_some_and(|at| at <= now);
         if due {
@@ -99,11 +99,11 @@ impl World {
             budget -= 1;
             let most = self.rng.range(1, self.plan.rows + 1) as u16;
             let q = &mut self.qps[qp];
-            let Some(transmit) = q.conn.poll_run(Instant(self.now), most, &mut q.send) else {
+            let Some(transmit) = q.conn.poll_run(self.now, most, &mut q.send) else {
                 self.check_asked(qp)?;
                 break;
             };
-            if self.rng.chance(self.plan.tx_fail) {
+            if self.rng.chance(self.plan.tx_fail) && !self.qps[qp].conn.is_foreign() {
                 self.fail_transmit(qp, &transmit)?;
                 break;
             }
@@ -117,7 +117,8 @@ impl World {
 
     fn check_asked(&self, qp: usize) -> Result<(), String> {
         let q = &self.qps[qp];
-        if q.conn.state() != State::Rts || self.plan.profile == Profile::Hostile {
+        let free = q.conn.is_foreign() || self.plan.profile == Profile::Hostile;
+        if q.conn.state() != State::Rts || free {
             return Ok(());
         }
         q.watch
@@ -201,9 +202,7 @@ impl World {
         };
         let len = payload.len() as u32 / u32::from(count);
         let hides_gap = hide_loss(hand.saboteur, &q.watch, &q.flow, &seen, &mut repr);
-        let mut verdict = q
-            .conn
-            .handle_run(Instant(self.now), &repr, count, len, &mut hand);
+        let mut verdict = q.conn.handle_run(self.now, &repr, count, len, &mut hand);
         if hides_gap {
             verdict = Verdict::Dropped(Cause::Gap);
         }
@@ -211,9 +210,7 @@ impl World {
         if request && hand.saboteur.strikes(Sabotage::RepeatRequest) {
             let mut again = repr;
             again.bth.psn = again.bth.psn.add(count.into());
-            let _ = q
-                .conn
-                .handle_run(Instant(self.now), &again, count, len, &mut hand);
+            let _ = q.conn.handle_run(self.now, &again, count, len, &mut hand);
         }
         tell!(self, "qp{qp} <- {:?}*{count}+{len} {verdict:?}", repr.bth);
         if let Some(text) = notes.violation {
@@ -245,13 +242,12 @@ impl World {
     fn note_answer(&mut self, qp: usize, seen: &Seen, verdict: Verdict) -> Result<(), String> {
         let q = &mut self.qps[qp];
         let alive = matches!(q.conn.state(), State::Rts | State::Sqd);
-        if !alive || self.plan.profile == Profile::Hostile {
+        let free = q.conn.is_foreign() || self.plan.profile == Profile::Hostile;
+        if !alive || free {
             return Ok(());
         }
         let result = match verdict {
-            Verdict::Accepted => q
-                .watch
-                .answer_heeded(self.now, &q.flow, q.setup.limits(), seen),
+            Verdict::Accepted => q.watch.answer_heeded(self.now, &q.flow, q.limits(), seen),
             Verdict::Dropped(Cause::Gap) => {
                 q.watch.gap_noticed(&q.flow, seen);
                 Ok(())
@@ -316,7 +312,7 @@ impl World {
 
     /// Arms the timer for when the connection wants it, or a little later.
     fn arm(&mut self, qp: usize) {
-        let wanted = self.qps[qp].conn.poll_timeout().map(|at| at.0);
+        let wanted = self.qps[qp].conn.poll_timeout();
         let Some(wanted) = wanted else {
             self.qps[qp].timer_at = None;
             return;

@@ -64,17 +64,14 @@ impl World {
         };
         let answers = (0x0d..=0x12).contains(&opcode);
         let near = if answers {
-            q.conn.requester().next_psn()
+            q.conn.psns().0
         } else {
-            q.conn.responder().expected_psn()
+            q.conn.psns().1
         };
         let psn = match rng.below(8) {
             0 => rng.next_u32(),
-            1..=4 => near.get().wrapping_sub(u32::from(answers)),
-            _ => near
-                .get()
-                .wrapping_add(rng.below(20) as u32)
-                .wrapping_sub(10),
+            1..=4 => near.wrapping_sub(u32::from(answers)),
+            _ => near.wrapping_add(rng.below(20) as u32).wrapping_sub(10),
         };
         let payload = match rng.below(4) {
             0 => 0,

@@ -40,6 +40,8 @@ pub enum Profile {
     TxFail,
     /// Unreliable datagrams beside connections.
     Datagram,
+    /// One end of each connection is a stock implementation, on any network.
+    Foreign,
     /// A third party sends well-formed lies into connections.
     Hostile,
 }
@@ -48,9 +50,9 @@ use Profile::*;
 
 impl Profile {
     /// All of them, in the order in which seeds are dealt out.
-    pub const ALL: [Profile; 14] = [
+    pub const ALL: [Profile; 15] = [
         Clean, Lossy, Bulk, Shuffle, Corrupt, Storm, NotReady, Errors, Exhaust, Abort, Drain,
-        TxFail, Datagram, Hostile,
+        TxFail, Datagram, Foreign, Hostile,
     ];
 
     /// The name on the command line.
@@ -69,6 +71,7 @@ impl Profile {
             Drain => "drain",
             TxFail => "tx-fail",
             Datagram => "datagram",
+            Foreign => "foreign",
             Hostile => "hostile",
         }
     }
@@ -166,6 +169,8 @@ pub struct Plan {
     pub staggered: bool,
     /// Packets are forged.
     pub forge: Ppm,
+    /// One end of each connection is the foreign peer.
+    pub foreign: bool,
     /// Packets that are alike travel in rows of so many, at most.
     pub rows: u64,
 }
@@ -204,6 +209,7 @@ impl Plan {
             lazy: rng.pick(&[0, 0, US, 30 * US]),
             staggered: false,
             forge: 0,
+            foreign: false,
             rows: rng.pick(&[1, 3, 64]),
         };
         plan.adapt(rng);
@@ -284,6 +290,18 @@ impl Plan {
                 if rng.one_in(2) {
                     self.storm(rng);
                 }
+            }
+            Foreign => {
+                self.foreign = true;
+                self.large = rng.one_in(6);
+                self.huge = 50_000;
+                self.fault = rng.pick(&[0, 300_000]);
+                self.kill = rng.pick(&[0, 100_000]);
+                self.rebirth = 500_000;
+                if rng.one_in(8) {
+                    return;
+                }
+                self.storm(rng);
             }
             Hostile => {
                 self.forge = rng.pick(&[10_000, 100_000, 500_000]);

@@ -58,9 +58,7 @@ impl World {
         ensure!(done.is_ok(), "qp{qp}: to RESET: {done:?}");
         q.send = SendRing::default();
         let silent = q.conn.state() == State::Reset
-            && q.conn
-                .poll_transmit(Instant(self.now), &mut q.send)
-                .is_none()
+            && q.conn.poll_run(self.now, 1, &mut q.send).is_none()
             && q.conn.poll_send_completion(&mut q.send).is_none()
             && q.conn.poll_timeout().is_none()
             && q.conn.take_events().is_empty()
@@ -70,9 +68,10 @@ impl World {
         let q = &mut self.qps[qp];
         let inbox = peer.memory.read(q.flow.inbox_at, q.flow.inbox_len());
         let start = draw_psn(&mut self.rng);
-        let greedy = q.flow.greedy;
+        let (greedy, piece) = (q.flow.greedy, q.flow.piece);
         q.flow = Flow::new(start, q.flow.pmtu, q.flow.inbox_at, inbox);
         q.flow.greedy = greedy;
+        q.flow.piece = piece;
         q.recv = RecvRing::default();
         q.keys = Keys::default();
         q.watch = Watch::default();

@@ -19,7 +19,7 @@ impl World {
     pub fn fail_transmit(&mut self, qp: usize, transmit: &Transmit) -> Result<(), String> {
         self.stats.undone += 1;
         tell!(self, "qp{qp} cannot send {transmit:?}");
-        let now = Instant(self.now);
+        let now = self.now;
         let q = &mut self.qps[qp];
         q.conn.undo(transmit, &mut q.send);
         if self.rng.one_in(2) {
@@ -175,13 +175,13 @@ impl World {
         let dest = self.qps[peer].qpn;
         tell!(self, "qp{qp} -> {seen:x?}");
         self.check_silence(qp, &seen)?;
+        let foreign = self.qps[qp].conn.is_foreign();
         let result = if seen.is_response() {
             let p = &mut self.qps[peer];
-            p.watch.response_sent(&p.flow, &seen)
+            p.watch.response_sent(&p.flow, foreign, &seen)
         } else {
             let q = &mut self.qps[qp];
-            q.watch
-                .request_sent(self.now, &q.flow, q.setup.limits(), &seen)
+            q.watch.request_sent(self.now, &q.flow, q.limits(), &seen)
         };
         let q = &self.qps[qp];
         ensure!(seen.dest_qp == dest, "qp{qp}: sends to {:#x}", seen.dest_qp);

@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most times that a requester which hears nothing asks again, without counting it as a retry.
 const PROBES: u32 = 3;
 
-const ACK_NO_CREDIT: u8 = 0x1f;
 const NAK_SEQUENCE: u8 = 0x60;
 
 /// What the wire has seen of a flow. Packets are counted from the flow's first PSN.
@@ -67,6 +66,8 @@ pub struct Limits {
     pub max_rd_atomic: u32,
     pub retry_cnt: u32,
     pub rnr_retry: u32,
+    /// The requester is the foreign peer.
+    pub foreign: bool,
 }
 
 /// Makes an error of a condition that does not hold.
@@ -100,6 +101,10 @@ impl Watch {
         let request = &flow.ops[index];
         let k = packet - request.first;
         check_request(flow, request, k, seen)?;
+        if limits.foreign {
+            self.count_sent(packet, request.first + request.piece_end(k));
+            return Ok(());
+        }
         if packet == high {
             self.first_time(flow, index, limits.max_rd_atomic)?;
         } else {
@@ -121,10 +126,7 @@ impl Watch {
         self.check_read_window(flow, request, packet, covered)?;
         self.given_back = false;
         self.may_resend &= covered < high;
-        self.sent.resize(high.max(covered) as usize, 0);
-        for count in &mut self.sent[packet as usize..covered as usize] {
-            *count += 1;
-        }
+        self.count_sent(packet, covered);
         // The last packet once more, in order to ask, is no retry.
         let repeated = self.last == Some(packet) && !self.asked;
         self.last = Some(packet);
@@ -133,6 +135,15 @@ impl Watch {
             return Ok(());
         }
         self.count_round(packet, limits)
+    }
+
+    /// Packets from `packet` to `covered` were sent, or asked for.
+    fn count_sent(&mut self, packet: u64, covered: u64) {
+        let high = self.sent.len().max(covered as usize);
+        self.sent.resize(high, 0);
+        for count in &mut self.sent[packet as usize..covered as usize] {
+            *count += 1;
+        }
     }
 
     /// A READ or atomic that is not the only one in flight ends within the window of READs.
@@ -219,8 +230,8 @@ impl Watch {
         Ok(())
     }
 
-    /// A response leaves the responder.
-    pub fn response_sent(&mut self, flow: &Flow, seen: &Seen) -> Result<(), String> {
+    /// A response leaves the responder, which is the foreign peer or not.
+    pub fn response_sent(&mut self, flow: &Flow, foreign: bool, seen: &Seen) -> Result<(), String> {
         let packet = flow.packet(seen.psn);
         let mut least = packet;
         match seen.opcode {
@@ -229,7 +240,7 @@ impl Watch {
                 if is_fatal(syndrome) {
                     // Of a READ it comes when the answer cannot be sent.
                     ensure!(packet <= self.accepted, "NAK {syndrome:#x} of {packet}");
-                } else if syndrome != ACK_NO_CREDIT {
+                } else if syndrome >> 5 != 0 {
                     ensure!(
                         packet == self.accepted,
                         "NAK {syndrome:#x} of {packet}, expecting {}",
@@ -246,6 +257,9 @@ impl Watch {
             }
             op::ATOMIC_ACK => self.check_atomic_ack(flow, packet, seen)?,
             _ => self.check_read_response(flow, packet, seen)?,
+        }
+        if foreign {
+            return Ok(());
         }
         self.check_msn(flow, packet, seen)?;
         self.answers.check(packet, least, seen)

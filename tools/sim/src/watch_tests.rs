@@ -11,6 +11,7 @@ const LIMITS: Limits = Limits {
     max_rd_atomic: 2,
     retry_cnt: 1,
     rnr_retry: 1,
+    foreign: false,
 };
 
 struct Wire {
@@ -74,7 +75,7 @@ impl Wire {
     }
 
     fn respond(&mut self, seen: &Seen) -> Result<(), String> {
-        self.watch.response_sent(&self.flow, seen)
+        self.watch.response_sent(&self.flow, false, seen)
     }
 
     fn heed(&mut self, seen: &Seen) -> Result<(), String> {

@@ -3,8 +3,8 @@
 //! The world of one run: hosts, connections, the network and virtual time. It only knows what is
 //! there and what happens next; how QPs are driven is in [`crate::drive`].
 
-use crate::api::*;
 use crate::device::{Keys, RecvRing, SendRing};
+use crate::engine::Engine;
 use crate::judge::Fate;
 use crate::memory::{Memory, Regions};
 use crate::model::Flow;
@@ -51,13 +51,14 @@ pub struct Setup {
     pub access: oxe_proto::transport::Access,
 }
 
-impl Setup {
+impl Qp {
     /// What the oracle on the wire needs of it.
     pub fn limits(&self) -> Limits {
         Limits {
-            max_rd_atomic: self.max_rd_atomic.into(),
-            retry_cnt: self.retry_cnt.into(),
-            rnr_retry: self.rnr_retry.into(),
+            max_rd_atomic: self.setup.max_rd_atomic.into(),
+            retry_cnt: self.setup.retry_cnt.into(),
+            rnr_retry: self.setup.rnr_retry.into(),
+            foreign: self.conn.is_foreign(),
         }
     }
 }
@@ -77,7 +78,7 @@ pub struct Qp {
     pub host: usize,
     pub qpn: u32,
     pub peer: usize,
-    pub conn: Connection<Vec<Resource>>,
+    pub conn: Engine,
     pub setup: Setup,
     pub send: SendRing,
     pub recv: RecvRing,

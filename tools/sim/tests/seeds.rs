@@ -32,8 +32,10 @@ fn all_profiles_pass_and_do_what_they_are_for() {
             together,
             ..
         } = *of(profile);
+        // The foreign peer sends and takes each packet for itself.
+        let together = together > 200 || profile == Profile::Foreign;
         assert!(
-            succeeded > 300 && packets > 2_000 && together > 200,
+            succeeded > 300 && packets > 2_000 && together,
             "{profile:?}: {:?}",
             of(profile)
         );
@@ -44,6 +46,7 @@ fn all_profiles_pass_and_do_what_they_are_for() {
         (0, 0, 0)
     );
     assert!(of(Profile::Lossy).timeouts > 100);
+    assert!(of(Profile::Bulk).packets > 50_000);
     assert!(of(Profile::Shuffle).dropped > 1_000);
     assert!(of(Profile::NotReady).rnr_exceeded > 5);
     assert!(of(Profile::Errors).failed > 30 && of(Profile::Errors).refused > 20);
@@ -52,6 +55,8 @@ fn all_profiles_pass_and_do_what_they_are_for() {
     assert!(of(Profile::Drain).drained > 100);
     assert!(of(Profile::TxFail).undone > 1_000);
     assert!(of(Profile::Datagram).datagrams > 2_000);
+    let foreign = of(Profile::Foreign);
+    assert!(foreign.succeeded > 2_000 && foreign.failed > 5 && foreign.dropped > 10_000);
     assert!(of(Profile::Hostile).forged > 10_000);
 }
 

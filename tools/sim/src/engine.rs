@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a QP of the simulator runs on: the code under test, or the foreign peer.
+
+use crate::api::*;
+use crate::device::{Hand, SendRing};
+use crate::foreign::Foreign;
+use oxe_proto::transport::Invalid;
+use oxe_proto::wire::PacketRepr;
+
+/// The protocol behind a QP.
+pub enum Engine {
+    Oxe(Box<Connection<Vec<Resource>>>),
+    Foreign(Box<Foreign>),
+}
+
+use Engine::{Foreign as Stock, Oxe};
+
+impl Engine {
+    /// Whether it is the foreign peer, of which nothing is judged but what the specification says.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self, Stock(_))
+    }
+
+    pub fn state(&self) -> State {
+        match self {
+            Oxe(conn) => conn.state(),
+            Stock(peer) => peer.state(),
+        }
+    }
+
+    pub fn modify(&mut self, change: &Modify) -> Result<(), Invalid> {
+        match self {
+            Oxe(conn) => conn.modify(change),
+            Stock(peer) => {
+                peer.modify(change);
+                Ok(())
+            }
+        }
+    }
+
+    pub fn to_error(&mut self) {
+        match self {
+            Oxe(conn) => conn.to_error(),
+            Stock(peer) => peer.to_error(),
+        }
+    }
+
+    pub fn abandon_recv(&mut self) -> bool {
+        match self {
+            Oxe(conn) => conn.abandon_recv(),
+            Stock(peer) => peer.abandon_recv(),
+        }
+    }
+
+    /// Other storage for READs and atomics of the peer; the foreign peer has a fixed one.
+    pub fn replace_resources(&mut self, resources: Vec<Resource>) {
+        if let Oxe(conn) = self {
+            conn.replace_resources(resources);
+        }
+    }
+
+    pub fn poll_run(&mut self, now: u64, most: u16, q: &mut SendRing) -> Option<Transmit> {
+        match self {
+            Oxe(conn) => conn.poll_run(Instant(now), most, q),
+            Stock(peer) => peer.poll_transmit(now, q),
+        }
+    }
+
+    /// The packets were not sent; they were made by the code under test.
+    pub fn undo(&mut self, transmit: &Transmit, q: &mut SendRing) {
+        if let Oxe(conn) = self {
+            conn.undo(transmit, q);
+        }
+    }
+
+    pub fn local_error(&mut self, transmit: &Transmit, status: Status, q: &mut SendRing) {
+        match self {
+            Oxe(conn) => conn.local_error(transmit, status, q),
+            Stock(peer) => peer.local_error(transmit, status),
+        }
+    }
+
+    pub fn run_limit(&self, repr: &PacketRepr, payload_len: u32, q: &SendRing) -> u16 {
+        match self {
+            Oxe(conn) => conn.run_limit(repr, payload_len, q),
+            Stock(_) => 1,
+        }
+    }
+
+    pub fn handle_run(
+        &mut self,
+        now: u64,
+        repr: &PacketRepr,
+        count: u16,
+        payload_len: u32,
+        hand: &mut Hand,
+    ) -> Verdict {
+        match self {
+            Oxe(conn) => conn.handle_run(Instant(now), repr, count, payload_len, hand),
+            Stock(peer) => peer.handle_packet(now, repr, payload_len, hand),
+        }
+    }
+
+    pub fn poll_send_completion(&mut self, q: &mut SendRing) -> Option<SendCompletion> {
+        match self {
+            Oxe(conn) => conn.poll_send_completion(q),
+            Stock(peer) => peer.poll_send_completion(q),
+        }
+    }
+
+    /// When the timer is to go off, ns.
+    pub fn poll_timeout(&self) -> Option<u64> {
+        match self {
+            Oxe(conn) => conn.poll_timeout().map(|at| at.0),
+            Stock(peer) => peer.poll_timeout(),
+        }
+    }
+
+    pub fn handle_timeout(&mut self, now: u64, q: &mut SendRing) {
+        match self {
+            Oxe(conn) => conn.handle_timeout(Instant(now), q),
+            Stock(peer) => peer.handle_timeout(now),
+        }
+    }
+
+    pub fn take_events(&mut self) -> Events {
+        match self {
+            Oxe(conn) => conn.take_events(),
+            Stock(peer) => peer.take_events(),
+        }
+    }
+
+    /// The PSN that a new request will have, and the one that is expected.
+    pub fn psns(&self) -> (u32, u32) {
+        match self {
+            Oxe(conn) => (
+                conn.requester().next_psn().get(),
+                conn.responder().expected_psn().get(),
+            ),
+            Stock(peer) => peer.psns(),
+        }
+    }
+}

@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The foreign peer's responder: carries out request packets in order, and answers in the order in which things became due
+//! (IBTA 9.7.4, 9.7.5, 9.9.3).
+
+use super::{packet, unwrap_psn, Attr, Style};
+use crate::api::*;
+use oxe_proto::transport::Origin;
+use oxe_proto::wire::{
+    AethRepr, AtomicAckEthRepr, Ext, Kind, NakCode, Opcode, PacketRepr, Position, RethRepr,
+    RnrTimer, Service, Syndrome, Tail,
+};
+use std::collections::VecDeque;
+
+/// The message of which packets are to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Message {
+    None,
+    Send { received: u32 },
+    Write { received: u32, total: u32 },
+}
+
+/// A READ or atomic that may be asked for again (IBTA 9.7.5.1.3).
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    res: u8,
+    first: u64,
+    end: u64,
+    msn: u32,
+    /// Of a READ: address, key, length. Of an atomic: nothing, and what it found.
+    read: Option<(u64, u32, u32)>,
+    original: u64,
+}
+
+/// Something to be sent.
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    /// Packets `next` to `end`, of a READ request that began at packet `from`.
+    Read {
+        record: Record,
+        va: u64,
+        from: u64,
+        next: u64,
+        len: u32,
+        again: bool,
+    },
+    Atomic {
+        record: Record,
+        again: bool,
+    },
+    /// An ACK or NAK for a packet.
+    Ack {
+        at: u64,
+        syndrome: Syndrome,
+    },
+}
+
+/// Why a request is not carried out.
+enum Refusal {
+    NotReady,
+    Nak(NakCode),
+}
+
+const INVALID: Refusal = Refusal::Nak(NakCode::InvalidRequest);
+
+impl From<Denied> for Refusal {
+    fn from(denied: Denied) -> Self {
+        Refusal::Nak(match denied {
+            Denied::Access => NakCode::RemoteAccess,
+            Denied::Op => NakCode::RemoteOperational,
+            Denied::Misaligned => NakCode::InvalidRequest,
+        })
+    }
+}
+
+pub struct Responder {
+    style: Style,
+    start_psn: u32,
+    /// The packet that is expected, counted from the first.
+    expected: u64,
+    msn: u32,
+    message: Message,
+    recv_in_use: bool,
+    /// A NAK was sent, and the packet that it asked for has not come.
+    nak_sent: bool,
+    refused: bool,
+    limit: usize,
+    next_res: u8,
+    records: VecDeque<Record>,
+    answers: VecDeque<Answer>,
+}
+
+impl Responder {
+    pub fn new(start_psn: u32, style: Style, limit: usize) -> Responder {
+        Responder {
+            style,
+            start_psn,
+            expected: 0,
+            msn: 0,
+            message: Message::None,
+            recv_in_use: false,
+            nak_sent: false,
+            refused: false,
+            limit,
+            next_res: 0,
+            records: VecDeque::new(),
+            answers: VecDeque::new(),
+        }
+    }
+
+    fn psn(&self, at: u64) -> u32 {
+        self.start_psn.wrapping_add(at as u32) & 0xff_ffff
+    }
+
+    pub fn expected_psn(&self) -> u32 {
+        self.psn(self.expected)
+    }
+
+    pub fn has_refused(&self) -> bool {
+        self.refused
+    }
+
+    pub fn fall_silent(&mut self) {
+        self.answers.clear();
+    }
+
+    pub fn abandon_recv(&mut self) -> bool {
+        self.message = Message::None;
+        std::mem::take(&mut self.recv_in_use)
+    }
+
+    /// The next packet of the responder.
+    pub fn poll(&mut self, attr: &Attr) -> Option<Transmit> {
+        let answer = self.answers.front_mut()?;
+        let aeth = |msn| AethRepr {
+            syndrome: Syndrome::ACK,
+            msn,
+        };
+        let psn = |at: u64| self.start_psn.wrapping_add(at as u32) & 0xff_ffff;
+        let transmit = match answer {
+            Answer::Ack { at, syndrome } => {
+                let (syndrome, msn) = (*syndrome, self.msn);
+                let ext = Ext::Aeth(AethRepr { syndrome, msn });
+                let bth = attr.bth(Opcode::RcAck, psn(*at), 0);
+                packet(bth, ext, Payload::None, Origin::Reply)
+            }
+            Answer::Atomic { record, .. } => {
+                let original = record.original;
+                let ext = Ext::AtomicAck(aeth(record.msn), AtomicAckEthRepr { original });
+                let bth = attr.bth(Opcode::RcAtomicAck, psn(record.first), 0);
+                packet(bth, ext, Payload::None, Origin::Response)
+            }
+            Answer::Read {
+                record,
+                va,
+                from,
+                next,
+                len,
+                ..
+            } => {
+                let offset = (*next - *from) as u32 * attr.pmtu;
+                let (res, rkey) = (record.res, record.read.map_or(0, |(_, rkey, _)| rkey));
+                let end = *from + attr.packets(*len);
+                let position = Position::of(next == from, *next + 1 == end);
+                let part = (*len - offset).min(attr.pmtu);
+                let payload = Payload::Read {
+                    res,
+                    va: *va,
+                    rkey,
+                    offset,
+                    len: part,
+                };
+                let payload = if part == 0 { Payload::None } else { payload };
+                let kind = Kind::ReadResponse;
+                let opcode = Opcode::compose(Service::Rc, kind, position, Tail::Plain);
+                let bth = attr.bth(opcode.expect("there is one for each"), psn(*next), part);
+                let ext = match position {
+                    Position::Middle => Ext::None,
+                    _ => Ext::Aeth(aeth(record.msn)),
+                };
+                *next += 1;
+                if *next < end {
+                    return Some(packet(bth, ext, payload, Origin::Response));
+                }
+                packet(bth, ext, payload, Origin::Response)
+            }
+        };
+        self.answers.pop_front();
+        Some(transmit)
+    }
+
+    /// An ACK of all that was carried out; one that is the last thing to be sent is made to say so.
+    fn acknowledge(&mut self) {
+        let syndrome = Syndrome::Ack {
+            credit: self.style.credit,
+        };
+        let at = self.expected.saturating_sub(1);
+        if let Some(Answer::Ack { syndrome: old, .. }) = self.answers.back() {
+            if matches!(old, Syndrome::Ack { .. }) {
+                self.answers.pop_back();
+            }
+        }
+        self.answers.push_back(Answer::Ack { at, syndrome });
+    }
+
+    fn nak(&mut self, at: u64, syndrome: Syndrome) {
+        self.nak_sent = true;
+        self.answers.push_back(Answer::Ack { at, syndrome });
+    }
+
+    /// Takes a request packet.
+    pub fn handle<T: Target>(
+        &mut self,
+        attr: &Attr,
+        pkt: &PacketRepr,
+        payload_len: u32,
+        target: &mut T,
+    ) -> Verdict {
+        let expected = self.expected_psn();
+        let Some(at) = unwrap_psn(pkt.bth.psn.get(), expected, self.expected) else {
+            return Verdict::Dropped(Cause::Duplicate);
+        };
+        if at < self.expected {
+            return self.duplicate(at, pkt, target);
+        }
+        if at > self.expected {
+            // IBTA 9.7.5.2: one NAK until the packet comes.
+            if !self.nak_sent {
+                let code = NakCode::PsnSequence;
+                self.nak(self.expected, Syndrome::Nak { code });
+            }
+            return Verdict::Dropped(Cause::OutOfSequence);
+        }
+        match self.execute(attr, pkt, payload_len, target) {
+            Ok(()) => {
+                self.nak_sent = false;
+                // What would ask for this packet must not go out any more.
+                self.answers.retain(|answer| match answer {
+                    Answer::Ack { syndrome, .. } => matches!(syndrome, Syndrome::Ack { .. }),
+                    _ => true,
+                });
+                Verdict::Accepted
+            }
+            Err(Refusal::NotReady) => {
+                let timer = RnrTimer::new(attr.min_rnr_timer);
+                self.nak(at, Syndrome::RnrNak { timer });
+                Verdict::Dropped(Cause::NotReady)
+            }
+            Err(Refusal::Nak(code)) => {
+                self.nak(at, Syndrome::Nak { code });
+                self.refused = true;
+                Verdict::Dropped(Cause::Refused)
+            }
+        }
+    }
+
+    fn execute<T: Target>(
+        &mut self,
+        attr: &Attr,
+        pkt: &PacketRepr,
+        payload_len: u32,
+        target: &mut T,
+    ) -> Result<(), Refusal> {
+        let opcode = pkt.bth.opcode;
+        let position = opcode.position();
+        match opcode.kind() {
+            Kind::ReadRequest => return self.read(attr, pkt, target),
+            kind if kind.is_atomic() => return self.atomic(attr, pkt, target),
+            kind => {
+                let fits = match position {
+                    Position::First | Position::Middle => payload_len == attr.pmtu,
+                    Position::Last => (1..=attr.pmtu).contains(&payload_len),
+                    Position::Only => payload_len <= attr.pmtu,
+                };
+                if !fits {
+                    return Err(INVALID);
+                }
+                if kind == Kind::Send {
+                    self.send(pkt, payload_len, target)?;
+                } else {
+                    self.write(attr, pkt, payload_len, target)?;
+                }
+            }
+        }
+        self.expected += 1;
+        self.msn = (self.msn + u32::from(position.is_end())) & 0xff_ffff;
+        if pkt.bth.ack_req || self.style.eager_acks {
+            self.acknowledge();
+        }
+        Ok(())
+    }
+
+    fn start_recv<T: Target>(&mut self, write_imm: bool, target: &mut T) -> Result<(), Refusal> {
+        match target.recv_start() {
+            RecvStart::Empty => Err(Refusal::NotReady),
+            RecvStart::Taken => {
+                self.recv_in_use = true;
+                Ok(())
+            }
+            RecvStart::Broken(status) => {
+                self.finish_recv(None, status, write_imm, 0, target);
+                Err(Refusal::Nak(NakCode::RemoteOperational))
+            }
+        }
+    }
+
+    fn finish_recv<T: Target>(
+        &mut self,
+        pkt: Option<&PacketRepr>,
+        status: Status,
+        write_imm: bool,
+        byte_len: u32,
+        target: &mut T,
+    ) {
+        self.recv_in_use = false;
+        self.message = Message::None;
+        let pkt = pkt.filter(|_| status == Status::Success);
+        target.recv_done(RecvCompletion {
+            status,
+            write_imm,
+            byte_len,
+            imm: pkt.and_then(|p| p.ext.imm()).map(|imm| imm.data),
+            inv_rkey: pkt.and_then(|p| p.ext.ieth()).map(|ieth| ieth.rkey),
+            solicited: pkt.is_some_and(|p| p.bth.solicited),
+        });
+    }
+
+    fn send<T: Target>(
+        &mut self,
+        pkt: &PacketRepr,
+        len: u32,
+        target: &mut T,
+    ) -> Result<(), Refusal> {
+        let position = pkt.bth.opcode.position();
+        let received = match self.message {
+            Message::None if position.is_start() => {
+                self.start_recv(false, target)?;
+                0
+            }
+            Message::Send { received } if !position.is_start() => received,
+            _ => return Err(INVALID),
+        };
+        if len > 0 {
+            if let Err(status) = target.recv_place(received) {
+                self.finish_recv(None, status, false, 0, target);
+                let too_long = status == Status::LocLen;
+                return Err(if too_long {
+                    INVALID
+                } else {
+                    Refusal::Nak(NakCode::RemoteOperational)
+                });
+            }
+        }
+        let received = received + len;
+        if !position.is_end() {
+            self.message = Message::Send { received };
+            return Ok(());
+        }
+        if let Some(ieth) = pkt.ext.ieth() {
+            if let Err(denied) = target.invalidate(ieth.rkey) {
+                self.finish_recv(None, Status::RemInvReq, false, 0, target);
+                return Err(denied.into());
+            }
+        }
+        self.finish_recv(Some(pkt), Status::Success, false, received, target);
+        Ok(())
+    }
+
+    fn write<T: Target>(
+        &mut self,
+        attr: &Attr,
+        pkt: &PacketRepr,
+        len: u32,
+        target: &mut T,
+    ) -> Result<(), Refusal> {
+        let (received, total) = match (self.message, pkt.ext.reth()) {
+            (Message::None, Some(reth)) if attr.access.write => (0, reth.dma_len),
+            (Message::Write { received, total }, None) => (received, total),
+            _ => return Err(INVALID),
+        };
+        let ends = pkt.bth.opcode.position().is_end();
+        let after = received + len;
+        if after > total || ends != (after == total) {
+            return Err(INVALID);
+        }
+        if let Some(reth) = pkt.ext.reth().filter(|reth| reth.dma_len > 0) {
+            target.write_start(reth.va, reth.rkey, total)?;
+        }
+        let imm = pkt.ext.imm().is_some();
+        if imm {
+            self.start_recv(true, target)?;
+        }
+        if len > 0 {
+            if let Err(denied) = target.write_place(received) {
+                if imm {
+                    self.finish_recv(None, Status::LocAccess, true, 0, target);
+                }
+                return Err(denied.into());
+            }
+        }
+        self.message = match ends {
+            true => Message::None,
+            false => Message::Write {
+                received: after,
+                total,
+            },
+        };
+        if imm {
+            self.finish_recv(Some(pkt), Status::Success, true, total, target);
+        }
+        Ok(())
+    }
+
+    /// A place for a READ or atomic, unless the peer has more outstanding than it may (IBTA 9.4.4).
+    fn vacancy(&self) -> Result<u8, Refusal> {
+        // A peer that asks for more needs no answer twice.
+        let due = |answer: &&Answer| match answer {
+            Answer::Read { again, .. } | Answer::Atomic { again, .. } => !again,
+            Answer::Ack { .. } => false,
+        };
+        if self.answers.iter().filter(due).count() >= self.limit {
+            return Err(INVALID);
+        }
+        Ok(self.next_res)
+    }
+
+    /// The record of the expected packet, which is accepted now.
+    fn record(&mut self, packets: u64, read: Option<(u64, u32, u32)>, original: u64) -> Record {
+        self.msn = (self.msn + 1) & 0xff_ffff;
+        let record = Record {
+            res: self.next_res,
+            first: self.expected,
+            end: self.expected + packets,
+            msn: self.msn,
+            read,
+            original,
+        };
+        // A peer that asks for more has had what was asked for so long ago.
+        self.answers.retain(|answer| match answer {
+            Answer::Read { record: old, .. } | Answer::Atomic { record: old, .. } => {
+                old.res != record.res
+            }
+            Answer::Ack { .. } => true,
+        });
+        self.expected = record.end;
+        self.next_res = ((usize::from(self.next_res) + 1) % self.limit) as u8;
+        if self.records.len() == self.limit {
+            self.records.pop_front();
+        }
+        self.records.push_back(record);
+        record
+    }
+
+    fn read<T: Target>(
+        &mut self,
+        attr: &Attr,
+        pkt: &PacketRepr,
+        target: &mut T,
+    ) -> Result<(), Refusal> {
+        let (Some(reth), Message::None, true) = (pkt.ext.reth(), self.message, attr.access.read)
+        else {
+            return Err(INVALID);
+        };
+        let res = self.vacancy()?;
+        let RethRepr { va, rkey, dma_len } = reth;
+        if dma_len > 0 {
+            target.read_start(res, va, rkey, dma_len)?;
+        }
+        let packets = attr.packets(dma_len);
+        let record = self.record(packets, Some((va, rkey, dma_len)), 0);
+        self.answers.push_back(Answer::Read {
+            record,
+            va,
+            from: record.first,
+            next: record.first,
+            len: dma_len,
+            again: false,
+        });
+        Ok(())
+    }
+
+    fn atomic<T: Target>(
+        &mut self,
+        attr: &Attr,
+        pkt: &PacketRepr,
+        target: &mut T,
+    ) -> Result<(), Refusal> {
+        let (Some(eth), Message::None, true) = (pkt.ext.atomic(), self.message, attr.access.atomic)
+        else {
+            return Err(INVALID);
+        };
+        self.vacancy()?;
+        let op = match pkt.bth.opcode.kind() {
+            Kind::CompareSwap => AtomicOp::CompareSwap {
+                compare: eth.compare,
+                swap: eth.swap_add,
+            },
+            _ => AtomicOp::FetchAdd { add: eth.swap_add },
+        };
+        let original = target.atomic(eth.va, eth.rkey, op)?;
+        let record = self.record(1, None, original);
+        let again = false;
+        self.answers.push_back(Answer::Atomic { record, again });
+        Ok(())
+    }
+
+    /// A request that was carried out before: a READ is carried out again, an atomic's result is sent again, and all else is
+    /// acknowledged (IBTA 9.7.5.1.3).
+    fn duplicate<T: Target>(&mut self, at: u64, pkt: &PacketRepr, target: &mut T) -> Verdict {
+        let kind = pkt.bth.opcode.kind();
+        if kind != Kind::ReadRequest && !kind.is_atomic() {
+            self.acknowledge();
+            return Verdict::Dropped(Cause::Duplicate);
+        }
+        let known = self.records.iter().find(|r| (r.first..r.end).contains(&at));
+        let Some(record) = known.copied() else {
+            return Verdict::Dropped(Cause::UnknownDuplicate);
+        };
+        let (Some(reth), Some(_)) = (pkt.ext.reth(), record.read) else {
+            let again = true;
+            self.answers.push_back(Answer::Atomic { record, again });
+            return Verdict::Dropped(Cause::Duplicate);
+        };
+        let RethRepr { va, rkey, dma_len } = reth;
+        if dma_len > 0 && target.read_start(record.res, va, rkey, dma_len).is_err() {
+            return Verdict::Dropped(Cause::UnknownDuplicate);
+        }
+        // An answer that is under way begins anew.
+        let due = self.answers.iter().enumerate().find_map(|(i, a)| match a {
+            Answer::Read {
+                record: r, again, ..
+            } if r.first == record.first => Some((i, *again)),
+            _ => None,
+        });
+        let answer = Answer::Read {
+            record,
+            va,
+            from: at,
+            next: at,
+            len: dma_len,
+            again: due.is_none_or(|(_, again)| again),
+        };
+        match due {
+            Some((i, _)) => self.answers[i] = answer,
+            None => self.answers.push_back(answer),
+        }
+        Verdict::Dropped(Cause::Duplicate)
+    }
+
+    /// The answer packet with this PSN cannot be made: the connection is over.
+    pub fn cannot_read(&mut self, psn: u32) {
+        let at = unwrap_psn(psn, self.expected_psn(), self.expected).unwrap_or(0);
+        self.answers.clear();
+        let code = NakCode::RemoteAccess;
+        self.nak(at, Syndrome::Nak { code });
+        self.refused = true;
+    }
+}
