@@ -42,6 +42,11 @@ impl Answers {
         self.owed.extend(answer);
     }
 
+    /// Whether the packet is the next one of an answer that was not sent before.
+    pub fn owes(&self, packet: u64) -> bool {
+        self.owed.front().is_some_and(|(next, _)| *next == packet)
+    }
+
     /// The responder has found its receive queue empty, with this minimum RNR NAK timer code.
     pub fn not_ready(&mut self, timer: u8) {
         self.rnr_due = Some(timer);

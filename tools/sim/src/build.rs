@@ -203,6 +203,11 @@ impl World {
             self.deadline = self.deadline.max(at + 20 * MS);
             self.at(at, Event::Kill { qp });
         }
+        if rng.chance(self.plan.deregister) {
+            let at = connect + rng.below(3 * MS);
+            self.deadline = self.deadline.max(at + 20 * MS);
+            self.at(at, Event::Deregister { qp });
+        }
         if self.plan.profile == Profile::Hostile {
             // Lies may leave a connection hanging; somebody ends it.
             let at = self.plan.heal_at * 2 + rng.below(100 * MS);

@@ -65,8 +65,8 @@ pub struct RecvRing {
 /// Remote keys that were resolved.
 #[derive(Default)]
 pub struct Keys {
-    /// Place and length of the WRITE in progress.
-    write: Option<(usize, u32)>,
+    /// Place, length and key of the WRITE in progress.
+    write: Option<(usize, u32, u32)>,
     /// For each resource: address, key, place, length.
     reads: Vec<Option<(u64, u32, usize, u32)>>,
     /// The records have moved: keys are to be resolved again.
@@ -223,6 +223,9 @@ impl Target for Hand<'_> {
             return Err(Status::General);
         };
         let end = u64::from(offset) + self.payload.len() as u64;
+        if slot.broken {
+            return Err(Status::LocProt);
+        }
         if end > slot.cap.into() {
             return Err(Status::LocLen);
         }
@@ -247,14 +250,16 @@ impl Target for Hand<'_> {
         }
         self.keys.write = None;
         let at = self.resolve(va, rkey, len, Right::Write)?;
-        self.keys.write = Some((at, len));
+        self.keys.write = Some((at, len, rkey));
         Ok(())
     }
 
     fn write_place(&mut self, offset: u32) -> Result<(), Denied> {
         let end = u64::from(offset) + self.payload.len() as u64;
         match self.keys.write {
-            Some((at, len)) if end <= len.into() => self.store(at + offset as usize),
+            // The region may be gone meanwhile.
+            Some((_, _, rkey)) if self.regions.is_gone(rkey) => return Err(Denied::Access),
+            Some((at, len, _)) if end <= len.into() => self.store(at + offset as usize),
             other => {
                 self.violation(format!("write of {offset}..{end}, resolved {other:?}"));
                 return Err(Denied::Op);

@@ -34,6 +34,7 @@ impl World {
             Event::Kill { qp } => self.kill(qp),
             Event::Resume { qp } => self.resume(qp),
             Event::Rebirth { qp } => self.rebirth(qp),
+            Event::Deregister { qp } => self.deregister(qp),
             Event::Datagram { host } => self.send_datagram(host),
             Event::Attack => self.attack(),
         }

@@ -33,15 +33,6 @@ impl World {
         self.plan.profile == Profile::Hostile
     }
 
-    /// Why the responder of this QP may have refused a request and gone to error, if so.
-    pub fn remote_doom(&self, qp: usize) -> Option<Fault> {
-        let peer = &self.qps[self.qps[qp].peer];
-        let doomed = peer.flow.doomed.map(|index| &peer.flow.ops[index]);
-        let begun = doomed.filter(|op| peer.watch.has_begun(op));
-        let fault = begun.and_then(|op| op.fault).filter(|f| f.is_remote());
-        fault.or(peer.flow.greedy.then_some(Fault::TooMany))
-    }
-
     /// A send completion: in order, once, with the status it deserves.
     pub fn judge_completion(&mut self, qp: usize, c: SendCompletion) -> Result<(), String> {
         tell!(self, "qp{qp} completes {c:?}");
@@ -157,7 +148,7 @@ impl World {
         }
         match status {
             Status::WrFlush => {
-                let excuse = self.qps[qp].fate.killed || self.remote_doom(qp).is_some();
+                let excuse = self.qps[qp].fate.killed || !self.remote_dooms(qp).is_empty();
                 ensure!(excuse, "flushed without an error before it");
             }
             Status::RetryExc => {
@@ -166,7 +157,9 @@ impl World {
                     enough,
                     "gave up after {sent} transmissions, {retries} retries allowed"
                 );
-                self.ensure_silence(qp)?;
+                if !self.may_be_ignored(qp, index) {
+                    self.ensure_silence(qp)?;
+                }
             }
             Status::RnrRetryExc => {
                 let enough = rnr < 7 && naks > rnr.into();
@@ -179,7 +172,8 @@ impl World {
                 let greedy = q.flow.greedy && op.verb.is_read_like();
                 let fits = |fault: Fault| fault.statuses().contains(&status);
                 let fitting = op.fault.is_some_and(fits) || (greedy && fits(Fault::TooMany));
-                ensure!(fitting, "expected {:?}", op.fault);
+                let risked = op.risk.faults().any(fits);
+                ensure!(fitting || risked, "expected {:?}, {:?}", op.fault, op.risk);
             }
         }
         Ok(())
@@ -310,6 +304,10 @@ impl World {
             "a second receive error after {earlier:?}"
         );
         let index = *flow.consuming.get(slot).ok_or("nobody sent that")?;
+        if self.receive_risk(&flow.ops[index]) == Some(status) {
+            self.qps[qp].fate.receive_error = Some(status);
+            return Ok(());
+        }
         let expected = match flow.ops[index].fault {
             Some(Fault::TooLong) => Status::LocLen,
             Some(Fault::BrokenReceive) => Status::LocProt,
@@ -343,14 +341,15 @@ impl World {
             Cause::BadResponse => {
                 let q = &self.qps[qp];
                 let faulty = q.flow.doomed.map(|index| q.flow.ops[index].fault);
-                let mine = faulty == Some(Some(Fault::Unplaceable));
+                let lost = q.flow.ops.iter().any(|op| op.risk.local);
+                let mine = lost || faulty == Some(Some(Fault::Unplaceable));
                 ensure!(mine, "qp{qp}: an honest response is bad");
             }
             Cause::Service | Cause::QKey | Cause::TooLong | Cause::PKey => {
                 return Err(format!("qp{qp}: an honest packet is dropped for {cause:?}"));
             }
             Cause::Refused => {
-                let doomed = self.remote_doom(qp).is_some();
+                let doomed = !self.remote_dooms(qp).is_empty();
                 ensure!(doomed, "qp{qp}: an honest request is refused");
             }
             _ => {}
@@ -367,7 +366,7 @@ impl World {
 
     /// Events of a QP have a reason.
     pub fn judge_events(&mut self, qp: usize, events: Events) -> Result<(), String> {
-        let doom = self.remote_doom(qp);
+        let dooms = self.remote_dooms(qp);
         let q_peer = self.qps[qp].peer;
         let q = &mut self.qps[qp];
         if events.contains(Events::COMM_EST) {
@@ -390,7 +389,7 @@ impl World {
         let greedy = self.qps[q_peer].flow.greedy;
         let expected = |status: Status| {
             let too_many = greedy && status == Status::RemInvReq;
-            too_many || doom.is_some_and(|f| f.statuses().contains(&status))
+            too_many || dooms.iter().any(|f| f.statuses().contains(&status))
         };
         for (event, status) in [
             (Events::REQ_ERR, Status::RemInvReq),
@@ -398,7 +397,7 @@ impl World {
             (Events::FATAL, Status::RemOp),
         ] {
             let fine = !events.contains(event) || expected(status);
-            ensure!(fine, "qp{qp}: {events:?}, expected for {doom:?}");
+            ensure!(fine, "qp{qp}: {events:?}, expected for {dooms:?}");
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ pub mod build;
 pub mod cwnd;
 pub mod datagram;
 pub mod decode;
+pub mod deregister;
 pub mod device;
 pub mod drive;
 pub mod end;

@@ -167,6 +167,11 @@ impl Regions {
         Ok(region.at + offset as usize)
     }
 
+    /// Whether there was a region of this key, and is none any more.
+    pub fn is_gone(&self, rkey: u32) -> bool {
+        self.0.iter().any(|r| r.rkey == rkey && !r.valid)
+    }
+
     /// Takes a key away for good.
     pub fn invalidate(&mut self, rkey: u32) -> Result<(), Refusal> {
         let region = self.0.iter_mut().find(|r| r.rkey == rkey && r.valid);

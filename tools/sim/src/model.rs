@@ -8,6 +8,7 @@
 //! flow matters.
 
 use crate::api::Status;
+use crate::deregister::Risk;
 
 /// The verbs of the send queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +125,8 @@ pub struct Op {
     /// A READ of the inbox, at this place in it.
     pub inbox: Option<usize>,
     pub fault: Option<Fault>,
+    /// What it may fail for, besides.
+    pub risk: Risk,
     /// Which packet of the flow is its first, counted from 0.
     pub first: u64,
     /// How many PSNs it takes.
@@ -147,6 +150,12 @@ impl Op {
         } else {
             k + 1
         }
+    }
+
+    /// Whether it is about memory of the peer.
+    pub fn names_region(&self) -> bool {
+        use Verb::*;
+        !matches!(self.verb, Send | SendImm | SendInv)
     }
 
     fn packets(&self) -> u64 {

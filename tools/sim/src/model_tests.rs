@@ -30,6 +30,7 @@ pub fn op(verb: Verb, data: &[u8]) -> Op {
         receive: None,
         done: None,
         piece: 0,
+        risk: Risk::default(),
     }
 }
 

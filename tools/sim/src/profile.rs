@@ -34,6 +34,8 @@ pub enum Profile {
     Exhaust,
     /// QPs are moved to error at random moments.
     Abort,
+    /// Memory is deregistered while requests use it.
+    Deregister,
     /// Send queues are drained and resumed (SQD), attributes change under traffic.
     Drain,
     /// The device fails to send what the protocol gave it.
@@ -50,9 +52,9 @@ use Profile::*;
 
 impl Profile {
     /// All of them, in the order in which seeds are dealt out.
-    pub const ALL: [Profile; 15] = [
-        Clean, Lossy, Bulk, Shuffle, Corrupt, Storm, NotReady, Errors, Exhaust, Abort, Drain,
-        TxFail, Datagram, Foreign, Hostile,
+    pub const ALL: [Profile; 16] = [
+        Clean, Lossy, Bulk, Shuffle, Corrupt, Storm, NotReady, Errors, Exhaust, Abort, Deregister,
+        Drain, TxFail, Datagram, Foreign, Hostile,
     ];
 
     /// The name on the command line.
@@ -68,6 +70,7 @@ impl Profile {
             Errors => "errors",
             Exhaust => "exhaust",
             Abort => "abort",
+            Deregister => "deregister",
             Drain => "drain",
             TxFail => "tx-fail",
             Datagram => "datagram",
@@ -149,6 +152,8 @@ pub struct Plan {
     pub fault: Ppm,
     /// A QP is moved to error at a random moment.
     pub kill: Ppm,
+    /// Memory that a QP uses is deregistered.
+    pub deregister: Ppm,
     /// A dead connection is used again.
     pub rebirth: Ppm,
     /// A tick pauses the send queue.
@@ -199,6 +204,7 @@ impl Plan {
             late_receives: rng.one_in(4),
             fault: 0,
             kill: 0,
+            deregister: 0,
             rebirth: 0,
             pause: 0,
             change: 0,
@@ -273,6 +279,14 @@ impl Plan {
                     self.storm(rng);
                 }
             }
+            Deregister => {
+                self.deregister = 700_000;
+                self.rebirth = 300_000;
+                self.huge = 50_000;
+                if rng.one_in(2) {
+                    self.storm(rng);
+                }
+            }
             Drain => {
                 self.pause = 200_000;
                 self.change = 200_000;
@@ -297,6 +311,7 @@ impl Plan {
                 self.huge = 50_000;
                 self.fault = rng.pick(&[0, 300_000]);
                 self.kill = rng.pick(&[0, 100_000]);
+                self.deregister = rng.pick(&[0, 0, 300_000]);
                 self.rebirth = 500_000;
                 if rng.one_in(8) {
                     return;

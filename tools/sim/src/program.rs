@@ -149,7 +149,7 @@ impl World {
     fn explain_death(&self, qp: usize) -> Result<(), String> {
         let q = &self.qps[qp];
         let own = q.fate.first_error.is_some_and(|s| s != Status::WrFlush);
-        let remote = self.remote_doom(qp).is_some();
+        let remote = !self.remote_dooms(qp).is_empty();
         let hostile = self.plan.profile == Profile::Hostile;
         let excuse = q.fate.killed || own || remote || hostile;
         ensure!(excuse, "qp{qp}: in error for no reason");

@@ -46,11 +46,13 @@ pub enum Sabotage {
     RepeatNak,
     /// A READ or an atomic is acknowledged before it is answered.
     AckUnanswered,
+    /// The protocol does not heed that the payload of a packet cannot be read.
+    IgnoreLocalError,
 }
 
 impl Sabotage {
     /// All kinds.
-    pub const ALL: [Sabotage; 20] = [
+    pub const ALL: [Sabotage; 21] = [
         Sabotage::CorruptByte,
         Sabotage::StrayWrite,
         Sabotage::RepeatAtomic,
@@ -71,6 +73,7 @@ impl Sabotage {
         Sabotage::LowMsn,
         Sabotage::RepeatNak,
         Sabotage::AckUnanswered,
+        Sabotage::IgnoreLocalError,
     ];
 
     /// Whether it is there for good, or happens once.
@@ -78,7 +81,14 @@ impl Sabotage {
         use Sabotage::*;
         matches!(
             self,
-            DropAckReq | DeafTimer | IgnoreIcrc | ShortRnrTimer | WideWindow | WideReads | LowMsn
+            DropAckReq
+                | DeafTimer
+                | IgnoreIcrc
+                | ShortRnrTimer
+                | WideWindow
+                | WideReads
+                | LowMsn
+                | IgnoreLocalError
         )
     }
 }

@@ -154,14 +154,35 @@ impl World {
             Payload::Read { rkey, .. } => {
                 let at = q.keys.read(&transmit.payload, regions)?;
                 let mut hidden = regions.0.iter().filter(|r| r.unreadable);
-                (at, !hidden.any(|r| r.rkey == rkey))
+                let hidden = hidden.any(|r| r.rkey == rkey);
+                (at, !hidden && !regions.is_gone(rkey))
             }
         };
-        if !readable {
+        if readable {
+            return Ok(Some(at));
+        }
+        let answer = transmit.origin == Origin::Response;
+        let due = !answer || self.is_owed(qp, transmit);
+        let ignore = due && self.saboteur.strikes(Sabotage::IgnoreLocalError);
+        let q = &mut self.qps[qp];
+        if !ignore {
             q.conn.local_error(transmit, Status::LocProt, &mut q.send);
             q.watch.packet_given_back();
         }
-        Ok(readable.then_some(at))
+        // Unless the answer is a repetition, the peer is owed a NAK (IBTA 9.9.3).
+        let refused = q.conn.state() == State::Err || self.plan.profile == Profile::Hostile;
+        ensure!(
+            refused || !answer || !due,
+            "qp{qp}: goes on where an answer cannot be sent, {transmit:?}"
+        );
+        Ok(None)
+    }
+
+    /// Whether the packet is of an answer that was not sent to that point before.
+    fn is_owed(&self, qp: usize, transmit: &Transmit) -> bool {
+        let asker = &self.qps[self.qps[qp].peer];
+        let packet = asker.flow.packet(transmit.header.bth.psn.get());
+        asker.watch.answers.owes(packet)
     }
 
     /// Shows a frame that a QP sends to the oracle on the wire.

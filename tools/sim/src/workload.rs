@@ -3,6 +3,7 @@
 //! What the programs do: post requests and receives, pause, give up.
 
 use crate::api::*;
+use crate::deregister::Risk;
 use crate::device::{RecvSlot, SendSlot};
 use crate::memory::Right;
 use crate::model::{Fault, Op, Verb};
@@ -98,7 +99,8 @@ impl World {
     }
 
     /// Posts a request.
-    fn post_op(&mut self, qp: usize, op: Op, inbox: Option<usize>) {
+    fn post_op(&mut self, qp: usize, mut op: Op, inbox: Option<usize>) {
+        op.risk = self.risk(qp, &op);
         self.stats.requests += 1;
         tell!(
             self,
@@ -232,6 +234,7 @@ impl World {
             receive: None,
             done: None,
             piece: 0,
+            risk: Risk::default(),
         }
     }
 

@@ -125,6 +125,8 @@ pub enum Event {
     Resume { qp: usize },
     /// The program uses a dead connection again.
     Rebirth { qp: usize },
+    /// Memory that the QP's requests use is deregistered.
+    Deregister { qp: usize },
     /// A datagram is to be sent.
     Datagram { host: usize },
     /// The attacker does something.
@@ -168,6 +170,7 @@ pub struct Stats {
     pub dropped: u64,
     pub refused: u64,
     pub undone: u64,
+    pub deregistered: u64,
     pub drained: u64,
     pub reborn: u64,
     pub forged: u64,
@@ -191,6 +194,7 @@ impl Stats {
         self.dropped += other.dropped;
         self.refused += other.refused;
         self.undone += other.undone;
+        self.deregistered += other.deregistered;
         self.drained += other.drained;
         self.reborn += other.reborn;
         self.forged += other.forged;

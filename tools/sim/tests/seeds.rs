@@ -52,6 +52,8 @@ fn all_profiles_pass_and_do_what_they_are_for() {
     assert!(of(Profile::Errors).failed > 30 && of(Profile::Errors).refused > 20);
     assert!(of(Profile::Exhaust).retry_exceeded > 30);
     assert!(of(Profile::Abort).flushed > 300 && of(Profile::Abort).reborn > 10);
+    let deregister = of(Profile::Deregister);
+    assert!(deregister.deregistered > 100 && deregister.failed > 30 && deregister.refused > 30);
     assert!(of(Profile::Drain).drained > 100);
     assert!(of(Profile::TxFail).undone > 1_000);
     assert!(of(Profile::Datagram).datagrams > 2_000);
