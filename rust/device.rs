@@ -41,6 +41,7 @@ pub(crate) use link::Follow;
 use crate::net::netdev::NetDevice;
 use crate::rdma::device::DeviceRef;
 use crate::sync::lock::SpinLockBh;
+use crate::sync::quota::Quota;
 use crate::sync::table::Table;
 use crate::sync::timer::Timer;
 use counters::Counters;
@@ -59,6 +60,8 @@ pub(crate) struct Core {
     mrs: Table<mr::Mr>,
     #[pin]
     ahs: Table<ah::Ah>,
+    cqs: Quota,
+    pds: Quota,
     next_pd: Atomic<u64>,
     counters: Counters,
     #[pin]
@@ -71,14 +74,21 @@ pub(crate) struct Core {
     sweep_work: Work<Core>,
 }
 
+/// The quota of objects of which `limit` are promised.
+const fn quota(limit: u32) -> Quota {
+    Quota::new(limit, limits::KERNEL_RESERVE)
+}
+
 impl Core {
     /// The insides of a device on `netdev`. Process context; errors as for [`Port::new`].
     fn new(netdev: &NetDevice) -> Result<Arc<Self>> {
         Arc::pin_init(
             try_pin_init!(Core {
-                qps <- Table::new(limits::MIN_QPN..=limits::MAX_QPN),
-                mrs <- Table::new(1..=limits::MAX_MR),
-                ahs <- Table::new(1..=limits::MAX_AH),
+                qps <- Table::new(limits::MIN_QPN..=limits::MAX_QPN, quota(limits::MAX_QP)),
+                mrs <- Table::new(1..=limits::MAX_MR_INDEX, quota(limits::MAX_MR)),
+                ahs <- Table::new(1..=limits::MAX_AH_NUMBER, quota(limits::MAX_AH)),
+                cqs: quota(limits::MAX_CQ),
+                pds: quota(limits::MAX_PD),
                 next_pd: Atomic::new(1),
                 counters: Counters::new(),
                 port <- Port::new(netdev),

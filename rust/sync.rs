@@ -7,7 +7,8 @@
 //! * [`gate`]: admits users of a value until it closes, waits for those inside, drops the value;
 //! * [`bh`]: bottom halves kept off this CPU;
 //! * [`timer`]: one-shot timers that keep their object alive while armed;
-//! * [`work`]: the module's own work queues.
+//! * [`work`]: the module's own work queues;
+//! * [`memory`]: allocation flags, and who pays; [`quota`]: how many of something there may be.
 //!
 //! Nothing in here knows a protocol. `unsafe` is at home here and must not leak out: every public item
 //! is safe to call, in the contexts its documentation names.
@@ -15,6 +16,8 @@
 pub(crate) mod bh;
 pub(crate) mod gate;
 pub(crate) mod lock;
+pub(crate) mod memory;
+pub(crate) mod quota;
 pub(crate) mod table;
 pub(crate) mod timer;
 pub(crate) mod work;

@@ -7,6 +7,7 @@ use super::pd::PdId;
 use super::Core;
 use crate::rdma::gid::AhAttr;
 use crate::sync::lock::SpinLockBh;
+use crate::sync::memory::GFP_CHARGED;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -27,10 +28,14 @@ pub(crate) struct Ah {
 impl Ah {
     /// Makes one with a number of its own, never 0.
     ///
-    /// May be called in atomic context (the CM does). ENOMEM; EBUSY when there are too many; EINVAL if
-    /// the addresses are not of one IP version.
-    pub(crate) fn new(core: &Core, pd: PdId, attr: &AhAttr) -> Result<Arc<Self>> {
-        let number = core.ahs.reserve_atomic()?;
+    /// For a process if `user`, in process context; else in any (the CM calls in atomic context). ENOMEM, also when
+    /// there are too many; EINVAL if the addresses are not of one IP version.
+    pub(crate) fn new(core: &Core, pd: PdId, attr: &AhAttr, user: bool) -> Result<Arc<Self>> {
+        let (number, flags) = if user {
+            (core.ahs.reserve(true)?, GFP_CHARGED)
+        } else {
+            (core.ahs.reserve_atomic()?, GFP_ATOMIC)
+        };
         let state = State {
             attr: attr.clone(),
             path: Path::new(attr, 0, 0).inspect_err(|_| core.ahs.cancel(number))?,
@@ -41,7 +46,7 @@ impl Ah {
                 number,
                 state <- crate::new_spinlock_bh!(state, "oxe_ah"),
             }),
-            GFP_ATOMIC,
+            flags,
         )
         .inspect_err(|_| core.ahs.cancel(number))?;
         core.ahs.publish(number, ah.clone());
@@ -88,10 +93,10 @@ pub(crate) struct AhObject {
 
 impl AhObject {
     /// See [`Ah::new`].
-    pub(crate) fn new(core: &Arc<Core>, pd: PdId, attr: &AhAttr) -> Result<Self> {
+    pub(crate) fn new(core: &Arc<Core>, pd: PdId, attr: &AhAttr, user: bool) -> Result<Self> {
         Ok(AhObject {
             core: core.clone(),
-            ah: Ah::new(core, pd, attr)?,
+            ah: Ah::new(core, pd, attr, user)?,
         })
     }
 }

@@ -4,12 +4,14 @@
 
 use super::completion::{Completion, CQE_LEN};
 use super::ring::Ring;
+use super::Core;
 use crate::rdma::driver::CqInit;
 use crate::rdma::events::CqEvents;
 use crate::rdma::mmap::Cookie;
 use crate::rdma::udata::UserCtx;
 use crate::rdma::wc::WcSlots;
 use crate::sync::lock::SpinLockIrq;
+use crate::sync::memory::GFP_CHARGED;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -51,9 +53,16 @@ pub(crate) struct Cq {
 
 /// The Rust part of an ib_cq.
 pub(crate) struct CqObject {
+    core: Arc<Core>,
     pub(crate) cq: Arc<Cq>,
     /// The ring is to be had for mapping as long as the queue is there.
     _cookie: Option<Cookie>,
+}
+
+impl Drop for CqObject {
+    fn drop(&mut self) {
+        self.core.cqs.give();
+    }
 }
 
 /// What has to be told to the consumer when no lock is held any more.
@@ -82,8 +91,20 @@ pub(crate) fn mmap_info(offset: u64, size: usize) -> [u8; 16] {
 impl Cq {
     /// Makes a queue for at least `init.cqe` completions; gives it and how many it really holds.
     ///
-    /// Process context. EINVAL for sizes out of the device's limits, ENOMEM, EFAULT.
+    /// Process context. EINVAL for sizes out of the device's limits; ENOMEM, also when there are too many; EFAULT.
     pub(crate) fn create(
+        core: &Arc<Core>,
+        init: &CqInit,
+        events: CqEvents,
+        user: Option<UserCtx<'_>>,
+    ) -> Result<(CqObject, u32)> {
+        core.cqs.take(user.is_some())?;
+        let made = Self::create_counted(core, init, events, user);
+        made.inspect_err(|_| core.cqs.give())
+    }
+
+    fn create_counted(
+        core: &Arc<Core>,
         init: &CqInit,
         events: CqEvents,
         user: Option<UserCtx<'_>>,
@@ -101,8 +122,8 @@ impl Cq {
             }
             None => {
                 let slots = init.cqe.checked_next_power_of_two().ok_or(EINVAL)?;
-                let mut entries = KVVec::with_capacity(slots as usize, GFP_KERNEL | __GFP_NOWARN)?;
-                entries.extend_with(slots as usize, None, GFP_KERNEL)?;
+                let mut entries = KVVec::with_capacity(slots as usize, GFP_CHARGED)?;
+                entries.extend_with(slots as usize, None, GFP_CHARGED)?;
                 (Store::Kernel { entries, head: 0 }, slots, None)
             }
         };
@@ -117,10 +138,11 @@ impl Cq {
                 state <- crate::new_spinlock_irq!(state, "oxe_cq"),
                 events,
             }),
-            GFP_KERNEL,
+            GFP_CHARGED,
         )?;
         Ok((
             CqObject {
+                core: core.clone(),
                 cq,
                 _cookie: cookie,
             },

@@ -6,7 +6,7 @@ use super::ah::AhObject;
 use super::cq::{Cq, CqObject};
 use super::engine::{self, Input};
 use super::mr::{Mr, MrObject};
-use super::pd::PdId;
+use super::pd::PdObject;
 use super::qp::{Qp, QpObject};
 use super::{counters, limits, link, modify, Oxe};
 use crate::net::netdev::NetDevice;
@@ -42,7 +42,7 @@ fn takes_sends(state: State) -> bool {
 
 impl Driver for Oxe {
     type Ucontext = ();
-    type Pd = PdId;
+    type Pd = PdObject;
     type Cq = CqObject;
     type Qp = QpObject;
     type Ah = AhObject;
@@ -93,17 +93,17 @@ impl Driver for Oxe {
         Ok(())
     }
 
-    fn alloc_pd(dev: &Device<Self>) -> Result<PdId> {
-        Ok(PdId::new(&dev.core))
+    fn alloc_pd(dev: &Device<Self>, user: bool) -> Result<PdObject> {
+        PdObject::new(&dev.core, user)
     }
 
     fn create_ah(
         dev: &Device<Self>,
-        pd: &PdId,
+        pd: &PdObject,
         attr: &AhAttr,
-        _user: bool,
+        user: bool,
     ) -> Result<(Self::Ah, u32)> {
-        let ah = AhObject::new(&dev.core, *pd, attr)?;
+        let ah = AhObject::new(&dev.core, pd.id, attr, user)?;
         let number = ah.number();
         Ok((ah, number))
     }
@@ -117,12 +117,12 @@ impl Driver for Oxe {
     }
 
     fn create_cq(
-        _dev: &Device<Self>,
+        dev: &Device<Self>,
         init: CqInit,
         events: CqEvents,
         user: Option<UserCtx<'_>>,
     ) -> Result<(CqObject, u32)> {
-        Cq::create(&init, events, user)
+        Cq::create(&dev.core, &init, events, user)
     }
 
     fn destroy_cq(_cq: &CqObject) {}
@@ -137,12 +137,12 @@ impl Driver for Oxe {
 
     fn create_qp(
         dev: &Device<Self>,
-        pd: &PdId,
+        pd: &PdObject,
         init: &QpInit<'_, Self>,
         events: QpEvents,
         user: Option<UserCtx<'_>>,
     ) -> Result<(QpObject, QpCreated)> {
-        let object = Qp::create(&dev.core, *pd, init, events, user)?;
+        let object = Qp::create(&dev.core, pd.id, init, events, user)?;
         let created = QpCreated {
             qpn: object.qp.qpn,
             caps: object.qp.caps,
@@ -199,7 +199,7 @@ impl Driver for Oxe {
 
     fn reg_user_mr(
         dev: &Device<Self>,
-        pd: &PdId,
+        pd: &PdObject,
         start: u64,
         length: u64,
         iova: u64,
@@ -209,18 +209,18 @@ impl Driver for Oxe {
             return Err(unsupported());
         }
         let memory = UserMemory::pin(dev, start, length, access)?;
-        let mr = Mr::user(&dev.core, *pd, memory, length, iova, access)?;
+        let mr = Mr::user(&dev.core, pd.id, memory, length, iova, access)?;
         let key = mr.key();
         Ok((MrObject::new(&dev.core, mr), key, key))
     }
 
     fn get_dma_mr(
         dev: &Device<Self>,
-        pd: &PdId,
+        pd: &PdObject,
         memory: KernelMemory,
         access: Access,
     ) -> Result<(Self::Mr, u32, u32)> {
-        let mr = Mr::dma(&dev.core, *pd, memory, access)?;
+        let mr = Mr::dma(&dev.core, pd.id, memory, access)?;
         let key = mr.key();
         Ok((MrObject::new(&dev.core, mr), key, key))
     }

@@ -2,6 +2,9 @@
 
 //! What a device promises: none less than what rdma_rxe promises, where librxe can use it.
 
+/// How many objects of each kind there may be beyond what is promised: kernel users (the connection manager, the MAD
+/// layer) have them where processes have taken all.
+pub(crate) const KERNEL_RESERVE: u32 = 16_384;
 /// QPs. QP numbers 0 and 1 are the management QPs; the others begin at 17.
 pub(crate) const MAX_QP: u32 = 0xf_fff0;
 pub(crate) const MIN_QPN: u32 = 17;
@@ -17,8 +20,10 @@ pub(crate) const MAX_CQ: u32 = 1 << 20;
 pub(crate) const MAX_CQE: u32 = (1 << 20) - 1;
 pub(crate) const MAX_PD: u32 = 1 << 20;
 /// Memory regions: a key has 24 bits for the index.
-pub(crate) const MAX_MR: u32 = (1 << 24) - 2;
+pub(crate) const MAX_MR: u32 = 1 << 23;
+pub(crate) const MAX_MR_INDEX: u32 = (1 << 24) - 2;
 pub(crate) const MAX_AH: u32 = 1 << 20;
+pub(crate) const MAX_AH_NUMBER: u32 = MAX_AH + KERNEL_RESERVE;
 /// READs and atomics of one QP under way, each way.
 pub(crate) const MAX_RD_ATOMIC: u32 = 128;
 pub(crate) const MAX_PKEYS: u16 = 1;

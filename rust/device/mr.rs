@@ -9,6 +9,7 @@ use crate::rdma::access::Access;
 use crate::rdma::bytes::Bytes;
 use crate::rdma::umem::{KernelMemory, UserMemory};
 use crate::sync::gate::Gate;
+use crate::sync::memory::GFP_CHARGED;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -100,7 +101,8 @@ impl Mr {
         length: u64,
         access: Access,
     ) -> Result<Arc<Self>> {
-        let index = core.mrs.reserve()?;
+        let user = matches!(memory, Memory::User(_));
+        let index = core.mrs.reserve(user)?;
         let key = (index << KEY_SHIFT) | (crate::sync::random_u32() & 0xff);
         let mr = Arc::new(
             Mr {
@@ -111,7 +113,7 @@ impl Mr {
                 length,
                 memory,
             },
-            GFP_KERNEL,
+            GFP_CHARGED,
         )
         .inspect_err(|_| core.mrs.cancel(index))?;
         core.mrs.publish(index, mr.clone());

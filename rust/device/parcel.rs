@@ -8,6 +8,7 @@ use super::mr::Mr;
 use super::ring::Ring;
 use crate::proto::wire::PacketRepr;
 use crate::rdma::bytes::Bytes;
+use crate::sync::memory::Payer;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -165,11 +166,12 @@ impl Mail {
         self.parcels.is_empty()
     }
 
-    /// Makes room for as many parcels as it takes to be full. Any context. ENOMEM.
+    /// Makes room for as many parcels as it takes to be full, at the cost of `payer`. Softirq or process context.
+    /// ENOMEM.
     #[inline]
-    pub(crate) fn reserve(&mut self) -> Result {
+    pub(crate) fn reserve(&mut self, payer: &Payer) -> Result {
         if self.parcels.capacity() == 0 {
-            self.parcels.reserve(ROOM, GFP_ATOMIC)?;
+            payer.charge(|flags| self.parcels.reserve(ROOM, flags))?;
         }
         Ok(())
     }

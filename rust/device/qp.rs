@@ -22,6 +22,7 @@ use crate::rdma::mmap::Cookie;
 use crate::rdma::qp::{QpCaps, QpInit, QpType};
 use crate::rdma::udata::UserCtx;
 use crate::sync::lock::SpinLockBh;
+use crate::sync::memory::GFP_CHARGED;
 use crate::sync::timer::{Timer, TimerHandler};
 use crate::sync::work;
 use kernel::prelude::*;
@@ -150,11 +151,11 @@ fn check_caps(init: &QpInit<'_, super::Oxe>) -> Result<QpCaps> {
     })
 }
 
-/// A free QP number. The GSI QP has number 1.
-fn reserve(core: &Core, kind: QpType) -> Result<u32> {
+/// A free QP number, for a process if `user`. The GSI QP has number 1.
+fn reserve(core: &Core, kind: QpType, user: bool) -> Result<u32> {
     match kind {
         QpType::Gsi => core.qps.reserve_at(GSI_QPN).map(|()| GSI_QPN),
-        QpType::Rc | QpType::Ud => core.qps.reserve(),
+        QpType::Rc | QpType::Ud => core.qps.reserve(user),
     }
 }
 
@@ -183,7 +184,7 @@ impl Qp {
         user: Option<UserCtx<'_>>,
     ) -> Result<QpObject> {
         let caps = check_caps(init)?;
-        let qpn = reserve(core, init.kind)?;
+        let qpn = reserve(core, init.kind, user.is_some())?;
         let object = Self::create_at(qpn, core, pd, init, caps, events, user)
             .inspect_err(|_| core.qps.cancel(qpn))?;
         core.qps.publish(qpn, object.qp.clone());
@@ -255,7 +256,7 @@ impl Qp {
                 timer <- Timer::new(),
                 work <- kernel::new_work!("oxe_qp"),
             }),
-            GFP_KERNEL,
+            GFP_CHARGED,
         )?;
         Ok(QpObject {
             qp,

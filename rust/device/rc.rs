@@ -21,6 +21,7 @@ use crate::proto::wire::bth::BTH_LEN;
 use crate::proto::wire::Position;
 use crate::rdma::access::Access;
 use crate::rdma::bytes::{Bytes, Places};
+use crate::sync::memory::GFP_CHARGED;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -30,8 +31,8 @@ pub(crate) struct Resources(KVec<Resource>);
 impl Resources {
     /// Room for `count` of them.
     pub(crate) fn new(count: usize) -> Result<Self> {
-        let mut records = KVec::with_capacity(count, GFP_KERNEL)?;
-        records.extend_with(count, Resource::EMPTY, GFP_KERNEL)?;
+        let mut records = KVec::with_capacity(count, GFP_CHARGED)?;
+        records.extend_with(count, Resource::EMPTY, GFP_CHARGED)?;
         Ok(Resources(records))
     }
 }
@@ -55,9 +56,9 @@ pub(crate) type ReadKeys = KVec<Option<Arc<Mr>>>;
 
 /// Room for `count` keys.
 pub(crate) fn read_keys(count: usize) -> Result<ReadKeys> {
-    let mut keys = KVec::with_capacity(count, GFP_KERNEL)?;
+    let mut keys = KVec::with_capacity(count, GFP_CHARGED)?;
     for _ in 0..count {
-        keys.push(None, GFP_KERNEL)?;
+        keys.push(None, GFP_CHARGED)?;
     }
     Ok(keys)
 }
@@ -153,7 +154,7 @@ impl Rc {
     /// Makes parcels until none is due or it is time to hand them over.
     #[inline]
     fn post(&mut self, qp: &Qp, sq: &mut SendSlots, now: Instant, mail: &mut Mail) -> Progress {
-        if mail.reserve().is_err() {
+        if mail.reserve(sq.payer()).is_err() {
             return Progress::Stalled;
         }
         while !mail.is_full() {

@@ -10,6 +10,7 @@ use super::wqe::{RawSge, RecvWqe, RECV_HEAD, SGE_LEN};
 use super::Core;
 use crate::proto::transport::{RecvStart, Status};
 use crate::rdma::bytes::Bytes;
+use crate::sync::memory::GFP_CHARGED;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -40,9 +41,9 @@ impl RecvQueue {
     /// Process context. ENOMEM.
     pub(crate) fn new(pd: PdId, max_wr: u32, max_sge: u32, user: bool) -> Result<Self> {
         let ring = Ring::new(max_wr, RECV_HEAD + max_sge as usize * SGE_LEN, user)?;
-        let mut sges = KVec::with_capacity(max_sge as usize, GFP_KERNEL)?;
+        let mut sges = KVec::with_capacity(max_sge as usize, GFP_CHARGED)?;
         for _ in 0..max_sge {
-            sges.push(Sge::default(), GFP_KERNEL)?;
+            sges.push(Sge::default(), GFP_CHARGED)?;
         }
         Ok(RecvQueue {
             ring,

@@ -20,6 +20,7 @@ use super::wqe::{
 use super::{limits, Core};
 use crate::proto::transport::{Flags, Request, SendOp, SendQueue, Status};
 use crate::rdma::bytes::{Bytes, Places};
+use crate::sync::memory::{Payer, GFP_CHARGED};
 use kernel::alloc;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -87,6 +88,8 @@ pub(crate) struct SendSlots {
     most: usize,
     /// The region that was found last.
     last: Option<Arc<Mr>>,
+    /// Pays for what the queue takes while it works.
+    payer: Payer,
 }
 
 /// `count` empty slots with `max_sge` SGEs each. ENOMEM.
@@ -117,7 +120,7 @@ impl SendSlots {
         let room = (limits.max_sge as usize * SGE_LEN).max(limits.max_inline as usize);
         let ring = Ring::new(limits.max_wr, SEND_HEAD + room, user)?;
         let most = ring.capacity().min(limits::MAX_ACTIVE).next_power_of_two();
-        let (slots, sges) = storage(most.min(FEW) as usize, limits.max_sge, GFP_KERNEL)?;
+        let (slots, sges) = storage(most.min(FEW) as usize, limits.max_sge, GFP_CHARGED)?;
         Ok(SendSlots {
             ring,
             limits,
@@ -128,7 +131,14 @@ impl SendSlots {
             sges,
             most: most as usize,
             last: None,
+            payer: Payer::new(user),
         })
+    }
+
+    /// Who pays for the memory that sending takes.
+    #[inline]
+    pub(crate) fn payer(&self) -> &Payer {
+        &self.payer
     }
 
     /// The ring, for mapping and for posting by the kernel.
@@ -193,7 +203,8 @@ impl SendSlots {
             return false;
         }
         let max_sge = self.limits.max_sge;
-        let Ok((mut slots, mut sges)) = storage(count, max_sge, GFP_ATOMIC) else {
+        let made = self.payer.charge(|flags| storage(count, max_sge, flags));
+        let Ok((mut slots, mut sges)) = made else {
             return false;
         };
         // All of them are in use. Request n moves to the place that it has among more.

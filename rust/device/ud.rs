@@ -110,7 +110,7 @@ impl Ud {
             Err(status) => return Some(Err(Some(status))),
         };
         if dest.ah.with_path(|path| path.is_loopback()) {
-            let source = match batch.mail.reserve() {
+            let source = match batch.mail.reserve(sq.payer()) {
                 Ok(()) => sq.source(n, 0, len),
                 Err(_) => Err(NoPacket::NoMemory),
             };

@@ -162,7 +162,7 @@ size_t oxe_umem_pages(struct ib_umem *umem, void **addresses, size_t room)
  */
 void *oxe_shared_alloc(size_t len)
 {
-	return __vmalloc(len, GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN);
+	return __vmalloc(len, OXE_GFP_CHARGED | __GFP_ZERO);
 }
 
 void oxe_shared_free(void *addr)

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* See sync_helpers.h; what the functions promise is said by their users in rust/sync. */
 #include <linux/bottom_half.h>
+#include <linux/memcontrol.h>
 #include <linux/random.h>
+#include <linux/sched/mm.h>
 #include <linux/wait_bit.h>
 
 #include "sync_helpers.h"
@@ -71,10 +73,27 @@ u32 oxe_random_u32(void)
 	return get_random_u32();
 }
 
+/* The cgroup of the calling process, with a reference; NULL without memory cgroups. */
+struct mem_cgroup *oxe_memcg_get(void)
+{
+	return get_mem_cgroup_from_mm(current->mm);
+}
+
+void oxe_memcg_put(struct mem_cgroup *memcg)
+{
+	mem_cgroup_put(memcg);
+}
+
+/* What is allocated with __GFP_ACCOUNT in this context is charged to that one from now on. Gives what was before. */
+struct mem_cgroup *oxe_memcg_enter(struct mem_cgroup *memcg)
+{
+	return set_active_memcg(memcg);
+}
+
 void oxe_xa_init(struct xarray *xa)
 {
 	/* LOCK_IRQ: while it allocates, the array drops and retakes its lock the same way as we do. */
-	xa_init_flags(xa, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_IRQ);
+	xa_init_flags(xa, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
 }
 
 /*
@@ -89,7 +108,7 @@ int oxe_xa_alloc(struct xarray *xa, u32 *id, void *entry, u32 min, u32 max, u32 
 
 	xa_lock_irqsave(xa, flags);
 	err = __xa_alloc_cyclic(xa, id, entry, XA_LIMIT(min, max), next,
-				atomic ? GFP_ATOMIC : GFP_KERNEL);
+				atomic ? GFP_ATOMIC : OXE_GFP_CHARGED);
 	xa_unlock_irqrestore(xa, flags);
 	return err < 0 ? err : 0;
 }
@@ -101,7 +120,7 @@ int oxe_xa_insert(struct xarray *xa, u32 id, void *entry)
 	int err;
 
 	xa_lock_irqsave(xa, flags);
-	err = __xa_insert(xa, id, entry, GFP_KERNEL);
+	err = __xa_insert(xa, id, entry, OXE_GFP_CHARGED);
 	xa_unlock_irqrestore(xa, flags);
 	return err;
 }

@@ -3,6 +3,7 @@
 #ifndef OXE_SYNC_HELPERS_H
 #define OXE_SYNC_HELPERS_H
 
+#include <linux/gfp.h>
 #include <linux/hrtimer.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
@@ -24,6 +25,15 @@ void oxe_wait_for_value(u32 *place, u32 value);
 void oxe_wake_for_value(u32 *place);
 
 u32 oxe_random_u32(void);
+
+/* Charged to the process, whose allocation fails where its memory cgroup may have no more; see rust/sync/memory.rs. */
+enum oxe_gfp {
+	OXE_GFP_CHARGED = GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN,
+	OXE_GFP_CHARGED_NOWAIT = GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN,
+};
+struct mem_cgroup *oxe_memcg_get(void);
+void oxe_memcg_put(struct mem_cgroup *memcg);
+struct mem_cgroup *oxe_memcg_enter(struct mem_cgroup *memcg);
 
 void oxe_xa_init(struct xarray *xa);
 int oxe_xa_alloc(struct xarray *xa, u32 *id, void *entry, u32 min, u32 max, u32 *next,

@@ -9,6 +9,7 @@
 use super::qp::QpToken;
 use crate::ffi;
 use crate::sync::gate::Gate;
+use crate::sync::memory::GFP_CHARGED;
 use crate::sync::work;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
@@ -32,7 +33,7 @@ impl CqEvents {
     ///
     /// `cq` is being created, and stays valid until `close` was called.
     pub(super) unsafe fn new(cq: *mut ffi::ib_cq) -> Result<Self> {
-        Ok(CqEvents(Arc::new(Gate::new(Raw(cq)), GFP_KERNEL)?))
+        Ok(CqEvents(Arc::new(Gate::new(Raw(cq)), GFP_CHARGED)?))
     }
 
     /// Ends all upcalls; waits for those under way. Process context.
@@ -201,7 +202,7 @@ impl QpEvents {
                 pending: Atomic::new(0),
                 work <- new_work!("oxe_qp_event"),
             }),
-            GFP_KERNEL,
+            GFP_CHARGED,
         )?;
         Ok(QpEvents {
             upcalls,

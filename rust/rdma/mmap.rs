@@ -11,6 +11,7 @@
 
 use super::shared::SharedBuf;
 use crate::ffi;
+use crate::sync::memory::GFP_CHARGED;
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 use kernel::error::to_result;
@@ -124,7 +125,7 @@ impl Registry {
                     "oxe_mmap"
                 )
             }),
-            GFP_KERNEL,
+            GFP_CHARGED,
         )
     }
 
@@ -149,7 +150,7 @@ impl Registry {
                 links: UnsafeCell::new(Links::default()),
                 buf: buf.clone(),
             },
-            GFP_KERNEL,
+            GFP_CHARGED,
         )?;
         let raw = KBox::into_raw(entry);
         let mut entries = self.entries.lock();

@@ -9,6 +9,7 @@ use super::object::Object;
 use super::ops_ucontext::PdObject;
 use super::umem::KernelMemory;
 use crate::ffi;
+use crate::sync::memory::GFP_CHARGED;
 use core::mem::MaybeUninit;
 use kernel::alloc::flags::__GFP_ZERO;
 use kernel::error::to_result;
@@ -22,7 +23,7 @@ type MrObject<D> = Object<ffi::ib_mr, <D as Driver>::Mr>;
 /// Makes the object around a region that `make` registers and names the keys of.
 fn create<D: Driver>(make: impl FnOnce() -> Result<(D::Mr, u32, u32)>) -> *mut ffi::ib_mr {
     let result = || -> Result<*mut ffi::ib_mr> {
-        let object = KBox::<MrObject<D>>::new_uninit(GFP_KERNEL | __GFP_ZERO)?;
+        let object = KBox::<MrObject<D>>::new_uninit(GFP_CHARGED | __GFP_ZERO)?;
         let (value, lkey, rkey) = make()?;
         let raw = KBox::into_raw(object).cast::<ffi::ib_mr>();
         // SAFETY: it is a zeroed object whose C part, where zeroes are valid, comes first; nobody

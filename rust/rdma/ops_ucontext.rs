@@ -67,12 +67,12 @@ pub(super) unsafe extern "C" fn disassociate_ucontext(_context: *mut ffi::ib_uco
 /// For ib_core alone, in the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn alloc_pd<D: Driver>(
     pd: *mut ffi::ib_pd,
-    _udata: *mut ffi::ib_udata,
+    udata: *mut ffi::ib_udata,
 ) -> c_int {
     from_result(|| {
         // SAFETY: ib_core gives a domain under construction of a device that is ours.
         let dev = unsafe { Device::<D>::from_raw((*pd).device) };
-        let value = D::alloc_pd(dev)?;
+        let value = D::alloc_pd(dev, !udata.is_null())?;
         // SAFETY: it was allocated with `PdObject::SIZE`, and nobody else knows it yet.
         unsafe { PdObject::<D>::init(pd, value) };
         Ok(0)

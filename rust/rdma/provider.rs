@@ -61,8 +61,8 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// A process opens the device.
     fn alloc_ucontext(dev: &Device<Self>) -> Result<Self::Ucontext>;
 
-    /// Makes a protection domain.
-    fn alloc_pd(dev: &Device<Self>) -> Result<Self::Pd>;
+    /// Makes a protection domain, for a process if `user`.
+    fn alloc_pd(dev: &Device<Self>, user: bool) -> Result<Self::Pd>;
 
     /// Makes an address handle, and gives its number for the process's answer (not zero).
     ///

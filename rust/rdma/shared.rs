@@ -6,6 +6,7 @@
 //! no references into it, only copies, and every access is checked against the buffer's length.
 
 use crate::ffi;
+use crate::sync::memory::GFP_CHARGED;
 use core::ptr::NonNull;
 use kernel::page::page_align;
 use kernel::prelude::*;
@@ -46,7 +47,7 @@ impl SharedBuf {
             len,
             mappable: user,
         };
-        Ok(Arc::new(buf, GFP_KERNEL)?)
+        Ok(Arc::new(buf, GFP_CHARGED)?)
     }
 
     /// The length in bytes, a multiple of the page size.

@@ -12,6 +12,7 @@ use super::copy::copy;
 use super::device::Device;
 use super::driver::Driver;
 use crate::ffi;
+use crate::sync::memory::GFP_CHARGED;
 use core::ops::Range;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
@@ -102,7 +103,7 @@ impl UserMemory {
         let n = unsafe { ffi::oxe_umem_page_count(umem.as_ptr()) };
         memory
             .pages
-            .extend_with(n, core::ptr::null_mut(), GFP_KERNEL | __GFP_NOWARN)?;
+            .extend_with(n, core::ptr::null_mut(), GFP_CHARGED)?;
         // SAFETY: the registration is valid, and there is room for `n` addresses.
         let found = unsafe { ffi::oxe_umem_pages(umem.as_ptr(), memory.pages.as_mut_ptr(), n) };
         if found != n {

@@ -10,6 +10,8 @@
 //! one): `T`'s destructor must not sleep. Whatever needs a process to be torn down (pinned memory, say)
 //! is torn down by its owner beforehand, behind a [`super::gate::Gate`].
 
+use super::memory::GFP_CHARGED;
+use super::quota::Quota;
 use crate::ffi::{self, callback_head, xarray};
 use core::marker::PhantomData;
 use core::ops::RangeInclusive;
@@ -34,6 +36,7 @@ pub(crate) struct Table<T: Send + Sync + 'static> {
     /// Where the search for a free identifier goes on. A hint: searches at the same time may start at the
     /// same place, and find different identifiers all the same.
     next: Atomic<u32>,
+    quota: Quota,
     _entries: PhantomData<Entry<T>>,
 }
 
@@ -85,8 +88,8 @@ unsafe impl<T: Send + Sync> Sync for Table<T> {}
 
 impl<T: Send + Sync + 'static> Table<T> {
     /// An initialiser of an empty table, which will choose identifiers in `ids`: cyclically, from a
-    /// random one on, so that one just given up is not soon used again.
-    pub(crate) fn new(ids: RangeInclusive<u32>) -> impl PinInit<Self> {
+    /// random one on, so that one just given up is not soon used again. There may be as many objects as `quota` has.
+    pub(crate) fn new(ids: RangeInclusive<u32>, quota: Quota) -> impl PinInit<Self> {
         let (min, max) = ids.into_inner();
         // A product of two 32-bit numbers fits in 64 bits, and its upper half is below the span.
         let span = u64::from(max.saturating_sub(min)) + 1;
@@ -97,6 +100,7 @@ impl<T: Send + Sync + 'static> Table<T> {
             min,
             max,
             next: Atomic::new(min.saturating_add(skip as u32)),
+            quota,
             _entries: PhantomData,
         })
     }
@@ -141,18 +145,24 @@ impl<T: Send + Sync + 'static> Table<T> {
     }
 
     /// Reserves a free identifier, which reads as absent until [`Table::publish`]; [`Table::cancel`]
-    /// gives it up again. Process context. `EBUSY` if all are taken, `ENOMEM`.
-    pub(crate) fn reserve(&self) -> Result<u32> {
-        self.reserve_with(false)
+    /// gives it up again. Process context. `ENOMEM`, also if there are as many as there may be, for a process if
+    /// `user`; `EBUSY` if all identifiers are taken.
+    pub(crate) fn reserve(&self, user: bool) -> Result<u32> {
+        self.reserve_with(user, false)
     }
 
-    /// As [`Table::reserve`], in any context.
+    /// As [`Table::reserve`], for a kernel user in any context.
     pub(crate) fn reserve_atomic(&self) -> Result<u32> {
-        self.reserve_with(true)
+        self.reserve_with(false, true)
     }
 
-    fn reserve_with(&self, atomic: bool) -> Result<u32> {
-        let flags = if atomic { GFP_ATOMIC } else { GFP_KERNEL };
+    fn reserve_with(&self, user: bool, atomic: bool) -> Result<u32> {
+        self.quota.take(user)?;
+        self.alloc(atomic).inspect_err(|_| self.quota.give())
+    }
+
+    fn alloc(&self, atomic: bool) -> Result<u32> {
+        let flags = if atomic { GFP_ATOMIC } else { GFP_CHARGED };
         let (mut id, mut next) = (0, self.next.load(Relaxed));
         let (array, min, max) = (self.array.get(), self.min, self.max);
         let entry = KBox::into_raw(KBox::new(Entry::<T>::new(), flags)?);
@@ -168,10 +178,15 @@ impl<T: Send + Sync + 'static> Table<T> {
         Ok(id)
     }
 
-    /// Reserves the identifier `id`, which need not be one of those the table chooses from. Otherwise as
-    /// [`Table::reserve`].
+    /// Reserves the identifier `id`, which need not be one of those the table chooses from, for a kernel user.
+    /// Otherwise as [`Table::reserve`].
     pub(crate) fn reserve_at(&self, id: u32) -> Result {
-        let entry = KBox::into_raw(KBox::new(Entry::<T>::new(), GFP_KERNEL)?);
+        self.quota.take(false)?;
+        self.insert(id).inspect_err(|_| self.quota.give())
+    }
+
+    fn insert(&self, id: u32) -> Result {
+        let entry = KBox::into_raw(KBox::new(Entry::<T>::new(), GFP_CHARGED)?);
         let array = self.array.get();
         // SAFETY: the array is initialised, and the entry is as the invariants ask.
         to_result(unsafe { ffi::oxe_xa_insert(array, id, entry.cast()) }).inspect_err(|_| {
@@ -212,6 +227,7 @@ impl<T: Send + Sync + 'static> Table<T> {
         if entry.is_null() {
             return false;
         }
+        self.quota.give();
         // SAFETY: the entry is no longer in the array, so we alone may free it; the callback does,
         // when all who could have read it are gone.
         unsafe { ffi::call_rcu(Opaque::cast_into(&raw const (*entry).rcu), Some(free::<T>)) };

@@ -1,0 +1,17 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: time=1800
+#
+# A process that makes objects until it may have no more: its memory cgroup pays for them and bounds it, it is told ENOMEM,
+# others go on, and everything comes back when it ends (py/memcg.py).
+. "$(dirname "$0")/lib.sh"
+export CGROUP=/tmp/oxe-cgroup
+mkdir -p $CGROUP
+mount -t cgroup2 none $CGROUP || skip_all "no cgroups"
+grep -qw memory $CGROUP/cgroup.controllers || skip_all "a kernel without memory cgroups"
+echo +memory >$CGROUP/cgroup.subtree_control
+hosts_up 1500
+# Python then gives memory back to the C library, which can be told to keep it (py/memcg.py).
+export PYTHONMALLOC=malloc LIMIT_PY=1500
+relay_py memcg
+finish
