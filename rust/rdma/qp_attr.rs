@@ -320,6 +320,8 @@ macro_rules! set {
 
 impl<'a> QpQuery<'a> {
     pub(super) fn new(attr: &'a mut ffi::ib_qp_attr, init: &'a mut ffi::ib_qp_init_attr) -> Self {
+        // uverbs copies all of it to the process, and does not clear it first.
+        *attr = ffi::ib_qp_attr::default();
         attr.port_num = super::PORT;
         attr.ah_attr.port_num = super::PORT;
         QpQuery { attr, init }

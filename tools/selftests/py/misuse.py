@@ -143,6 +143,17 @@ def missing_service():
     host.close()
 
 
+def query_tells_nothing_else():
+    """What a queue pair of its kind does not have is 0: the buffer of the answer is not what was in the kernel's heap before."""
+    a, b = End(host_a()), End(host_b(), e.IBV_QPT_UD)
+    names = ("path_mig_state", "en_sqd_async_notify", "sq_draining", "alt_pkey_index", "alt_port_num", "alt_timeout", "rate_limit")
+    for end, more in ((a, ("qkey",)), (b, ("path_mtu", "dest_qp_num", "rq_psn", "timeout", "retry_cnt", "rnr_retry", "min_rnr_timer",
+                                           "max_rd_atomic"))):
+        attr, _ = end.qp.query(0x1fffff)
+        same({name: getattr(attr, name) for name in names + more}, dict.fromkeys(names + more, 0), "attributes")
+    shut(a, b)
+
+
 def limits():
     host = host_a()
     dev = host.ctx.query_device()
@@ -234,6 +245,7 @@ CASES = [
     ("path MTU above the port's", mtu_beyond_port),
     ("attributes are told as set", query_returns),
     ("a service that is not there (UC)", missing_service), ("limits of objects", limits),
+    ("a query tells nothing else", query_tells_nothing_else),
     ("bad memory", memory),
     ("RLIMIT_MEMLOCK", locked_memory),
 ]
