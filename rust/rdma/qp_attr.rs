@@ -216,7 +216,9 @@ impl<'a> QpAttr<'a> {
             // SAFETY: by the requirement of this function.
             attr.av = Some(unsafe { AhAttr::from_raw(&raw.ah_attr) }?);
         }
-        if attr.port_num().is_some_and(|port| port != super::PORT) {
+        let no_such_state = attr.has(ffi::ib_qp_attr_mask_IB_QP_PATH_MIG_STATE)
+            && raw.path_mig_state > ffi::ib_mig_state_IB_MIG_ARMED;
+        if no_such_state || attr.port_num().is_some_and(|port| port != super::PORT) {
             return Err(EINVAL);
         }
         Ok(attr)
@@ -265,10 +267,12 @@ impl<'a> QpAttr<'a> {
             .then(|| QpCaps::from_raw(&self.raw.cap))
     }
 
-    /// Whether the mask has the alternate path or the migration state.
+    /// Whether path migration is asked for: an alternate path, or a migration state other than MIGRATED, which stands
+    /// for no migration (IBTA Vol 1, 10.4).
     pub(crate) fn has_migration(&self) -> bool {
         self.has(ffi::ib_qp_attr_mask_IB_QP_ALT_PATH)
-            || self.has(ffi::ib_qp_attr_mask_IB_QP_PATH_MIG_STATE)
+            || (self.has(ffi::ib_qp_attr_mask_IB_QP_PATH_MIG_STATE)
+                && self.raw.path_mig_state != ffi::ib_mig_state_IB_MIG_MIGRATED)
     }
 
     masked! {
@@ -320,7 +324,7 @@ macro_rules! set {
 
 impl<'a> QpQuery<'a> {
     pub(super) fn new(attr: &'a mut ffi::ib_qp_attr, init: &'a mut ffi::ib_qp_init_attr) -> Self {
-        // uverbs copies all of it to the process, and does not clear it first.
+        // uverbs copies all of it to the process, and does not clear it first. 0 is also the migration state MIGRATED.
         *attr = ffi::ib_qp_attr::default();
         attr.port_num = super::PORT;
         attr.ah_attr.port_num = super::PORT;

@@ -14,6 +14,7 @@ from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from oxetest import (ALL_ACCESS, DEV_A, GID_A, LOCAL, End, Host, Skip, errno_of, good, host_a, host_b, main, none_pending, pair,
                      poll, same, shut)
 
+OXE = os.environ.get("LINK_TYPE", "oxe") == "oxe"
 REMOTE_WRITE, REMOTE_READ = e.IBV_ACCESS_REMOTE_WRITE, e.IBV_ACCESS_REMOTE_READ
 
 
@@ -143,6 +144,22 @@ def missing_service():
     host.close()
 
 
+def migration_state():
+    """IBV_QP_PATH_MIG_STATE with MIGRATED says that there is no alternate path, which is so: accepted, and told by a query."""
+    a, b = pair()
+    attr, mask = QPAttr(port_num=1), e.IBV_QP_PATH_MIG_STATE
+    for state, want in ((e.IBV_MIG_MIGRATED, 0), (e.IBV_MIG_REARM, errno.EOPNOTSUPP), (e.IBV_MIG_ARMED, errno.EOPNOTSUPP), (3, errno.EINVAL)):
+        if want and not OXE:
+            continue  # rxe takes them all
+        attr.path_mig_state = state
+        same(errno_of(a.qp.modify, attr, mask), want, f"migration state {state}")
+        same(a.qp.query(0x1fffff)[0].path_mig_state, e.IBV_MIG_MIGRATED, "what a query tells")
+    b.recv(b.sge(10))
+    a.send(e.IBV_WR_SEND, a.sge(10))
+    good(poll(a.cq) + poll(b.rcq))
+    shut(a, b)
+
+
 def query_tells_nothing_else():
     """What a queue pair of its kind does not have is 0: the buffer of the answer is not what was in the kernel's heap before."""
     a, b = End(host_a()), End(host_b(), e.IBV_QPT_UD)
@@ -245,6 +262,7 @@ CASES = [
     ("path MTU above the port's", mtu_beyond_port),
     ("attributes are told as set", query_returns),
     ("a service that is not there (UC)", missing_service), ("limits of objects", limits),
+    ("path migration state", migration_state),
     ("a query tells nothing else", query_tells_nothing_else),
     ("bad memory", memory),
     ("RLIMIT_MEMLOCK", locked_memory),
