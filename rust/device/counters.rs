@@ -55,6 +55,13 @@ pub(crate) const NAMES: [&CStr; TOTAL] = [
     c"ghost_ack",
     c"response_gap",
     c"bad_response",
+    c"out_of_buffer",
+    c"rcvd_longer_than_buffer",
+    c"rcvd_no_grh",
+    c"duplicate_nak",
+    c"response_place_err",
+    c"duplicate_read_denied",
+    c"cnp_ignored",
 ];
 
 /// The counters of one port. Read and written in any context.

@@ -323,8 +323,10 @@ pub(crate) fn handle(
     let Transport::Rc(rc) = &mut inner.transport else {
         return Err(Cause::Service);
     };
+    // Without a path the queue pair has no peer yet.
+    let path = rc.path.as_ref().ok_or(Cause::State)?;
     // What comes from elsewhere is none of this connection's.
-    if !rc.path.as_ref().is_some_and(|path| incoming.came_by(path)) {
+    if !incoming.came_by(path) {
         qp.core.counters.count(Count::WrongAddress);
         return Ok(());
     }

@@ -219,16 +219,16 @@ pub(crate) fn handle(
     ud.attr.mtu = 4096;
     let len = incoming.payload_len();
     let info = check_recv(incoming.repr(), len, &ud.attr, &pkeys)?;
-    let area = incoming.grh_area().ok_or(Cause::BadResponse)?;
+    let area = incoming.grh_area().ok_or(Cause::NoGrh)?;
     let rq = &mut inner.rq;
     let status = match rq.start(&qp.core) {
-        RecvStart::Empty => return Err(Cause::NotReady),
+        RecvStart::Empty => return Err(Cause::NoReceive),
         RecvStart::Broken(status) => status,
         RecvStart::Taken => {
             // Too long for the buffer: dropped, the buffer stays (IBTA 9.8.3, responder checks).
             if len.saturating_add(GRH_LEN as u32) > rq.room() {
                 rq.put_back();
-                return Err(Cause::TooLong);
+                return Err(Cause::ReceiveTooShort);
             }
             let placed = rq.place(0, Bytes::new(&area)).and_then(|()| {
                 incoming.for_payload(Status::LocProt, |at, bytes| {

@@ -84,7 +84,10 @@ impl Requester {
             }
             Err(status) => {
                 self.fail(status);
-                Verdict::Dropped(Cause::BadResponse)
+                Verdict::Dropped(match status {
+                    Status::BadResp => Cause::BadResponse,
+                    _ => Cause::Unplaceable,
+                })
             }
         }
     }
@@ -299,7 +302,7 @@ impl Requester {
         const FOR_EVER: u8 = 7;
         if self.rnr_wait {
             // The network made two of one NAK.
-            return Verdict::Dropped(Cause::Ghost);
+            return Verdict::Dropped(Cause::RepeatedNak);
         }
         if attr.rnr_retry != FOR_EVER {
             if self.rnr_retries >= attr.rnr_retry {
@@ -322,7 +325,7 @@ impl Requester {
             NakCode::PsnSequence => {
                 // The same NAK again, or one that a timeout was faster than.
                 if self.recovering || self.rnr_wait {
-                    return Verdict::Dropped(Cause::Ghost);
+                    return Verdict::Dropped(Cause::RepeatedNak);
                 }
                 self.pace.packet_lost();
                 self.retry(attr);

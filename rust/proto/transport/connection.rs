@@ -310,8 +310,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             return Verdict::Dropped(Cause::State);
         }
         let info = pkt.bth.opcode.info();
-        if info.service != Service::Rc {
-            return Verdict::Dropped(Cause::Service);
+        match info.service {
+            Service::Rc => {}
+            Service::Cnp => return Verdict::Dropped(Cause::Cnp),
+            _ => return Verdict::Dropped(Cause::Service),
         }
         // IBTA 9.6.1.1 and 10.9.3.
         if !pkt.bth.pkey.matches(self.attr.pkey) {

@@ -129,12 +129,11 @@ pub fn check_recv(
     pkeys: &[PKey],
 ) -> Result<DatagramRecv, Cause> {
     let info = pkt.bth.opcode.info();
-    let Some(deth) = pkt.ext.deth() else {
-        return Err(Cause::Service);
+    let deth = match (info.service, pkt.ext.deth()) {
+        (Service::Ud, Some(deth)) => deth,
+        (Service::Cnp, _) => return Err(Cause::Cnp),
+        _ => return Err(Cause::Service),
     };
-    if info.service != Service::Ud {
-        return Err(Cause::Service);
-    }
     if !pkeys.iter().any(|pkey| pkt.bth.pkey.matches(*pkey)) {
         return Err(Cause::PKey);
     }

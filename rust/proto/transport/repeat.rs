@@ -32,7 +32,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
                         .read_start(part.res, reth.va, reth.rkey, reth.dma_len)
                         .is_err()
                 {
-                    return Verdict::Dropped(Cause::UnknownDuplicate);
+                    return Verdict::Dropped(Cause::StaleKey);
                 }
                 self.ring.repeat_read(part, attr.pmtu);
             }

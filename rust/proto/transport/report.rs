@@ -33,7 +33,7 @@ pub enum Cause {
     UnknownDuplicate = 6,
     /// A request ahead of the expected PSN.
     OutOfSequence = 7,
-    /// No receive request is posted; the peer was told to try again.
+    /// No receive request is posted; the peer was told to try again (RNR NAK).
     NotReady = 8,
     /// Refused with a NAK that ends the connection.
     Refused = 9,
@@ -43,11 +43,25 @@ pub enum Cause {
     Gap = 11,
     /// A response that the request did not ask for, or a reserved syndrome.
     BadResponse = 12,
+    /// A datagram for which no receive request is posted; it is lost.
+    NoReceive = 13,
+    /// A datagram longer than the receive request that it would go to; it is lost.
+    ReceiveTooShort = 14,
+    /// A datagram without the network header that its receive buffer is to begin with.
+    NoGrh = 15,
+    /// A NAK that was acted upon before, and came again.
+    RepeatedNak = 16,
+    /// A right response that the requester's own memory did not take.
+    Unplaceable = 17,
+    /// A repeated READ whose key is no longer valid.
+    StaleKey = 18,
+    /// A congestion notification, which nothing acts upon (annex A17.9.3).
+    Cnp = 19,
 }
 
 impl Cause {
     /// How many causes there are; each one `as usize` is less.
-    pub const COUNT: usize = 13;
+    pub const COUNT: usize = 20;
 }
 
 /// What happened to the queue pair since the owner last asked: a set of flags.

@@ -344,6 +344,77 @@ def datagrams():
     bench().works()
 
 
+class OnlyCause(Counted):
+    """with OnlyCause("name"): one packet is dropped meanwhile, under this counter and no other."""
+
+    def __init__(self, name):
+        super().__init__(name, 1)
+
+    def __exit__(self, kind, *rest):
+        super().__exit__(kind, *rest)
+        if kind is None and OXE:
+            after = counters(DEV_A)
+            same({n: after[n] - self.before[n] for n in after if after[n] != self.before[n] and not n.endswith("_pkts")}, {self.name: 1},
+                 "what was counted")
+
+
+def datagram_causes():
+    """No receive is posted: no RNR NAK is sent, so none is counted. One too short for the datagram. A congestion notification."""
+    a = End(host_a(), e.IBV_QPT_UD)
+    a.to_init()
+    a.to_rtr(None, 0)
+    datagram = roce.bth(roce.UD_SEND_ONLY, a.qp.qp_num, 0) + roce.deth(QKEY, 5)
+    with OnlyCause("out_of_buffer"):
+        attacker.send(datagram + bytes(40))
+    a.recv(a.sge(60))
+    with OnlyCause("rcvd_longer_than_buffer"):
+        attacker.send(datagram + bytes(24))
+    with OnlyCause("cnp_ignored"):
+        attacker.send(roce.bth(roce.CNP, a.qp.qp_num, 0) + bytes(16))
+    attacker.send(datagram + bytes(20))
+    good(poll(a.rcq))
+    shut(a)
+
+
+def request_causes():
+    """To a queue pair that has no peer yet; a congestion notification; a READ that is repeated when its region is gone."""
+    a = End(host_a())
+    a.to_init()
+    with OnlyCause("rcvd_qp_state"):
+        attacker.send(roce.bth(roce.SEND_ONLY, a.qp.qp_num, PSN_B) + bytes(8))
+    shut(a)
+    a, b = victim()
+    with OnlyCause("cnp_ignored"):
+        attacker.send(roce.bth(roce.CNP, a.qp.qp_num, 0) + bytes(16))
+    b.send(e.IBV_WR_RDMA_READ, b.sge(100), remote=a.remote())
+    good(poll(b.cq))
+    address, rkey = a.remote()
+    a.mr.close()
+    with OnlyCause("duplicate_read_denied"):
+        attacker.send(roce.bth(roce.READ_REQUEST, a.qp.qp_num, PSN_B) + roce.reth(address, rkey, 100))
+    same(a.state(), e.IBV_QPS_RTS, "state")
+    shut(a, b)
+
+
+def response_causes():
+    """An RNR NAK that came twice; a right READ response whose place is gone."""
+    a, b = End(host_a()), End(host_b())
+    connect(a, b, psn_a=PSN_A, psn_b=PSN_B, timeout=20)
+    b.to_state(e.IBV_QPS_ERR)  # the true peer keeps silent
+    a.send(e.IBV_WR_RDMA_READ, a.sge(100), remote=b.remote())
+    nak = roce.bth(roce.ACK, a.qp.qp_num, PSN_A) + roce.aeth(0x20 | 0)  # to wait for 655 ms
+    attacker.send(nak)
+    with OnlyCause("duplicate_nak"):
+        attacker.send(nak)
+    a.mr.close()
+    a.mr = None
+    with OnlyCause("response_place_err"):
+        attacker.send(roce.bth(roce.READ_ONLY, a.qp.qp_num, PSN_A) + roce.aeth(0x1f, 1) + bytes(100))
+    wc, = poll(a.cq)
+    same(wc.status, e.IBV_WC_LOC_PROT_ERR, "status")
+    shut(a, b)
+
+
 CASES = [
     ("bad ICRCs", bad_icrc), ("cut at every length", truncated), ("cut at every length, ICRC good", truncated_signed),
     ("all 256 opcodes", opcodes), ("unknown opcodes", unknown_opcodes), ("more pad than payload", pad_underflow),
@@ -353,6 +424,8 @@ CASES = [
     ("memory beyond the key", write_out_of_bounds), ("a WRITE longer or shorter than it says", write_longer_than_said),
     ("responses nobody asked for", responses_out_of_the_blue), ("read responses past the sink", response_past_the_sink),
     ("ACKs for the future", acks_for_the_future), ("datagrams", datagrams),
+    ("causes of dropped datagrams", datagram_causes), ("causes of dropped requests", request_causes),
+    ("causes of dropped responses", response_causes),
 ]
 
 if __name__ == "__main__":

@@ -338,14 +338,19 @@ impl World {
             return Ok(());
         }
         match cause {
-            Cause::BadResponse => {
+            Cause::Unplaceable => {
                 let q = &self.qps[qp];
                 let faulty = q.flow.doomed.map(|index| q.flow.ops[index].fault);
                 let lost = q.flow.ops.iter().any(|op| op.risk.local);
                 let mine = lost || faulty == Some(Some(Fault::Unplaceable));
-                ensure!(mine, "qp{qp}: an honest response is bad");
+                ensure!(mine, "qp{qp}: memory did not take an honest response");
             }
-            Cause::Service | Cause::QKey | Cause::TooLong | Cause::PKey => {
+            Cause::BadResponse
+            | Cause::Cnp
+            | Cause::Service
+            | Cause::QKey
+            | Cause::TooLong
+            | Cause::PKey => {
                 return Err(format!("qp{qp}: an honest packet is dropped for {cause:?}"));
             }
             Cause::Refused => {

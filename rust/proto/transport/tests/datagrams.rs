@@ -125,4 +125,7 @@ fn what_is_dropped_and_why() {
     other.bth.opcode = Opcode::RcSendOnly;
     other.ext = Ext::None;
     assert_eq!(cause(&other, 4, PKEYS), Some(Cause::Service));
+    other.bth.opcode = Opcode::Cnp;
+    other.ext = Ext::Cnp;
+    assert_eq!(cause(&other, 0, PKEYS), Some(Cause::Cnp));
 }

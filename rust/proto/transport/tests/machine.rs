@@ -194,11 +194,15 @@ fn foreign_services_and_partitions_are_dropped() {
     let mut pair = Pair::with(&config(), 0, 0);
     pair.a.post(SendOp::Write, vec![1; 4], 0);
     let packet = pair.a.transmit_all(Instant(0)).remove(0);
-    for opcode in [Opcode::UcWriteOnly, Opcode::UdSendOnly, Opcode::Cnp] {
+    for (opcode, cause) in [
+        (Opcode::UcWriteOnly, Cause::Service),
+        (Opcode::UdSendOnly, Cause::Service),
+        (Opcode::Cnp, Cause::Cnp),
+    ] {
         let mut other = packet.clone();
         other.header.bth.opcode = opcode;
         let verdict = pair.b.receive(Instant(0), &other);
-        assert_eq!(verdict, Verdict::Dropped(Cause::Service));
+        assert_eq!(verdict, Verdict::Dropped(cause));
     }
     let limited = Modify {
         pkey: Some(0x7fff),

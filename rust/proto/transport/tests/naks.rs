@@ -3,7 +3,9 @@
 //! Requests that are refused, on either side, and what becomes of those around them.
 
 use super::super::wire::{NakCode, Syndrome};
-use super::super::{Access, Denied, Events, Flags, Modify, Request, SendOp, State, Status};
+use super::super::{
+    Access, Cause, Denied, Events, Flags, Modify, Request, SendOp, State, Status, Verdict,
+};
 use super::pair::*;
 
 fn nak(code: NakCode) -> Syndrome {
@@ -250,6 +252,20 @@ fn placing_a_response_fails() {
         let expect = [Status::Success, Status::LocProt, Status::WrFlush];
         assert_eq!(pair.a.statuses(), expect);
         assert!(pair.a.saw(Events::ENTERED_ERROR));
+    }
+}
+
+#[test]
+fn a_response_that_finds_no_place_was_no_bad_one() {
+    for (op, len) in [(SendOp::Read, 100), (SendOp::FetchAdd { add: 1 }, 8)] {
+        let mut pair = Pair::new();
+        pair.a.host.deny_place = Some(Status::LocProt);
+        pair.a.post(op, vec![0; len], 0);
+        let request = pair.a.transmit(pair.now).unwrap().1;
+        let _ = pair.b.receive(pair.now, &request);
+        let response = pair.b.transmit(pair.now).unwrap().1;
+        let verdict = pair.a.receive(pair.now, &response);
+        assert_eq!(verdict, Verdict::Dropped(Cause::Unplaceable));
     }
 }
 

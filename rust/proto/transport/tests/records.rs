@@ -118,7 +118,7 @@ fn repeated_reads_are_read_again_with_the_key_checked() {
     // Without its key it is not answered; nor is it worth the connection.
     pair.b.host.deny = Some(Denied::Access);
     let verdict = pair.b.receive(NOW, &requests[0]);
-    assert_eq!(verdict, Verdict::Dropped(Cause::UnknownDuplicate));
+    assert_eq!(verdict, Verdict::Dropped(Cause::StaleKey));
     assert!(pair.b.transmit_all(NOW).is_empty());
 }
 

@@ -98,7 +98,7 @@ fn a_nak_said_twice_is_heard_once() {
     assert_eq!(psns(&mut node, NOW), [1, 2]);
     assert_eq!(
         node.receive(NOW, &reply(1, SEQUENCE)),
-        Verdict::Dropped(Cause::Ghost)
+        Verdict::Dropped(Cause::RepeatedNak)
     );
     assert!(psns(&mut node, NOW).is_empty());
     // One about a later packet is news.
@@ -165,8 +165,8 @@ fn naks_and_gaps_during_an_rnr_wait_are_echoes() {
     node.transmit_all(NOW);
     assert_eq!(node.receive(NOW, &reply(0, NOT_READY)), Verdict::Accepted);
     for (at, syndrome, cause) in [
-        (0, SEQUENCE, Cause::Ghost),
-        (0, NOT_READY, Cause::Ghost),
+        (0, SEQUENCE, Cause::RepeatedNak),
+        (0, NOT_READY, Cause::RepeatedNak),
         (1, Syndrome::ACK, Cause::Gap),
         (1, SEQUENCE, Cause::Gap),
     ] {
