@@ -267,8 +267,8 @@ pair() {
 	nsenter --net=/run/netns/$NS_A timeout -k 2 $((limit + 5)) bash -c "$server" >"$TMP/server" 2>&1 9>&- &
 	pid=$!
 	case $ready in
-	tcp*) poll 10 listening "$HOLD_A" "${ready#tcp }" ;;
-	cm*) poll 10 cm_listening "${ready#cm }" ;;
+	tcp*) poll $LIMIT listening "$HOLD_A" "${ready#tcp }" ;;
+	cm*) poll $LIMIT cm_listening "${ready#cm }" ;;
 	*) sleep 0.5 ;;
 	esac || { kill $pid 2>/dev/null; wait $pid; cat "$TMP/server"; echo "the server never listened"; return 1; }
 	in_b timeout -k 2 $limit bash -c "$client" >"$TMP/client" 2>&1 9>&- || status=$?
