@@ -99,6 +99,19 @@ impl Core {
             GFP_KERNEL,
         )
     }
+
+    /// Lets go of the netdev and of all that was found by it: nothing is sent or received any more. Returns when no
+    /// route is left that leads through the netdev's namespace, which may end at once after that.
+    ///
+    /// Process context, sleeps; may be called under RTNL.
+    fn detach(&self) {
+        let detached = self.port.detach();
+        // A route is looked up and kept under the lock of its QP or AH: who has found one before the port let go of the
+        // netdev still holds that lock, or is done. Whoever is in neither table keeps no route.
+        self.qps.for_each(qp::Qp::forget_route);
+        self.ahs.for_each(ah::Ah::forget_route);
+        drop(detached);
+    }
 }
 
 /// The driver's part of an ib_device.
@@ -112,7 +125,7 @@ impl Drop for Oxe {
     /// Process context.
     fn drop(&mut self) {
         flush::end(&self.core);
-        self.core.port.detach();
+        self.core.detach();
     }
 }
 

@@ -14,6 +14,8 @@ use kernel::sync::Arc;
 struct State {
     attr: AhAttr,
     path: Path,
+    /// Destroyed. Requests that are posted already still go there, but no route is kept.
+    destroyed: bool,
 }
 
 /// An address handle. WQEs name it by its number.
@@ -39,6 +41,7 @@ impl Ah {
         let state = State {
             attr: attr.clone(),
             path: Path::new(attr, 0, 0).inspect_err(|_| core.ahs.cancel(number))?,
+            destroyed: false,
         };
         let ah = Arc::pin_init(
             pin_init!(Ah {
@@ -81,7 +84,24 @@ impl Ah {
     /// Calls `with` with the path.
     #[inline]
     pub(crate) fn with_path<T>(&self, with: impl FnOnce(&mut Path) -> T) -> T {
-        with(&mut self.state.lock().path)
+        let mut state = self.state.lock();
+        let result = with(&mut state.path);
+        if state.destroyed {
+            state.path.forget_route();
+        }
+        result
+    }
+
+    /// Gives up the route there.
+    pub(crate) fn forget_route(&self) {
+        self.state.lock().path.forget_route();
+    }
+
+    /// It is about to leave the table of address handles, where [`Core::detach`] looks for routes.
+    fn destroy(&self) {
+        let mut state = self.state.lock();
+        state.destroyed = true;
+        state.path.forget_route();
     }
 }
 
@@ -111,6 +131,7 @@ impl core::ops::Deref for AhObject {
 
 impl Drop for AhObject {
     fn drop(&mut self) {
+        self.ah.destroy();
         self.core.ahs.remove(self.ah.number);
     }
 }

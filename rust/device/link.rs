@@ -34,7 +34,7 @@ impl Handler for Events {
         match event {
             // Also sent when the netdev moves to another namespace.
             Event::Unregister => {
-                device.core.port.detach();
+                device.core.detach();
                 device.unregister_queued();
             }
             Event::Up | Event::Down | Event::Change => {

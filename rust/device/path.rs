@@ -132,6 +132,12 @@ impl Path {
         self.flow.destination == *source && self.flow.source == *destination
     }
 
+    /// Gives up the route.
+    #[inline]
+    pub(crate) fn forget_route(&mut self) {
+        self.route = None;
+    }
+
     /// The route, looked up if there is none that is valid, and the headers of the next packet.
     ///
     /// Softirq or process context with bottom halves off.

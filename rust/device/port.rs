@@ -25,6 +25,12 @@ pub(crate) struct Port {
     tunnel: Mutex<Option<Tunnel>>,
 }
 
+/// What a port has let go of. The sockets are closed before the netdev is given up.
+pub(crate) struct Detached {
+    _tunnel: Option<Tunnel>,
+    _netdev: Option<Netdev>,
+}
+
 /// The largest path MTU in bytes that packets on a link with `mtu` can have: 256 to 4096.
 pub(crate) fn path_mtu(mtu: u32) -> u32 {
     let room = mtu.saturating_sub(OVERHEAD);
@@ -49,14 +55,16 @@ impl Port {
         })
     }
 
-    /// Lets go of the netdev and the sockets: nothing is sent or received any more.
+    /// Lets go of the netdev and the sockets: no route is found from now on, and nothing is received once what this
+    /// returns is dropped (process context, sleeps).
     ///
     /// Process context, sleeps; may be called under RTNL.
-    pub(crate) fn detach(&self) {
+    pub(crate) fn detach(&self) -> Detached {
         let netdev = self.netdev.lock().take();
-        let tunnel = self.tunnel.lock().take();
-        drop(tunnel);
-        drop(netdev);
+        Detached {
+            _tunnel: self.tunnel.lock().take(),
+            _netdev: netdev,
+        }
     }
 
     /// Calls `with` with the netdev, if there is one. Any context but hard irqs; `with` must not sleep.

@@ -269,7 +269,6 @@ impl Qp {
     ///
     /// Process context, sleeps.
     pub(crate) fn close(&self) {
-        self.core.qps.remove(self.qpn);
         {
             let mut inner = self.inner.lock();
             inner.dead = true;
@@ -280,7 +279,18 @@ impl Qp {
                 rc.path = None;
             }
         }
+        // After the path is gone: `Core::detach` looks for routes in the table.
+        self.core.qps.remove(self.qpn);
         self.timer.cancel();
+    }
+
+    /// Gives up the route to the peer.
+    pub(crate) fn forget_route(&self) {
+        if let Transport::Rc(rc) = &mut self.inner.lock().transport {
+            if let Some(path) = &mut rc.path {
+                path.forget_route();
+            }
+        }
     }
 
     /// Forgets what was posted before the QP may send, as the poster is told that it was not taken.

@@ -3,6 +3,7 @@
 #include <linux/bottom_half.h>
 #include <linux/memcontrol.h>
 #include <linux/random.h>
+#include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/wait_bit.h>
 
@@ -54,6 +55,11 @@ bool oxe_irqs_disabled(void)
 void oxe_bh_enable(void)
 {
 	local_bh_enable();
+}
+
+void oxe_cond_resched(void)
+{
+	cond_resched();
 }
 
 /* Sleep until *place is the value. Whoever makes it so calls oxe_wake_for_value after a full barrier. */

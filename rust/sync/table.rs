@@ -144,6 +144,18 @@ impl<T: Send + Sync + 'static> Table<T> {
         unsafe { entry.cast::<Entry<T>>().as_ref() }
     }
 
+    /// Calls `f` with each object, in the order of the identifiers: with all that are there from the beginning of the
+    /// call to its end, and perhaps with others. Process context; `f` may sleep.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(&T)) {
+        let mut from = Some(0);
+        while let Some((id, object)) = from.and_then(|id| self.next(id)) {
+            f(&object);
+            from = id.checked_add(1);
+            // SAFETY: may be called wherever sleeping is allowed.
+            unsafe { ffi::oxe_cond_resched() };
+        }
+    }
+
     /// Reserves a free identifier, which reads as absent until [`Table::publish`]; [`Table::cancel`]
     /// gives it up again. Process context. `ENOMEM`, also if there are as many as there may be, for a process if
     /// `user`; `EBUSY` if all identifiers are taken.
