@@ -65,7 +65,11 @@ static unsigned int take(const struct oxe_hook *hook, struct sk_buff *skb, u32 a
 {
 	const struct udphdr *udp;
 
-	if (!pskb_may_pull(skb, at + sizeof(*udp)))
+	/*
+	 * A packet that comes back from a process (NFQUEUE) goes through the rest of the hooks in that process, and what
+	 * is behind us needs bottom halves off. The socket is reached with them off in any case.
+	 */
+	if (!in_softirq() || !pskb_may_pull(skb, at + sizeof(*udp)))
 		return NF_ACCEPT;
 	udp = (const struct udphdr *)(skb->data + at);
 	if (udp->dest != hook->port || !is_plain(skb, udp, at, family))
