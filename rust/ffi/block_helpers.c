@@ -4,6 +4,7 @@
  * as a copy. Each CPU has a few blocks; one whose packet is gone has no reference left but ours.
  */
 #include <linux/gfp.h>
+#include <linux/local_lock.h>
 #include <linux/mm.h>
 #include <linux/percpu.h>
 #include <linux/sizes.h>
@@ -12,20 +13,18 @@
 
 #define BLOCKS 8
 
+/* The lock is for kernels where bottom halves that are off may be preempted (PREEMPT_RT); on others it only checks that. */
 struct blocks {
+	local_lock_t lock;
 	struct page *pages[BLOCKS];
 	unsigned int next;
 };
 
-static DEFINE_PER_CPU(struct blocks, blocks);
+static DEFINE_PER_CPU(struct blocks, blocks) = { .lock = INIT_LOCAL_LOCK(lock) };
 
-/*
- * A block of OXE_BLOCK bytes with a reference for the caller, who gives it up with page_frag_free; or NULL. What is in
- * it is left over from an earlier packet. Bottom halves off.
- */
-void *oxe_block_get(void)
+/* One of this CPU's blocks, or a new one, with a reference for the caller. */
+static void *get_block(struct blocks *mine)
 {
-	struct blocks *mine = this_cpu_ptr(&blocks);
 	struct page **place, *page;
 	unsigned int i;
 
@@ -49,6 +48,20 @@ void *oxe_block_get(void)
 		*place = page;
 	}
 	return page_address(page);
+}
+
+/*
+ * A block of OXE_BLOCK bytes with a reference for the caller, who gives it up with page_frag_free; or NULL. What is in
+ * it is left over from an earlier packet. Bottom halves off.
+ */
+void *oxe_block_get(void)
+{
+	void *block;
+
+	local_lock_nested_bh(&blocks.lock);
+	block = get_block(this_cpu_ptr(&blocks));
+	local_unlock_nested_bh(&blocks.lock);
+	return block;
 }
 
 /* Give all of them back. Nobody asks for one any more. */
