@@ -34,6 +34,10 @@ module! {
             default: 1,
             description: "0: what goes from a device to itself takes the way of packets, for tests",
         },
+        segmentation: u8 {
+            default: 1,
+            description: "0: no super-packets (UDP GSO) are sent, for network cards that give all segments of one the same IPv4 identification, or let it wrap around at 15 bits",
+        },
         rxe_compat: u8 {
             default: 0,
             description: "1: also answer to the link type rxe",

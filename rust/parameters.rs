@@ -19,3 +19,8 @@ pub(crate) fn loopback() -> bool {
 pub(crate) fn rxe_compat() -> bool {
     compat::parameter::<u8>(module_parameters::rxe_compat.value()) != 0
 }
+
+/// Whether super-packets may be sent.
+pub(crate) fn segmentation() -> bool {
+    compat::parameter::<u8>(module_parameters::segmentation.value()) != 0
+}

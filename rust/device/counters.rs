@@ -20,9 +20,11 @@ pub(crate) enum Count {
     WrongAddress = 6,
     NoMemory = 7,
     WrongSrcQp = 8,
+    /// Counted besides `BadIcrc`.
+    BadIcrcGso = 9,
 }
 
-const OWN: usize = 9;
+const OWN: usize = 10;
 const TOTAL: usize = OWN + ParseError::COUNT + Cause::COUNT;
 
 /// The names, in the order of the values.
@@ -36,6 +38,7 @@ pub(crate) const NAMES: [&CStr; TOTAL] = [
     c"rcvd_wrong_address",
     c"send_no_memory",
     c"rcvd_wrong_src_qp",
+    c"rcvd_bad_icrc_gso",
     c"rcvd_too_short",
     c"rcvd_bad_version",
     c"rcvd_unknown_opcode",

@@ -252,6 +252,9 @@ fn read(core: &Core, skb: &mut RxSkb, head: &mut IcrcHead, first_id: u16) -> Opt
     }
     if check_icrc(skb, head).is_none() && retry(skb, head, first_id).is_none() {
         core.counters.count(Count::BadIcrc);
+        if skb.is_row() {
+            core.counters.count(Count::BadIcrcGso);
+        }
         return None;
     }
     Some(parsed)

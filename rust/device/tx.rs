@@ -259,7 +259,7 @@ impl<'bh> Batch<'bh> {
             NoPacket::NoRoute
         })?;
         let mut memory = Err(ENOMEM);
-        if more != 0 && route.takes_rows() {
+        if more != 0 && route.takes_rows() && crate::parameters::segmentation() {
             let count = (more as usize).saturating_add(1).min(TX_MAX / len.max(1));
             memory = TxSkb::alloc(route, len.saturating_mul(count), header, self.bh);
         }

@@ -76,6 +76,7 @@ def bad_in_the_middle():
     if OXE:
         after = counters(DEV_A)
         same(after["rcvd_bad_icrc"] - before["rcvd_bad_icrc"], 1, "bad ICRCs")
+        same(after["rcvd_bad_icrc_gso"] - before["rcvd_bad_icrc_gso"], 1, "bad ICRCs in super-packets")
     rows.send(bodies[2:])
     same([wc.wr_id for wc in good(poll(a.rcq, 6))], list(range(4, 10)), "the others")
     same(memory(a, 0, 2000), b"".join(bytes([k]) * 100 + b"\xc5" * 100 for k in range(10)), "memory")

@@ -1,0 +1,36 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The module parameter segmentation: with 0 no super-packet is sent, to a device that would take them, and what is sent arrives.
+. "$(dirname "$0")/lib.sh"
+[ "$LINK_TYPE" = oxe ] || skip_all "a parameter of oxe's"
+
+# longest_of COMMAND...: the length of the longest RoCE frame that host A sent or received meanwhile goes to $TMP/longest.
+longest_of() {
+	local pid status=0
+	nsenter --net=/run/netns/$NS_A tcpdump -q -B 16384 -s 64 -i $VETH_A -w "$TMP/pcap" udp port 4791 >"$TMP/dump" 2>&1 9>&- &
+	pid=$!
+	poll 10 grep -q 'listening on' "$TMP/dump" || return 1
+	"$@" || status=$?
+	kill -INT $pid
+	wait $pid
+	tcpdump -nn -e -r "$TMP/pcap" 2>/dev/null | sed -n 's/.*), length \([0-9]*\):.*/\1/p' | sort -n | tail -n 1 >"$TMP/longest"
+	echo "longest frame: $(cat "$TMP/longest")"
+	return $status
+}
+traffic() { # GID-A GID-B
+	PORT=$((PORT + 1))
+	pair "tcp $PORT" "ibv_rc_pingpong -e -d $DEV_A -g $1 -p $PORT -c -n 20 -s 65000 -m 1024" \
+		"ibv_rc_pingpong -e -d $DEV_B -g $2 -p $PORT -c -n 20 -s 65000 -m 1024 $IP4_A"
+}
+long() { longest_of traffic "$@" && [ "$(cat "$TMP/longest")" -gt 30000 ]; }
+short() { longest_of traffic "$@" && [ "$(cat "$TMP/longest")" -gt 1000 ] && [ "$(cat "$TMP/longest")" -le 1514 ]; }
+
+hosts_up 1500
+t "IPv4, super-packets" long "$GID4_A" "$GID4_B"
+t "IPv6, super-packets" long "$GID6_A" "$GID6_B"
+t "that module goes away" eval 'hosts_down && module_unload && module_load segmentation=0'
+hosts_up 1500
+t "IPv4, segmentation=0: each packet by itself" short "$GID4_A" "$GID4_B"
+t "IPv6, segmentation=0: each packet by itself" short "$GID6_A" "$GID6_B"
+finish
