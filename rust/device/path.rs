@@ -17,8 +17,21 @@ pub(crate) const ROCE_PORT: u16 = 4791;
 /// The first UDP source port that RoCEv2 uses (annex A17.4).
 const FIRST_PORT: u16 = 0xc000;
 
-/// The hop limit where the address vector says 0 ("local"): RoCEv2 is routed, so the usual one.
+/// The hop limit where the address vector leaves it open (0): RoCEv2 is routed, so the usual one.
 const DEFAULT_HOP_LIMIT: u8 = 64;
+
+/// The bits of a traffic class that belong to the network (ECN, RFC 3168). A packet that says that its transport heeds
+/// congestion marks is marked where others are dropped, and ours does not heed them.
+const ECN: u8 = 0x03;
+
+/// The PCP (or traffic class) that a service level asks for. There are eight of them. A process may have taken the service
+/// level from the completion of a datagram, where bit 3 says that it is no service level, but the packet's type.
+fn priority_class(service_level: u8) -> u8 {
+    match service_level {
+        0..=7 => service_level,
+        _ => 0,
+    }
+}
 
 /// The way to a peer.
 pub(crate) struct Path {
@@ -55,10 +68,11 @@ impl Path {
             destination: *attr.dgid(),
             source_port: source_port(attr.flow_label(), local_qpn, remote_qpn),
             destination_port: ROCE_PORT,
-            traffic_class: attr.traffic_class(),
+            traffic_class: attr.traffic_class() & !ECN,
+            priority_class: priority_class(attr.service_level()),
             flow_label: attr.flow_label(),
             hop_limit: match attr.hop_limit() {
-                0 | 1 => DEFAULT_HOP_LIMIT,
+                0 => DEFAULT_HOP_LIMIT,
                 limit => limit,
             },
             interface: attr.oif(),

@@ -6,6 +6,7 @@
 #include <linux/if_vlan.h>
 #include <linux/inetdevice.h>
 #include <linux/netdevice.h>
+#include <linux/pkt_sched.h>
 #include <linux/skbuff.h>
 #include <linux/udp.h>
 #include <net/addrconf.h>
@@ -230,6 +231,35 @@ bool oxe_route_takes_rows(const struct dst_entry *dst, bool v6)
 	return takes;
 }
 
+/* What the device makes of a packet's priority: a VLAN the PCP of its tag, others a traffic class; -1: nothing. */
+static int class_of(struct net_device *dev, u32 priority)
+{
+	if (is_vlan_dev(dev))
+		return (vlan_dev_get_egress_qos_mask(dev, priority) & VLAN_PRIO_MASK) >> VLAN_PRIO_SHIFT;
+	return netdev_get_num_tc(dev) ? netdev_get_prio_tc_map(dev, priority) : -1;
+}
+
+/*
+ * The priority of packets to the destination: the one that goes with their traffic class, unless there is one of which the
+ * device makes the class that is wanted (0: none is).
+ */
+u32 oxe_route_priority(const struct dst_entry *dst, u8 tclass, u8 class)
+{
+	u32 usual = rt_tos2priority(tclass), priority;
+	struct net_device *dev;
+
+	if (!class)
+		return usual;
+	rcu_read_lock();
+	dev = dst_dev_rcu(dst);
+	/* The RDMA core's CM asks for the class that goes with the traffic class; there may be other ways to it. */
+	priority = class_of(dev, usual) == class ? usual : 0;
+	while (priority <= TC_PRIO_MAX && class_of(dev, priority) != class)
+		priority++;
+	rcu_read_unlock();
+	return priority <= TC_PRIO_MAX ? priority : usual;
+}
+
 static struct sk_buff *small_skb(u32 size)
 {
 	struct sk_buff *skb;
@@ -264,7 +294,8 @@ static struct sk_buff *large_skb(void)
  * every packet; the destination must be there until the packet is sent. For both reasons bottom halves stay off
  * until then.
  */
-struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 len, const u8 *header, u32 header_len, bool v6, u8 **data)
+struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 priority, u32 len, const u8 *header, u32 header_len, bool v6,
+			     u8 **data)
 {
 	struct sk_buff *skb;
 	u32 room, size;
@@ -285,7 +316,7 @@ struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 len, const u8 *header, u
 	skb_reset_network_header(skb);
 	skb_set_transport_header(skb, header_len - sizeof(struct udphdr));
 	skb->protocol = v6 ? htons(ETH_P_IPV6) : htons(ETH_P_IP);
-	skb->priority = rt_tos2priority(v6 ? ipv6_get_dsfield(ipv6_hdr(skb)) : ip_hdr(skb)->tos);
+	skb->priority = priority;
 	/* Who keeps the packet beyond this section takes a reference (skb_dst_force). */
 	skb_dst_set_noref(skb, dst);
 	return skb;

@@ -82,13 +82,15 @@ struct oxe_flow {
 struct dst_entry *oxe_route_lookup(const struct net_device *near, const struct oxe_flow *flow, u32 *cookie);
 void oxe_route_put(struct dst_entry *dst);
 bool oxe_route_is_valid(struct dst_entry *dst, u32 cookie);
+u32 oxe_route_priority(const struct dst_entry *dst, u8 tclass, u8 class);
 bool oxe_route_takes_rows(const struct dst_entry *dst, bool v6);
 /* The size of a block; the longest packet of rust/net/skb.rs fits. */
 #define OXE_BLOCK (64 * 1024)
 
 void *oxe_block_get(void);
 void oxe_blocks_free(void);
-struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 len, const u8 *header, u32 header_len, bool v6, u8 **data);
+struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 priority, u32 len, const u8 *header, u32 header_len, bool v6,
+			     u8 **data);
 void oxe_tx_finish(struct sk_buff *skb, u32 len, u32 each);
 void oxe_tx_link(struct sk_buff *tail, struct sk_buff *skb);
 void oxe_tx_drop(struct sk_buff *list);

@@ -31,6 +31,10 @@ pub(crate) struct Flow {
     pub(crate) destination_port: u16,
     /// IPv4 type of service, or IPv6 traffic class.
     pub(crate) traffic_class: u8,
+    /// What the device shall make of the packets' priority, where it makes something of it: the PCP of a VLAN (IEEE
+    /// 802.1Q), a traffic class where they are mapped to some. Where this is 0, or cannot be had, the priority is the one
+    /// that goes with `traffic_class`.
+    pub(crate) priority_class: u8,
     /// IPv4 time to live, or IPv6 hop limit.
     pub(crate) hop_limit: u8,
     /// IPv6 flow label: 20 bits.
@@ -130,6 +134,8 @@ pub(crate) struct Route {
     dst: NonNull<ffi::dst_entry>,
     cookie: u32,
     v6: bool,
+    /// The priority of its packets in the network stack.
+    priority: u32,
 }
 
 // SAFETY: destinations are shared by all CPUs.
@@ -158,7 +164,16 @@ impl Route {
         // SAFETY: the device lives, the flow is readable and the cookie writable.
         let dst = unsafe { ffi::oxe_route_lookup(near.as_raw(), &key, &mut cookie) };
         let dst = NonNull::new(from_err_ptr(dst)?).ok_or(EINVAL)?;
-        Ok(Self { dst, cookie, v6 })
+        // SAFETY: the destination is held.
+        let priority = unsafe {
+            ffi::oxe_route_priority(dst.as_ptr(), flow.traffic_class, flow.priority_class)
+        };
+        Ok(Self {
+            dst,
+            cookie,
+            v6,
+            priority,
+        })
     }
 
     /// Whether the way is still what a lookup would find. Process and softirq context.
@@ -178,6 +193,12 @@ impl Route {
     /// The destination's address, for the helpers.
     pub(super) fn as_raw(&self) -> *mut ffi::dst_entry {
         self.dst.as_ptr()
+    }
+
+    /// The priority of its packets.
+    #[inline]
+    pub(super) fn priority(&self) -> u32 {
+        self.priority
     }
 
     /// Whether it is one of IPv6.

@@ -370,6 +370,7 @@ impl<'bh> TxSkb<'bh> {
         let skb = unsafe {
             ffi::oxe_tx_alloc(
                 route.as_raw(),
+                route.priority(),
                 size,
                 bytes.as_ptr(),
                 bytes.len() as u32,

@@ -69,6 +69,11 @@ impl AhAttr {
         self.traffic_class
     }
 
+    /// The service level (IBTA 9.2, 7.6.5): 4 bits.
+    pub(crate) fn service_level(&self) -> u8 {
+        self.sl
+    }
+
     /// The index of the network interface that has the source GID: the device's, or an upper one
     /// such as a VLAN.
     pub(crate) fn oif(&self) -> u32 {
