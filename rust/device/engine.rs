@@ -36,6 +36,8 @@ const STALL: u64 = 1_000_000;
 pub(crate) enum Input<'a> {
     /// Something was posted, or happened.
     Doorbell,
+    /// The process that rang goes on.
+    Resume,
     /// Work that was queued is to be done; by an expired timer, perhaps.
     Work,
     /// A process may have posted what is to be flushed.
@@ -67,8 +69,27 @@ pub(crate) enum Progress {
 
 /// Runs `qp`: takes the input, sends what is due, completes what is done.
 ///
-/// Softirq or process context, with no lock held that the network stack or a consumer may take.
+/// Softirq or process context, with no lock held that the network stack or a consumer may take. A process with a
+/// doorbell of its own may sleep.
 pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
+    while turn(qp, &mut input) {
+        // It pays for what it sends. Bottom halves had their turn meanwhile, and receivers with them.
+        if bh::cond_resched_killable() {
+            let mut inner = qp.inner.lock();
+            inner.posting = false;
+            inner.queued = true;
+            drop(inner);
+            work::queue_bh(qp);
+            return;
+        }
+        input = Input::Resume;
+    }
+}
+
+/// Runs `qp` until nothing is due, or it is time for others. Whether the caller is to go on then; otherwise work is
+/// queued that does.
+#[inline]
+fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
     let bh = BhGuard::new();
     let now = Instant(timer::now_ns());
     let mut batch = Batch::new(&bh);
@@ -76,21 +97,24 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
     let mut inner = qp.inner.lock();
     let mut after = After::default();
     if inner.dead {
-        return;
+        return false;
     }
     if inner.is_in_error() {
-        inner.flush_poll.begin(now, &input);
+        inner.flush_poll.begin(now, input);
     }
-    take(qp, &mut inner, now, &mut input, &mut after);
-    if matches!(input, Input::Work) {
-        inner.queued = false;
+    take(qp, &mut inner, now, input, &mut after);
+    match input {
+        Input::Work => inner.queued = false,
+        Input::Resume => inner.posting = false,
+        _ => {}
     }
-    let later = inner.queued && !matches!(input, Input::Farewell);
+    let later = (inner.queued || inner.posting) && !matches!(input, Input::Farewell);
     if inner.sending || later {
         inner.again = true;
         complete(qp, &mut inner, &mut after);
         drop(inner);
-        return tell(qp, after);
+        tell(qp, after);
+        return false;
     }
     begin(&mut inner, &mut batch);
     loop {
@@ -101,7 +125,8 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
             end(&mut inner, &mut batch);
             arm(qp, &mut inner, now, progress);
             drop(inner);
-            return tell(qp, after);
+            tell(qp, after);
+            return false;
         }
         drop(inner);
         let packets = batch.send(&qp.core);
@@ -110,19 +135,23 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
         batches += 1;
         inner = qp.inner.lock();
         if inner.dead {
-            return;
+            return false;
         }
         if batches >= MAX_BATCHES || packets && send_again {
             end(&mut inner, &mut batch);
+            if matches!(input, Input::Doorbell | Input::Resume) && inner.is_callers_work(qp) {
+                inner.posting = true;
+                return true;
+            }
             inner.queued = true;
             drop(inner);
             work::queue_bh(qp);
-            return;
+            return false;
         }
         if !send_again && !inner.again {
             end(&mut inner, &mut batch);
             arm(qp, &mut inner, now, progress);
-            return;
+            return false;
         }
     }
 }
@@ -159,7 +188,8 @@ pub(crate) fn kick(qp: &Arc<Qp>) {
 #[inline]
 fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &mut Input<'_>, after: &mut After) {
     match input {
-        Input::Doorbell | Input::Sweep => {}
+        Input::Doorbell => inner.sq.note_posted(),
+        Input::Resume | Input::Sweep => {}
         Input::Work => {
             if let Transport::Rc(rc) = &mut inner.transport {
                 rc.conn.handle_timeout(now, &mut inner.sq);

@@ -70,6 +70,8 @@ pub(crate) struct Inner {
     pub(crate) sending: bool,
     /// There is more to do than it knew when it began.
     pub(crate) again: bool,
+    /// A process is at it that sends what it posted, and will go on after others had their turn.
+    pub(crate) posting: bool,
     /// Work is queued that sends what is due; others leave it to that.
     pub(crate) queued: bool,
     pub(crate) flush_poll: FlushPoll,
@@ -234,6 +236,7 @@ impl Qp {
             mail: Mail::new(),
             sending: false,
             again: false,
+            posting: false,
             queued: false,
             flush_poll: FlushPoll::NEW,
             dead: false,
@@ -320,6 +323,13 @@ impl Inner {
             Transport::Rc(rc) => rc.conn.state(),
             Transport::Datagram(ud) => ud.state,
         }
+    }
+
+    /// Whether a process that rang the doorbell is to send all it posted itself: datagrams, as none of them waits
+    /// for anything.
+    #[inline]
+    pub(crate) fn is_callers_work(&self, qp: &Qp) -> bool {
+        qp.is_user && matches!(self.transport, Transport::Datagram(_))
     }
 
     /// Whether everything is to be flushed.

@@ -76,6 +76,10 @@ pub(crate) struct SqLimits {
 pub(crate) struct SendSlots {
     ring: Ring,
     limits: SqLimits,
+    /// A process posts, and says by its doorbell how far.
+    user: bool,
+    /// How far it has.
+    posted: u32,
     /// The ring's index of request 0.
     base: u32,
     /// The oldest request that is not complete.
@@ -124,6 +128,8 @@ impl SendSlots {
         Ok(SendSlots {
             ring,
             limits,
+            user,
+            posted: 0,
             base: 0,
             head: 0,
             tail: 0,
@@ -159,16 +165,29 @@ impl SendSlots {
         }
         self.last = None;
         self.base = self.ring.producer();
+        self.posted = self.base;
         self.ring.set_consumer(self.base);
         self.head = 0;
         self.tail = 0;
+    }
+
+    /// The doorbell has rung: all that is posted by now may be taken. What a process posts without one is left, or
+    /// other contexts, for which it does not pay, would work for it for ever.
+    #[inline]
+    pub(crate) fn note_posted(&mut self) {
+        self.posted = self.ring.producer();
     }
 
     /// Whether something is posted that has no slot yet.
     #[inline]
     pub(crate) fn has_unfetched(&self) -> bool {
         let index = self.base.wrapping_add(self.tail);
-        self.ring.distance(index, self.ring.producer()) != 0
+        let end = if self.user {
+            self.posted
+        } else {
+            self.ring.producer()
+        };
+        self.ring.distance(index, end) != 0
     }
 
     /// Takes one more posted WQE into a slot. `false` when none is posted or no slot is free.

@@ -5,6 +5,7 @@
 #include <linux/random.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/wait_bit.h>
 
 #include "sync_helpers.h"
@@ -50,6 +51,12 @@ void oxe_bh_disable(void)
 bool oxe_irqs_disabled(void)
 {
 	return in_hardirq() || irqs_disabled();
+}
+
+bool oxe_cond_resched_killable(void)
+{
+	cond_resched();
+	return fatal_signal_pending(current);
 }
 
 void oxe_bh_enable(void)

@@ -27,6 +27,13 @@ pub(crate) fn irqs_disabled() -> bool {
     unsafe { ffi::oxe_irqs_disabled() }
 }
 
+/// Lets others have the processor if they are waiting for it. Whether this process is to be killed. Process context,
+/// with nothing held that forbids sleeping.
+pub(crate) fn cond_resched_killable() -> bool {
+    // SAFETY: the caller may sleep.
+    unsafe { ffi::oxe_cond_resched_killable() }
+}
+
 impl Default for BhGuard {
     fn default() -> Self {
         Self::new()

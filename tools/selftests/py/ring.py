@@ -37,6 +37,16 @@ def mappings():
     return found
 
 
+def ring_doorbell(context):
+    """The write() with which librxe rings, for every handle that a queue pair of the context could have."""
+    for handle in range(8):
+        command = struct.pack("<IHHQIIII", POST_SEND, 8, 3, 0, handle, 0, 0, 128)
+        try:
+            os.write(context.cmd_fd, command)
+        except OSError:
+            pass
+
+
 class Ring:
     def __init__(self, address, size):
         self.address, self.size = address, size
@@ -74,12 +84,7 @@ class Hostile:
 
     def doorbell(self):
         """The write() with which librxe rings, for every handle that the queue pair could have."""
-        for handle in range(8):
-            command = struct.pack("<IHHQIIII", POST_SEND, 8, 3, 0, handle, 0, 0, 128)
-            try:
-                os.write(self.a.host.ctx.cmd_fd, command)
-            except OSError:
-                pass
+        ring_doorbell(self.a.host.ctx)
 
     def post(self, rng):
         """A request and a receive buffer by the book: what was scribbled may be taken along."""

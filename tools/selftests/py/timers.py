@@ -3,71 +3,11 @@
 events tell what ran where.
 """
 import os
-import re
 import time
 
 import pyverbs.enums as e
 
 from oxetest import SLOW, End, Skip, connect, good, host_a, host_b, main, none_pending, poll, same, shut, status
-
-TRACING = "/sys/kernel/tracing"
-EVENTS = ["timer/hrtimer_expire_entry", "timer/hrtimer_expire_exit", "net/net_dev_queue", "workqueue/workqueue_execute_start",
-          "workqueue/workqueue_execute_end"]
-LINE = re.compile(r"\[(\d+)\] \S+ +[\d.]+: (\w+): (.*)")
-
-
-def control(name, text):
-    with open(f"{TRACING}/{name}", "w", encoding="ascii") as file:
-        file.write(text)
-
-
-class Trace:
-    """with Trace() as trace: afterwards trace.events has (CPU, event, its text) of what happened meanwhile."""
-
-    def __enter__(self):
-        if not os.path.exists(f"{TRACING}/trace"):
-            os.system(f"mount -t tracefs none {TRACING}")
-        control("trace", "")
-        control("buffer_size_kb", "16384")
-        for event in EVENTS:
-            control(f"events/{event}/enable", "1")
-        control("tracing_on", "1")
-        self.events = []
-        return self
-
-    def __exit__(self, *_):
-        control("tracing_on", "0")
-        for event in EVENTS:
-            control(f"events/{event}/enable", "0")
-        with open(f"{TRACING}/trace", encoding="ascii", errors="replace") as file:
-            self.events = [found.groups() for found in map(LINE.search, file) if found]
-        control("trace", "")
-
-
-def ours(text):
-    return "[oxe]" in text
-
-
-def sent_within(events, begin, end, key):
-    """How often something of ours ran between the events begin and end, and how many packets were sent meanwhile."""
-    runs, packets, inside = 0, 0, {}
-    for cpu, event, text in events:
-        if event == begin and ours(text):
-            inside[cpu] = key(text)
-            runs += 1
-        elif event == end and inside.get(cpu) == key(text):
-            del inside[cpu]
-        elif event == "net_dev_queue" and cpu in inside:
-            packets += 1
-    return runs, packets
-
-
-def timer_of(text):
-    return re.search(r"hrtimer=(\S+)", text).group(1)
-
-
-def work_of(text):
-    return re.search(r"work struct (\S+?):", text).group(1)
 
 
 def waits_end():
@@ -85,9 +25,9 @@ def waits_end():
     for _ in range(20):  # they go on until there are receives
         with Trace() as trace:
             time.sleep(0.3)
-        runs, sent = sent_within(trace.events, "hrtimer_expire_entry", "hrtimer_expire_exit", timer_of)
+        runs, sent = trace.by_timers()
         expired, by_timer = expired + runs, by_timer + sent
-        runs, sent = sent_within(trace.events, "workqueue_execute_start", "workqueue_execute_end", work_of)
+        runs, sent = trace.by_work()
         worked, by_work = worked + runs, by_work + sent
         if min(expired, by_work) >= 100:
             break
@@ -114,7 +54,7 @@ def idle_in_error():
         with Trace() as trace:
             time.sleep(4)
         took = time.monotonic() - began
-        expired = sum(event == "hrtimer_expire_entry" and ours(text) for _, event, text in trace.events)
+        expired = trace.expired()
         few = expired <= 2 * took + 4
         if few:
             break
@@ -153,7 +93,7 @@ def reset_and_failed():
             end.to_init()
             end.to_state(e.IBV_QPS_ERR)
             time.sleep(2)
-        counts.append(sum(event == "hrtimer_expire_entry" and ours(text) for _, event, text in trace.events))
+        counts.append(trace.expired())
         time.sleep(wait)
         end.to_state(e.IBV_QPS_RESET)
     same(min(counts) >= 2, True, f"timers in the first two seconds of the error state, at first and after a reset: {counts}")
