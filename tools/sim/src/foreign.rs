@@ -7,6 +7,7 @@
 //! acknowledged packet and sends all again, repeats a READ from its beginning, acknowledges packets that do not ask for it,
 //! advertises credits, and acknowledges a duplicate across responses that may be lost.
 
+mod records;
 mod requester;
 mod responder;
 

@@ -190,6 +190,7 @@ impl End {
                         | Cause::OutOfSequence
                         | Cause::Gap
                         | Cause::Ghost
+                        | Cause::RepeatedNak
                 )
         );
         assert!(honest, "{verdict:?} of {header:?}");

@@ -295,7 +295,10 @@ impl Requester {
         };
         if let Err(status) = placed {
             self.fail(status);
-            return Verdict::Dropped(Cause::BadResponse);
+            return Verdict::Dropped(match status {
+                Status::BadResp => Cause::BadResponse,
+                _ => Cause::Unplaceable,
+            });
         }
         self.advance(now, attr, at + 1);
         Verdict::Accepted
@@ -303,7 +306,7 @@ impl Requester {
 
     fn not_ready(&mut self, now: u64, attr: &Attr, wait: u64) -> Verdict {
         if self.rnr_until.is_some() {
-            return Verdict::Dropped(Cause::Ghost);
+            return Verdict::Dropped(Cause::RepeatedNak);
         }
         // Seven is for ever (IBTA 9.7.5.2.8).
         if attr.rnr_retry != 7 && self.rnr_retries >= attr.rnr_retry {
@@ -320,7 +323,7 @@ impl Requester {
     fn refused(&mut self, now: u64, attr: &Attr, code: NakCode) -> Verdict {
         match code {
             NakCode::PsnSequence if self.went_back || self.rnr_until.is_some() => {
-                return Verdict::Dropped(Cause::Ghost);
+                return Verdict::Dropped(Cause::RepeatedNak);
             }
             NakCode::PsnSequence => self.retry(now, attr),
             NakCode::InvalidRequest => self.fail(Status::RemInvReq),

@@ -1,67 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The foreign peer's responder: carries out request packets in order, and answers in the order in which things became due
-//! (IBTA 9.7.4, 9.7.5, 9.9.3).
+//! (IBTA 9.7.4, 9.7.5, 9.9.3). READs and atomics are in `records`.
 
+use super::records::{Answer, Record};
 use super::{packet, unwrap_psn, Attr, Style};
 use crate::api::*;
 use oxe_proto::transport::Origin;
 use oxe_proto::wire::{
-    AethRepr, AtomicAckEthRepr, Ext, Kind, NakCode, Opcode, PacketRepr, Position, RethRepr,
-    RnrTimer, Service, Syndrome, Tail,
+    AethRepr, AtomicAckEthRepr, Ext, Kind, NakCode, Opcode, PacketRepr, Position, RnrTimer,
+    Service, Syndrome, Tail,
 };
 use std::collections::VecDeque;
 
 /// The message of which packets are to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Message {
+pub(super) enum Message {
     None,
     Send { received: u32 },
     Write { received: u32, total: u32 },
 }
 
-/// A READ or atomic that may be asked for again (IBTA 9.7.5.1.3).
-#[derive(Clone, Copy, Debug)]
-struct Record {
-    res: u8,
-    first: u64,
-    end: u64,
-    msn: u32,
-    /// Of a READ: address, key, length. Of an atomic: nothing, and what it found.
-    read: Option<(u64, u32, u32)>,
-    original: u64,
-}
-
-/// Something to be sent.
-#[derive(Clone, Copy, Debug)]
-enum Answer {
-    /// Packets `next` to `end`, of a READ request that began at packet `from`.
-    Read {
-        record: Record,
-        va: u64,
-        from: u64,
-        next: u64,
-        len: u32,
-        again: bool,
-    },
-    Atomic {
-        record: Record,
-        again: bool,
-    },
-    /// An ACK or NAK for a packet.
-    Ack {
-        at: u64,
-        syndrome: Syndrome,
-    },
-}
-
 /// Why a request is not carried out.
-enum Refusal {
+pub(super) enum Refusal {
     NotReady,
     Nak(NakCode),
 }
 
-const INVALID: Refusal = Refusal::Nak(NakCode::InvalidRequest);
+pub(super) const INVALID: Refusal = Refusal::Nak(NakCode::InvalidRequest);
 
 impl From<Denied> for Refusal {
     fn from(denied: Denied) -> Self {
@@ -77,17 +43,17 @@ pub struct Responder {
     style: Style,
     start_psn: u32,
     /// The packet that is expected, counted from the first.
-    expected: u64,
-    msn: u32,
-    message: Message,
+    pub(super) expected: u64,
+    pub(super) msn: u32,
+    pub(super) message: Message,
     recv_in_use: bool,
     /// A NAK was sent, and the packet that it asked for has not come.
     nak_sent: bool,
     refused: bool,
-    limit: usize,
-    next_res: u8,
-    records: VecDeque<Record>,
-    answers: VecDeque<Answer>,
+    pub(super) limit: usize,
+    pub(super) next_res: u8,
+    pub(super) records: VecDeque<Record>,
+    pub(super) answers: VecDeque<Answer>,
 }
 
 impl Responder {
@@ -190,7 +156,7 @@ impl Responder {
     }
 
     /// An ACK of all that was carried out; one that is the last thing to be sent is made to say so.
-    fn acknowledge(&mut self) {
+    pub(super) fn acknowledge(&mut self) {
         let syndrome = Syndrome::Ack {
             credit: self.style.credit,
         };
@@ -409,142 +375,6 @@ impl Responder {
             self.finish_recv(Some(pkt), Status::Success, true, total, target);
         }
         Ok(())
-    }
-
-    /// A place for a READ or atomic, unless the peer has more outstanding than it may (IBTA 9.4.4).
-    fn vacancy(&self) -> Result<u8, Refusal> {
-        // A peer that asks for more needs no answer twice.
-        let due = |answer: &&Answer| match answer {
-            Answer::Read { again, .. } | Answer::Atomic { again, .. } => !again,
-            Answer::Ack { .. } => false,
-        };
-        if self.answers.iter().filter(due).count() >= self.limit {
-            return Err(INVALID);
-        }
-        Ok(self.next_res)
-    }
-
-    /// The record of the expected packet, which is accepted now.
-    fn record(&mut self, packets: u64, read: Option<(u64, u32, u32)>, original: u64) -> Record {
-        self.msn = (self.msn + 1) & 0xff_ffff;
-        let record = Record {
-            res: self.next_res,
-            first: self.expected,
-            end: self.expected + packets,
-            msn: self.msn,
-            read,
-            original,
-        };
-        // A peer that asks for more has had what was asked for so long ago.
-        self.answers.retain(|answer| match answer {
-            Answer::Read { record: old, .. } | Answer::Atomic { record: old, .. } => {
-                old.res != record.res
-            }
-            Answer::Ack { .. } => true,
-        });
-        self.expected = record.end;
-        self.next_res = ((usize::from(self.next_res) + 1) % self.limit) as u8;
-        if self.records.len() == self.limit {
-            self.records.pop_front();
-        }
-        self.records.push_back(record);
-        record
-    }
-
-    fn read<T: Target>(
-        &mut self,
-        attr: &Attr,
-        pkt: &PacketRepr,
-        target: &mut T,
-    ) -> Result<(), Refusal> {
-        let (Some(reth), Message::None, true) = (pkt.ext.reth(), self.message, attr.access.read)
-        else {
-            return Err(INVALID);
-        };
-        let res = self.vacancy()?;
-        let RethRepr { va, rkey, dma_len } = reth;
-        if dma_len > 0 {
-            target.read_start(res, va, rkey, dma_len)?;
-        }
-        let packets = attr.packets(dma_len);
-        let record = self.record(packets, Some((va, rkey, dma_len)), 0);
-        self.answers.push_back(Answer::Read {
-            record,
-            va,
-            from: record.first,
-            next: record.first,
-            len: dma_len,
-            again: false,
-        });
-        Ok(())
-    }
-
-    fn atomic<T: Target>(
-        &mut self,
-        attr: &Attr,
-        pkt: &PacketRepr,
-        target: &mut T,
-    ) -> Result<(), Refusal> {
-        let (Some(eth), Message::None, true) = (pkt.ext.atomic(), self.message, attr.access.atomic)
-        else {
-            return Err(INVALID);
-        };
-        self.vacancy()?;
-        let op = match pkt.bth.opcode.kind() {
-            Kind::CompareSwap => AtomicOp::CompareSwap {
-                compare: eth.compare,
-                swap: eth.swap_add,
-            },
-            _ => AtomicOp::FetchAdd { add: eth.swap_add },
-        };
-        let original = target.atomic(eth.va, eth.rkey, op)?;
-        let record = self.record(1, None, original);
-        let again = false;
-        self.answers.push_back(Answer::Atomic { record, again });
-        Ok(())
-    }
-
-    /// A request that was carried out before: a READ is carried out again, an atomic's result is sent again, and all else is
-    /// acknowledged (IBTA 9.7.5.1.3).
-    fn duplicate<T: Target>(&mut self, at: u64, pkt: &PacketRepr, target: &mut T) -> Verdict {
-        let kind = pkt.bth.opcode.kind();
-        if kind != Kind::ReadRequest && !kind.is_atomic() {
-            self.acknowledge();
-            return Verdict::Dropped(Cause::Duplicate);
-        }
-        let known = self.records.iter().find(|r| (r.first..r.end).contains(&at));
-        let Some(record) = known.copied() else {
-            return Verdict::Dropped(Cause::UnknownDuplicate);
-        };
-        let (Some(reth), Some(_)) = (pkt.ext.reth(), record.read) else {
-            let again = true;
-            self.answers.push_back(Answer::Atomic { record, again });
-            return Verdict::Dropped(Cause::Duplicate);
-        };
-        let RethRepr { va, rkey, dma_len } = reth;
-        if dma_len > 0 && target.read_start(record.res, va, rkey, dma_len).is_err() {
-            return Verdict::Dropped(Cause::UnknownDuplicate);
-        }
-        // An answer that is under way begins anew.
-        let due = self.answers.iter().enumerate().find_map(|(i, a)| match a {
-            Answer::Read {
-                record: r, again, ..
-            } if r.first == record.first => Some((i, *again)),
-            _ => None,
-        });
-        let answer = Answer::Read {
-            record,
-            va,
-            from: at,
-            next: at,
-            len: dma_len,
-            again: due.is_none_or(|(_, again)| again),
-        };
-        match due {
-            Some((i, _)) => self.answers[i] = answer,
-            None => self.answers.push_back(answer),
-        }
-        Verdict::Dropped(Cause::Duplicate)
     }
 
     /// The answer packet with this PSN cannot be made: the connection is over.
