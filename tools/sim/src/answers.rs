@@ -7,6 +7,8 @@
 //! - A missing packet is reported once, until it comes (IBTA 9.7.5.2, PSN sequence error).
 //! - An RNR NAK is due when the receive queue was found empty, once, and carries the QP's minimum RNR NAK timer code
 //!   (IBTA 9.7.5.2.8, 11.2.5.2).
+//! - What was asked for is acknowledged soon, far below the ACK timeouts of requesters (IBTA 9.7.6.1.3, 11.2.1.2, Local CA ACK
+//!   Delay).
 //! - A NAK for anything else ends the connection: nothing follows it (IBTA 9.9.3).
 
 use crate::decode::{op, Seen};
@@ -16,6 +18,9 @@ use std::collections::VecDeque;
 const NAK_SEQUENCE: u8 = 0x60;
 /// The syndrome of an ACK without end-to-end flow control (IBTA 9.7.7.2).
 const NO_CREDIT: u8 = 0x1f;
+/// How long an acknowledgement may take at most that was asked for, ns. The protocol holds none back for longer than half a
+/// millisecond; the rest is for devices that are slow, or busy with answers to READs.
+const ACK_DELAY: u64 = 5_000_000;
 /// The type of an RNR NAK, in the top three bits of a syndrome.
 const RNR: u8 = 1;
 
@@ -29,6 +34,8 @@ pub struct Answers {
     rnr_due: Option<u8>,
     /// The packet that the responder has reported as missing, or was not ready for.
     reported: Option<u64>,
+    /// An acknowledgement of all before this packet was asked for then.
+    asked: Option<(u64, u64)>,
     /// The connection was ended by a NAK.
     closed: bool,
 }
@@ -42,6 +49,11 @@ impl Answers {
         self.owed.extend(answer);
     }
 
+    /// A request was accepted at `now` that asks for an acknowledgement of all before `end`.
+    pub fn asked(&mut self, now: u64, end: u64) {
+        self.asked.get_or_insert((end, now));
+    }
+
     /// Whether the packet is the next one of an answer that was not sent before.
     pub fn owes(&self, packet: u64) -> bool {
         self.owed.front().is_some_and(|(next, _)| *next == packet)
@@ -53,13 +65,17 @@ impl Answers {
     }
 
     /// A response leaves the responder, for `packet`; it acknowledges all before `end`.
-    pub fn check(&mut self, packet: u64, end: u64, seen: &Seen) -> Result<(), String> {
+    pub fn check(&mut self, now: u64, packet: u64, end: u64, seen: &Seen) -> Result<(), String> {
         ensure!(!self.closed, "after a NAK that ends all: {seen:x?}");
         if let Some((next, _)) = self.owed.front() {
             ensure!(
                 end <= *next,
                 "acknowledges all before {end}, but {next} is not answered: {seen:x?}"
             );
+        }
+        if let Some((_, then)) = self.asked.take_if(|(asked, _)| end >= *asked) {
+            let late = now - then;
+            ensure!(late <= ACK_DELAY, "acknowledged {late} ns later: {seen:x?}");
         }
         if seen.opcode != op::ACK {
             self.answered(packet);

@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// The program brings a QP from RESET to RTS.
+    /// The program brings a QP from RESET to RTR, and RTS at once or soon.
     pub fn connect(&mut self, qp: usize) -> Result<(), String> {
         let peer = self.qps[qp].peer;
         let (dest_qpn, rq_psn) = (self.qps[peer].qpn, self.qps[peer].flow.start_psn);
@@ -237,15 +237,6 @@ impl World {
                 min_rnr_timer: Some(setup.min_rnr_timer),
                 ..Modify::default()
             },
-            Modify {
-                state: Some(State::Rts),
-                sq_psn: Some(q.flow.start_psn),
-                timeout: Some(setup.timeout),
-                retry_cnt: Some(setup.retry_cnt),
-                rnr_retry: Some(setup.rnr_retry),
-                max_rd_atomic: Some(setup.max_rd_atomic),
-                ..Modify::default()
-            },
         ];
         if q.fate.dead {
             return Ok(()); // killed before it was connected
@@ -254,6 +245,33 @@ impl World {
             let done = q.conn.modify(&step);
             done.map_err(|e| format!("qp{qp}: {step:?}: {e:?}"))?;
         }
+        if self.rng.one_in(2) {
+            return self.ready(qp);
+        }
+        let pause = self.rng.below(MS);
+        self.allow_for(qp, pause);
+        self.after(pause, Event::Ready { qp });
+        self.pump(qp)
+    }
+
+    /// The program brings a QP from RTR to RTS.
+    pub fn ready(&mut self, qp: usize) -> Result<(), String> {
+        let q = &mut self.qps[qp];
+        if q.conn.state() != State::Rtr {
+            return Ok(()); // it did not live so long
+        }
+        let setup = &q.setup;
+        let step = Modify {
+            state: Some(State::Rts),
+            sq_psn: Some(q.flow.start_psn),
+            timeout: Some(setup.timeout),
+            retry_cnt: Some(setup.retry_cnt),
+            rnr_retry: Some(setup.rnr_retry),
+            max_rd_atomic: Some(setup.max_rd_atomic),
+            ..Modify::default()
+        };
+        let done = q.conn.modify(&step);
+        done.map_err(|e| format!("qp{qp}: {step:?}: {e:?}"))?;
         self.pump(qp)
     }
 }

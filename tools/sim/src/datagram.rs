@@ -7,6 +7,7 @@ use crate::api::Status;
 use crate::frame::{self, Route};
 use crate::profile::{Profile, US};
 use crate::rng::Rng;
+use crate::rules::partition_matches;
 use crate::watch::ensure;
 use crate::world::{tell, Event, World};
 use oxe_proto::transport::{check_recv, Datagram, DatagramAttr, DatagramSender};
@@ -43,11 +44,6 @@ pub struct Datagrams {
     endpoints: Vec<Endpoint>,
     sent: Vec<Sent>,
     todo: u64,
-}
-
-/// The rule of matching partition keys, in other words than the code under test.
-fn partition_matches(a: u16, b: u16) -> bool {
-    a << 1 != 0 && a << 1 == b << 1 && (a | b) >> 15 == 1
 }
 
 impl World {

@@ -31,6 +31,7 @@ impl World {
             Event::Answer { qp } => self.answer(qp),
             Event::Receives { qp, count } => self.post_receives(qp, count),
             Event::Connect { qp } => self.connect(qp),
+            Event::Ready { qp } => self.ready(qp),
             Event::Kill { qp } => self.kill(qp),
             Event::Resume { qp } => self.resume(qp),
             Event::Rebirth { qp } => self.rebirth(qp),
@@ -218,6 +219,11 @@ impl World {
             return Err(format!("qp{qp}: {text}, packet {repr:x?}"));
         }
         self.judge_verdict(qp, verdict, notes.empty)?;
+        if verdict == Verdict::Accepted {
+            self.judge_accepted(qp, &seen)?;
+            let q = &mut self.qps[qp];
+            q.fate.early |= q.conn.state() == State::Rtr;
+        }
         for seen in seen.iter().filter(|s| s.is_response()) {
             self.note_answer(qp, seen, verdict)?;
         }
@@ -230,7 +236,7 @@ impl World {
             if verdict == Verdict::Accepted && !notes.empty && alive {
                 let peer = self.qps[qp].peer;
                 let p = &mut self.qps[peer];
-                p.watch.request_executed(&p.flow, seen.psn);
+                p.watch.request_executed(self.now, &p.flow, seen);
             }
         }
         for (slot, completion) in notes.received {
@@ -250,7 +256,7 @@ impl World {
         let result = match verdict {
             Verdict::Accepted => q.watch.answer_heeded(self.now, &q.flow, q.limits(), seen),
             Verdict::Dropped(Cause::Gap) => {
-                q.watch.gap_noticed(&q.flow, seen);
+                q.watch.gap_noticed(self.now, &q.flow, seen);
                 Ok(())
             }
             Verdict::Dropped(_) => Ok(()),
@@ -286,6 +292,7 @@ impl World {
     /// Takes the events.
     fn take_events(&mut self, qp: usize) -> Result<(), String> {
         let events = self.qps[qp].conn.take_events();
+        let events = lose_event(&mut self.saboteur, events);
         if events.is_empty() {
             return Ok(());
         }
@@ -333,6 +340,17 @@ impl World {
         self.qps[qp].timer_at = Some(at);
         self.at(at, Event::Timer { qp });
     }
+}
+
+/// Sabotage: takes away what only the program is to hear of.
+fn lose_event(saboteur: &mut Saboteur, events: Events) -> Events {
+    let needed = [Events::SQ_DRAINED, Events::ENTERED_ERROR];
+    let needed = needed.into_iter().filter(|event| events.contains(*event));
+    let rest = needed.fold(Events::NONE, Events::union);
+    if rest != events && saboteur.strikes(Sabotage::LoseEvent) {
+        return rest;
+    }
+    events
 }
 
 /// Sabotage of what comes in: what tells a requester of a loss becomes an RNR NAK, which makes it go back as well, but not

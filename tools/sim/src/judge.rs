@@ -22,6 +22,10 @@ pub struct Fate {
     pub first_error: Option<Status>,
     /// A receive completed with this error before all flushes.
     pub receive_error: Option<Status>,
+    /// Its program was told of an error by an event.
+    pub event: bool,
+    /// It took a request before it could send.
+    pub early: bool,
     /// Communication was established.
     pub established: bool,
     /// Requests were flushed: so many receives.
@@ -159,6 +163,8 @@ impl World {
                 );
                 if !self.may_be_ignored(qp, index) {
                     self.ensure_silence(qp)?;
+                    let q = &self.qps[qp];
+                    q.watch.check_patience(self.now, q.setup.timeout, retries)?;
                 }
             }
             Status::RnrRetryExc => {
@@ -401,6 +407,7 @@ impl World {
             (Events::ACCESS_ERR, Status::RemAccess),
             (Events::FATAL, Status::RemOp),
         ] {
+            self.qps[qp].fate.event |= events.contains(event);
             let fine = !events.contains(event) || expected(status);
             ensure!(fine, "qp{qp}: {events:?}, expected for {dooms:?}");
         }

@@ -38,6 +38,7 @@ pub mod profile;
 pub mod program;
 pub mod rebirth;
 pub mod rng;
+pub mod rules;
 pub mod runner;
 pub mod sabotage;
 pub mod send;

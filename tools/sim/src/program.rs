@@ -116,6 +116,7 @@ impl World {
             return Ok(());
         }
         self.explain_death(qp)?;
+        self.judge_refusal(qp)?;
         // The peer finds out by itself, or is told.
         let (peer, timeout) = (self.qps[qp].peer, self.qps[qp].setup.timeout);
         let patience = time::ack_timeout(timeout).unwrap_or(MS) * self.rng.below(40);

@@ -48,11 +48,13 @@ pub enum Sabotage {
     AckUnanswered,
     /// The protocol does not heed that the payload of a packet cannot be read.
     IgnoreLocalError,
+    /// An event of a QP is lost, but for those that the device acts upon.
+    LoseEvent,
 }
 
 impl Sabotage {
     /// All kinds.
-    pub const ALL: [Sabotage; 21] = [
+    pub const ALL: [Sabotage; 22] = [
         Sabotage::CorruptByte,
         Sabotage::StrayWrite,
         Sabotage::RepeatAtomic,
@@ -74,6 +76,7 @@ impl Sabotage {
         Sabotage::RepeatNak,
         Sabotage::AckUnanswered,
         Sabotage::IgnoreLocalError,
+        Sabotage::LoseEvent,
     ];
 
     /// Whether it is there for good, or happens once.

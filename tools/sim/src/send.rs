@@ -199,7 +199,7 @@ impl World {
         let foreign = self.qps[qp].conn.is_foreign();
         let result = if seen.is_response() {
             let p = &mut self.qps[peer];
-            p.watch.response_sent(&p.flow, foreign, &seen)
+            p.watch.response_sent(self.now, &p.flow, foreign, &seen)
         } else {
             let q = &mut self.qps[qp];
             q.watch.request_sent(self.now, &q.flow, q.limits(), &seen)

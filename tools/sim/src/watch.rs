@@ -8,7 +8,7 @@ use crate::cwnd::Cwnd;
 use crate::decode::{op, Seen};
 use crate::expect::{check_request, chunk};
 use crate::model::{Flow, Op, Verb};
-use oxe_proto::transport::time::rnr_delay;
+use oxe_proto::transport::time::{ack_timeout, rnr_delay};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most times that a requester which hears nothing asks again, without counting it as a retry.
@@ -56,6 +56,9 @@ pub struct Watch {
     nak_heeded: Option<u64>,
     /// How much may be in flight.
     cwnd: Cwnd,
+    /// When the requester took an answer that was news, and how many signs of a loss it has heeded since.
+    progress_at: u64,
+    signs: u32,
     /// What the responder owes.
     pub answers: Answers,
 }
@@ -231,7 +234,13 @@ impl Watch {
     }
 
     /// A response leaves the responder, which is the foreign peer or not.
-    pub fn response_sent(&mut self, flow: &Flow, foreign: bool, seen: &Seen) -> Result<(), String> {
+    pub fn response_sent(
+        &mut self,
+        now: u64,
+        flow: &Flow,
+        foreign: bool,
+        seen: &Seen,
+    ) -> Result<(), String> {
         let packet = flow.packet(seen.psn);
         let mut least = packet;
         match seen.opcode {
@@ -262,7 +271,7 @@ impl Watch {
             return Ok(());
         }
         self.check_msn(flow, packet, seen)?;
-        self.answers.check(packet, least, seen)
+        self.answers.check(now, packet, least, seen)
     }
 
     /// The MSN is the number of messages that the responder has completed (IBTA 9.7.7.1). A READ is complete when it is
@@ -345,8 +354,8 @@ impl Watch {
     }
 
     /// The responder has executed the request packet that it was waiting for.
-    pub fn request_executed(&mut self, flow: &Flow, psn: u32) {
-        let packet = flow.packet(psn);
+    pub fn request_executed(&mut self, now: u64, flow: &Flow, seen: &Seen) {
+        let packet = flow.packet(seen.psn);
         if packet != self.accepted {
             return;
         }
@@ -356,6 +365,9 @@ impl Watch {
             let answer = (packet, self.accepted);
             let answer = request.verb.is_read_like().then_some(answer);
             self.answers.accepted(answer);
+            if seen.ack_req && !request.verb.is_read_like() {
+                self.answers.asked(now, self.accepted);
+            }
         }
     }
 
@@ -375,7 +387,7 @@ impl Watch {
     }
 
     /// An answer acknowledges every packet before `end`, as far as no READ or atomic is in the way.
-    fn acknowledge(&mut self, flow: &Flow, end: u64) {
+    fn acknowledge(&mut self, now: u64, flow: &Flow, end: u64) {
         let before = self.una;
         while self.una < end {
             let op = flow.op_at(self.una).map(|index| &flow.ops[index]);
@@ -385,12 +397,14 @@ impl Watch {
             self.una = (op.first + op.span).min(end);
         }
         if self.una != before {
-            self.progress();
+            self.progress(now);
         }
     }
 
-    fn progress(&mut self) {
+    fn progress(&mut self, now: u64) {
         self.epoch += 1;
+        self.progress_at = now;
+        self.signs = 0;
         self.rnr_heeded = 0;
         self.nak_heeded = None;
         self.harmed_before = self.harmed;
@@ -432,7 +446,7 @@ impl Watch {
         let syndrome = seen.aeth.map(|(syndrome, _)| syndrome);
         match syndrome.filter(|_| seen.opcode == op::ACK) {
             Some(rnr) if rnr >> 5 == 1 => {
-                self.acknowledge(flow, packet);
+                self.acknowledge(now, flow, packet);
                 self.may_resend = true;
                 self.wait_until = now + rnr_delay(rnr & 0x1f);
                 // What comes after the wait is new, and may be refused anew.
@@ -446,23 +460,24 @@ impl Watch {
                 );
             }
             Some(NAK_SEQUENCE) => {
-                self.acknowledge(flow, packet);
+                self.acknowledge(now, flow, packet);
                 self.may_resend = true;
                 let again = self.nak_heeded == Some(packet);
                 ensure!(!again, "goes back twice for one NAK of {packet}");
                 self.nak_heeded = Some(packet);
+                self.signs += 1;
                 self.cwnd.packet_lost();
             }
-            Some(_) => self.acknowledge(flow, packet + 1),
+            Some(_) => self.acknowledge(now, flow, packet + 1),
             None => {
-                self.acknowledge(flow, packet);
+                self.acknowledge(now, flow, packet);
                 ensure!(
                     packet == self.una,
                     "takes answer {packet}, not {}",
                     self.una
                 );
                 self.una += 1;
-                self.progress();
+                self.progress(now);
                 if seen.opcode != op::READ_FIRST && seen.opcode != op::READ_MIDDLE {
                     self.cwnd.answered();
                 }
@@ -472,10 +487,11 @@ impl Watch {
     }
 
     /// An answer has shown the requester a gap before it; what was before the gap counts.
-    pub fn gap_noticed(&mut self, flow: &Flow, seen: &Seen) {
+    pub fn gap_noticed(&mut self, now: u64, flow: &Flow, seen: &Seen) {
         let positive = seen.aeth.is_some_and(|(syndrome, _)| syndrome >> 5 == 0);
         let whole = seen.opcode == op::ACK && positive;
-        self.acknowledge(flow, flow.packet(seen.psn) + u64::from(whole));
+        self.acknowledge(now, flow, flow.packet(seen.psn) + u64::from(whole));
+        self.signs += 1;
         self.wait_until = 0;
         self.may_resend = true;
         self.cwnd.answer_lost();
@@ -504,6 +520,20 @@ impl Watch {
         let waiting = self.una < self.sent.len() as u64;
         let fine = !waiting || self.asked || !self.rnr.is_empty();
         ensure!(fine, "last packet in flight without AckReq");
+        Ok(())
+    }
+
+    /// The requester has given up after so many retries: each for a sign of a loss, or after its ACK timeout (IBTA 9.7.6.1.3,
+    /// 9.9.2.1).
+    pub fn check_patience(&self, now: u64, timeout: u8, retries: u8) -> Result<(), String> {
+        // The last sign may have come when there was none left.
+        let waits = u32::from(retries).saturating_sub(self.signs);
+        let least = u64::from(waits) * ack_timeout(timeout).unwrap_or(0);
+        let waited = now - self.progress_at;
+        ensure!(
+            waited >= least,
+            "gave up after {waited} ns, {waits} ACK timeouts are {least}"
+        );
         Ok(())
     }
 

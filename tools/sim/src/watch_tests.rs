@@ -57,8 +57,8 @@ impl Wire {
     }
 
     fn execute(&mut self, packet: u64) {
-        self.watch
-            .request_executed(&self.flow, self.flow.psn(packet));
+        let seen = self.request(packet);
+        self.watch.request_executed(self.now, &self.flow, &seen);
     }
 
     fn answer(&self, opcode: u8, packet: u64, syndrome: u8, msn: u32) -> Seen<'static> {
@@ -75,7 +75,7 @@ impl Wire {
     }
 
     fn respond(&mut self, seen: &Seen) -> Result<(), String> {
-        self.watch.response_sent(&self.flow, false, seen)
+        self.watch.response_sent(self.now, &self.flow, false, seen)
     }
 
     fn heed(&mut self, seen: &Seen) -> Result<(), String> {
@@ -248,7 +248,7 @@ fn a_lost_answer_makes_the_requester_ask_for_less() {
     refused(send(&mut wire, 4), "610 PSNs in flight");
     let late = wire.answer(op::READ_FIRST, 122, 0x1f, 2);
     assert_eq!(wire.watch.gap_before(&wire.flow, &late), Some(0));
-    wire.watch.gap_noticed(&wire.flow, &late);
+    wire.watch.gap_noticed(wire.now, &wire.flow, &late);
     assert_eq!(wire.watch.gap_before(&wire.flow, &late), None);
     send(&mut wire, 0).unwrap();
     send(&mut wire, 1).unwrap();
@@ -428,7 +428,7 @@ fn progress_is_what_the_requester_sees() {
     }
     // The ACK of the last cannot stand for the READ.
     let ack = wire.answer(op::ACK, 5, 0x1f, 3);
-    wire.watch.gap_noticed(&wire.flow, &ack);
+    wire.watch.gap_noticed(wire.now, &wire.flow, &ack);
     assert_eq!(wire.watch.una, 3);
     wire.send_packet(3).unwrap();
     assert_eq!(wire.watch.harm(), 0);
@@ -450,4 +450,37 @@ fn somebody_must_be_asked() {
     refused(wire.watch.check_asked(), "without AckReq");
     wire.send_packet(0).unwrap();
     wire.watch.check_asked().unwrap();
+}
+
+#[test]
+fn acknowledgements_are_not_held_back_for_long() {
+    let mut wire = Wire::new(&[(Verb::Send, 10), (Verb::Send, 10)]);
+    wire.execute(0);
+    wire.now = 5_000_000;
+    let ack = wire.answer(op::ACK, 0, 0x1f, 1);
+    wire.respond(&ack).unwrap();
+    wire.execute(1);
+    wire.now += 5_000_001;
+    let late = wire.answer(op::ACK, 1, 0x1f, 2);
+    refused(wire.respond(&late), "acknowledged 5000001 ns later");
+}
+
+#[test]
+fn retries_take_their_time() {
+    let mut wire = Wire::new(&[(Verb::Send, 600)]);
+    for packet in 0..3 {
+        wire.send_packet(packet).unwrap();
+    }
+    let patience = |wire: &Wire, retries| wire.watch.check_patience(wire.now, 1, retries);
+    wire.now = 2 * 8192 - 1;
+    refused(patience(&wire, 2), "2 ACK timeouts are 16384");
+    patience(&wire, 1).unwrap();
+    // A NAK is a reason to go back at once.
+    let nak = wire.answer(op::ACK, 0, NAK_SEQUENCE, 0);
+    wire.heed(&nak).unwrap();
+    patience(&wire, 2).unwrap();
+    // What is acknowledged makes the counters start anew.
+    let ack = wire.answer(op::ACK, 0, 0x1f, 0);
+    wire.heed(&ack).unwrap();
+    refused(patience(&wire, 1), "after 0 ns");
 }

@@ -21,7 +21,7 @@ impl World {
         if q.fate.dead || q.todo == 0 {
             return Ok(());
         }
-        if q.conn.state() == State::Reset {
+        if matches!(q.conn.state(), State::Reset | State::Rtr) {
             self.after(MS, Event::Tick { qp });
             return Ok(());
         }

@@ -117,8 +117,10 @@ pub enum Event {
     Answer { qp: usize },
     /// The program posts the receives that its peer's requests need by then.
     Receives { qp: usize, count: usize },
-    /// The program brings a QP into the states RTR and RTS.
+    /// The program brings a QP into the state RTR, and into RTS at once or soon.
     Connect { qp: usize },
+    /// The program brings a QP from RTR to RTS.
+    Ready { qp: usize },
     /// The program moves a QP to error.
     Kill { qp: usize },
     /// The program ends a pause.

@@ -18,6 +18,7 @@ fn profile(kind: Sabotage) -> Profile {
         Sabotage::IgnoreIcrc => Profile::Corrupt,
         Sabotage::ShortRnrTimer => Profile::NotReady,
         Sabotage::IgnoreLocalError => Profile::Deregister,
+        Sabotage::LoseEvent => Profile::Errors,
         Sabotage::WideWindow | Sabotage::WideReads => Profile::Bulk,
         _ => Profile::Shuffle,
     }
@@ -37,6 +38,8 @@ fn least(kind: Sabotage) -> u64 {
         ShortRnrTimer | LowMsn | RepeatNak => 100,
         // What was to be sent again may have arrived the first time.
         IgnoreLocalError => 50,
+        // The first packet may have been one that was not accepted.
+        LoseEvent => 70,
         // An answer that is repeated may be acknowledged.
         AckUnanswered => 90,
         // The peer's ACKs may widen the window as fast as it is used.
@@ -51,8 +54,8 @@ fn found(kind: Sabotage) -> u64 {
     while struck < RUNS {
         seed += 1;
         assert!(seed < 100 * RUNS, "no occasion for {kind:?}");
-        // There are few occasions where memory is gone: the first error ends it all.
-        let rare = kind == Sabotage::IgnoreLocalError;
+        // There are few occasions in a run: the first error ends it all.
+        let rare = matches!(kind, Sabotage::IgnoreLocalError | Sabotage::LoseEvent);
         let patience = if rare { 0 } else { (seed % 7) as u32 };
         let outcome = run(seed, profile(kind), Saboteur::new(kind, patience), false);
         if outcome.struck > 0 {

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The oracles of what a QP takes, whoever sent it, and of what its program hears when it refuses.
+
+use crate::decode::{op, Seen};
+use crate::profile::Profile;
+use crate::watch::ensure;
+use crate::world::World;
+
+/// The rule of matching partition keys, in other words than the code under test (IBTA 10.9.3).
+pub fn partition_matches(a: u16, b: u16) -> bool {
+    a << 1 != 0 && a << 1 == b << 1 && (a | b) >> 15 == 1
+}
+
+impl World {
+    /// Packets that a QP has accepted: partition (IBTA 9.6.1.1, 10.9.3), the operations that it allows (9.7.4.1.5, 10.2.4),
+    /// lengths (9.7.4.1.6) and the alignment of atomics (9.4.5). Holds for forged packets, too.
+    pub fn judge_accepted(&self, qp: usize, seen: &[Seen]) -> Result<(), String> {
+        let setup = &self.qps[qp].setup;
+        for packet in seen {
+            let member = partition_matches(packet.pkey, setup.pkey);
+            ensure!(member, "qp{qp}: takes P_Key {:#x}", packet.pkey);
+            let len = packet.payload.len();
+            let full = len == setup.pmtu as usize;
+            let (allowed, fits) = match packet.opcode {
+                op::SEND_FIRST | op::SEND_MIDDLE => (true, full),
+                op::WRITE_FIRST | op::WRITE_MIDDLE => (setup.access.write, full),
+                op::WRITE_LAST..=op::WRITE_ONLY_IMM => {
+                    (setup.access.write, len <= setup.pmtu as usize)
+                }
+                op::READ_REQUEST => (setup.access.read, len == 0),
+                op::COMPARE_SWAP | op::FETCH_ADD => (setup.access.atomic, len == 0),
+                _ => (true, len <= setup.pmtu as usize),
+            };
+            ensure!(allowed, "qp{qp}: takes what it does not allow, {packet:x?}");
+            ensure!(fits, "qp{qp}: takes {len} bytes in {packet:x?}");
+            let aligned = packet.atomic.is_none_or(|(va, ..)| va % 8 == 0);
+            ensure!(aligned, "qp{qp}: takes {packet:x?}");
+        }
+        Ok(())
+    }
+
+    /// A responder that has refused a request tells its program: by a receive that completes in error, or by an event
+    /// (IBTA 11.6.3, affiliated asynchronous errors).
+    pub fn judge_refusal(&self, qp: usize) -> Result<(), String> {
+        let q = &self.qps[qp];
+        let own = q.fate.killed || q.fate.first_error.is_some();
+        let free = q.conn.is_foreign() || self.plan.profile == Profile::Hostile;
+        let told = q.fate.event || q.fate.receive_error.is_some();
+        ensure!(
+            own || free || told,
+            "qp{qp}: in error, and its program hears nothing"
+        );
+        Ok(())
+    }
+
+    /// A QP that took a request before it could send has said that communication is established (IBTA 11.6.3.2).
+    pub fn judge_established(&self, qp: usize) -> Result<(), String> {
+        let q = &self.qps[qp];
+        let free = q.conn.is_foreign() || q.fate.established;
+        ensure!(
+            free || !q.fate.early,
+            "qp{qp}: communication established, and no event"
+        );
+        Ok(())
+    }
+}
