@@ -13,8 +13,8 @@ use crate::sync::memory::GFP_CHARGED;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// How far the table index is shifted in a key: the low byte is random, so that a stale key of
-/// a region that is gone seldom fits the next one at its place.
+/// How far the table index is shifted in a key. The index is random, and so is the low byte: a peer that knows some
+/// keys cannot tell others from them, and a stale key fits no other region but by chance.
 const KEY_SHIFT: u32 = 8;
 
 /// The bytes behind a region.
@@ -102,7 +102,7 @@ impl Mr {
         access: Access,
     ) -> Result<Arc<Self>> {
         let user = matches!(memory, Memory::User(_));
-        let index = core.mrs.reserve(user)?;
+        let index = core.mrs.reserve_random(user)?;
         let key = (index << KEY_SHIFT) | (crate::sync::random_u32() & 0xff);
         let mr = Arc::new(
             Mr {

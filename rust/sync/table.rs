@@ -91,15 +91,13 @@ impl<T: Send + Sync + 'static> Table<T> {
     /// random one on, so that one just given up is not soon used again. There may be as many objects as `quota` has.
     pub(crate) fn new(ids: RangeInclusive<u32>, quota: Quota) -> impl PinInit<Self> {
         let (min, max) = ids.into_inner();
-        // A product of two 32-bit numbers fits in 64 bits, and its upper half is below the span.
-        let span = u64::from(max.saturating_sub(min)) + 1;
-        let skip = (u64::from(super::random_u32()) * span) >> 32;
+        let next = random(min, max);
         pin_init!(Self {
             // SAFETY: the place is valid for writes.
             array <- Opaque::ffi_init(|array| unsafe { ffi::oxe_xa_init(array) }),
             min,
             max,
-            next: Atomic::new(min.saturating_add(skip as u32)),
+            next: Atomic::new(next),
             quota,
             _entries: PhantomData,
         })
@@ -168,14 +166,29 @@ impl<T: Send + Sync + 'static> Table<T> {
         self.reserve_with(false, true)
     }
 
-    fn reserve_with(&self, user: bool, atomic: bool) -> Result<u32> {
+    /// As [`Table::reserve`], but a random identifier: nobody can tell it from others. (Where it is taken, it is the
+    /// next one that is free.)
+    pub(crate) fn reserve_random(&self, user: bool) -> Result<u32> {
         self.quota.take(user)?;
-        self.alloc(atomic).inspect_err(|_| self.quota.give())
+        let (id, _) = self
+            .alloc(random(self.min, self.max), false)
+            .inspect_err(|_| self.quota.give())?;
+        Ok(id)
     }
 
-    fn alloc(&self, atomic: bool) -> Result<u32> {
+    fn reserve_with(&self, user: bool, atomic: bool) -> Result<u32> {
+        self.quota.take(user)?;
+        let (id, next) = self
+            .alloc(self.next.load(Relaxed), atomic)
+            .inspect_err(|_| self.quota.give())?;
+        self.next.store(next, Relaxed);
+        Ok(id)
+    }
+
+    /// Takes a free identifier, searched for from `next` on; gives it, and where to go on.
+    fn alloc(&self, mut next: u32, atomic: bool) -> Result<(u32, u32)> {
         let flags = if atomic { GFP_ATOMIC } else { GFP_CHARGED };
-        let (mut id, mut next) = (0, self.next.load(Relaxed));
+        let mut id = 0;
         let (array, min, max) = (self.array.get(), self.min, self.max);
         let entry = KBox::into_raw(KBox::new(Entry::<T>::new(), flags)?);
         // SAFETY: the array is initialised, `id` and `next` are writable, and the entry is as the
@@ -186,8 +199,7 @@ impl<T: Send + Sync + 'static> Table<T> {
             // SAFETY: the array did not take the entry.
             drop(unsafe { KBox::from_raw(entry) })
         })?;
-        self.next.store(next, Relaxed);
-        Ok(id)
+        Ok((id, next))
     }
 
     /// Reserves the identifier `id`, which need not be one of those the table chooses from, for a kernel user.
@@ -245,6 +257,14 @@ impl<T: Send + Sync + 'static> Table<T> {
         unsafe { ffi::call_rcu(Opaque::cast_into(&raw const (*entry).rcu), Some(free::<T>)) };
         true
     }
+}
+
+/// A random number in `min..=max`.
+fn random(min: u32, max: u32) -> u32 {
+    // A product of two 32-bit numbers fits in 64 bits, and its upper half is below the span.
+    let span = u64::from(max.saturating_sub(min)) + 1;
+    let skip = (u64::from(super::random_u32()) * span) >> 32;
+    min.saturating_add(skip as u32)
 }
 
 #[pinned_drop]

@@ -191,6 +191,18 @@ def limits():
     host.close()
 
 
+def unpredictable_keys():
+    """From some keys others cannot be told. By chance this fails once in 2^50 times."""
+    host = host_a()
+    keys = [MR(host.pd, 4096, LOCAL).rkey for _ in range(64)]
+    steps = [(b - a) % 2**32 >> 8 for a, b in zip(keys, keys[1:])]
+    same(len(set(steps)) > 32, True, f"steps from key to key: {steps}")
+    same(sum(min(step, 2**24 - step) < 2**15 for step in steps) < 16, True, f"few keys near the one before: {steps}")
+    for bit in range(32):
+        same({key >> bit & 1 for key in keys}, {0, 1}, f"bit {bit} of the keys")
+    host.close()
+
+
 def memory():
     """Regions of memory that is not there, not ours to write, or no sensible range."""
     host = host_a()
@@ -265,6 +277,7 @@ CASES = [
     ("limits of objects", limits),
     ("path migration state", migration_state),
     ("a query tells nothing else", query_tells_nothing_else),
+    ("keys that nobody can guess", unpredictable_keys),
     ("bad memory", memory),
     ("RLIMIT_MEMLOCK", locked_memory),
 ]
