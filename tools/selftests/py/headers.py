@@ -132,8 +132,7 @@ def traffic_class(gids):
 
 def hop_limit(gids, version, net):
     """ib_core puts the route's hop limit in place of a process's."""
-    route = ["ip", version, "-n", os.environ["NS_A"], "route", "change", net, "dev", os.environ["VETH_A"], "proto", "kernel",
-             "scope", "link", "hoplimit"]
+    route = ["ip", version, "-n", os.environ["NS_A"], "route", "replace", net, "dev", os.environ["VETH_A"], "metric", "1", "hoplimit"]
     for limit in (1, 2, 255, 64):
         subprocess.run(route + [str(limit)], check=True)
         each(gids, 1, "hop_limit", [(0, limit)])
@@ -166,8 +165,8 @@ def no_vlan():
 CASES = [
     ("a process's traffic class, without its ECN bits", traffic_class, V4),
     ("a process's traffic class over IPv6, without its ECN bits", traffic_class, V6),
-    ("hop limit 1 stays 1", hop_limit, V4, "-4", "10.77.0.0/24"),
-    ("hop limit 1 stays 1 over IPv6", hop_limit, V6, "-6", "fd77::/64"),
+    ("hop limit 1 stays 1", hop_limit, V4, "-4", "10.77.0.2/32"),
+    ("hop limit 1 stays 1 over IPv6", hop_limit, V6, "-6", "fd77::2/128"),
     ("the service level is a VLAN's priority", service_level),
     ("a service level for which the VLAN has no priority is ignored", no_such_priority),
     ("a packet type from a completion is no priority", packet_type),

@@ -6,12 +6,13 @@ Says "waiting" then; at the end of input lets the registration go on, and ends. 
 something to which nobody answers.
 """
 import ctypes
+import fcntl
 import mmap
 import os
 import socket
 import struct
 import sys
-import fcntl
+import time
 
 import pyverbs.enums as e
 from pyverbs.mr import MR
@@ -42,8 +43,8 @@ def hang(host, channel):
 
 def asleep(pid):
     """Whether the process waits in the kernel for its memory."""
-    with open(f"/proc/{pid}/wchan", encoding="ascii") as file:
-        return file.read() == "handle_userfault"
+    with open(f"/proc/{pid}/stack", encoding="ascii") as file:
+        return "userfault" in file.read()
 
 
 a, b = End(host_a(GID6_A)), End(host_b(GID6_B))
@@ -70,7 +71,7 @@ if child == 0:
     hang(a.host, its)
 _, (held,), _, _ = socket.recv_fds(ours, 1, 1)
 while not asleep(child):
-    os.sched_yield()
+    time.sleep(0.05)
 print("waiting")
 sys.stdin.read()
 os.close(held)
