@@ -40,6 +40,7 @@ pub(crate) use link::Follow;
 
 use crate::net::netdev::NetDevice;
 use crate::rdma::device::DeviceRef;
+use crate::rdma::gid;
 use crate::sync::lock::SpinLockBh;
 use crate::sync::quota::Quota;
 use crate::sync::table::Table;
@@ -100,12 +101,14 @@ impl Core {
         )
     }
 
-    /// Lets go of the netdev and of all that was found by it: nothing is sent or received any more. Returns when no
+    /// Lets go of the netdev and of all that was found by it: nothing is sent or received any more, by the loopback
+    /// neither. Returns when no
     /// route is left that leads through the netdev's namespace, which may end at once after that.
     ///
     /// Process context, sleeps; may be called under RTNL.
     fn detach(&self) {
         let detached = self.port.detach();
+        gid::outdate();
         // A route is looked up and kept under the lock of its QP or AH: who has found one before the port let go of the
         // netdev still holds that lock, or is done. Whoever is in neither table keeps no route.
         self.qps.for_each(qp::Qp::forget_route);

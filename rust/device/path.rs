@@ -8,7 +8,7 @@ use super::port::Port;
 use crate::net::route::{Flow, Header, Route};
 use crate::proto::wire::icrc::{Datagram, UDP_LEN};
 use crate::proto::wire::{GrhLayout, IcrcHead, GRH_LEN};
-use crate::rdma::gid::AhAttr;
+use crate::rdma::gid::{self, AhAttr};
 use kernel::prelude::*;
 
 /// The UDP port of RoCEv2 (annex A17.3.1, assigned by IANA).
@@ -42,8 +42,9 @@ pub(crate) struct Path {
     /// The IPv4 identification of the next packet.
     next_id: u16,
     route: Option<Route>,
-    /// It leads back to this device, and no packets are needed.
+    /// It leads back to this device, and no packets are needed; it did when GIDs had this generation.
     loopback: bool,
+    generation: u32,
 }
 
 /// The UDP source port for a connection: constant for it, so that the network keeps its packets in
@@ -86,13 +87,41 @@ impl Path {
             icrc,
             next_id: 0,
             route: None,
-            loopback: attr.is_own() && crate::parameters::loopback(),
+            loopback: attr.own().is_some() && crate::parameters::loopback(),
+            generation: attr.own().unwrap_or(0),
         })
     }
 
-    /// Whether it leads back to this device, so that parcels go by it and not packets.
+    /// Whether it led back to this device when it was made, so that parcels go by it and not packets. A connection stays
+    /// with that: what is under way is cut for it.
     #[inline]
     pub(crate) fn is_loopback(&self) -> bool {
+        self.loopback
+    }
+
+    /// Whether it still leads back to this device: both its addresses are the port's.
+    ///
+    /// Softirq or process context with bottom halves off.
+    #[inline]
+    pub(crate) fn leads_back(&mut self, port: &Port) -> bool {
+        self.loopback && (self.generation == gid::generation() || self.look_again(port))
+    }
+
+    #[cold]
+    fn look_again(&mut self, port: &Port) -> bool {
+        let generation = gid::generation();
+        let (from, to) = (&self.flow.source, &self.flow.destination);
+        let own = port.has_gids(self.flow.interface, [from, to]);
+        if own {
+            self.generation = generation;
+        }
+        own
+    }
+
+    /// As [`Path::leads_back`]; once it does not, packets go by it.
+    #[inline]
+    pub(crate) fn keeps_leading_back(&mut self, port: &Port) -> bool {
+        self.loopback = self.leads_back(port);
         self.loopback
     }
 

@@ -3,10 +3,12 @@
 //! The port of a device: the netdev it is on, until that goes away, and the sockets of its namespace.
 
 use super::rx::Receive;
+use super::Oxe;
 use crate::net::netdev::{NetDevice, Netdev};
 use crate::net::route::{Flow, Route};
 use crate::net::udp::Tunnel;
 use crate::rdma::attr::{Mtu, PortAttr};
+use crate::rdma::device::DeviceRef;
 use crate::sync::lock::SpinLockBh;
 use kernel::prelude::*;
 use kernel::sync::Mutex;
@@ -76,6 +78,18 @@ impl Port {
     pub(crate) fn route(&self, flow: &Flow) -> Result<Route> {
         self.with_netdev(|netdev| Route::lookup(netdev, flow))
             .ok_or(ENODEV)?
+    }
+
+    /// Whether the port has all these GIDs, as addresses of the interface `oif`; false when the netdev is gone. Softirq or
+    /// process context.
+    pub(crate) fn has_gids(&self, oif: u32, gids: [&[u8; 16]; 2]) -> bool {
+        let has = |netdev: &NetDevice| {
+            let device = DeviceRef::<Oxe>::by_netdev(netdev)?;
+            gids.iter()
+                .all(|gid| device.has_gid(netdev, oif, gid))
+                .then_some(())
+        };
+        self.with_netdev(has).flatten().is_some()
     }
 
     /// Adds to what the netdev says of the port.

@@ -157,6 +157,10 @@ impl Rc {
         if mail.reserve(sq.payer()).is_err() {
             return Progress::Stalled;
         }
+        let path = self.path.as_mut();
+        if !path.is_some_and(|path| path.leads_back(&qp.core.port)) {
+            return self.lose(qp, sq, now);
+        }
         while !mail.is_full() {
             let Some(transmit) = self.conn.poll_transmit(now, sq) else {
                 return Progress::Idle;
@@ -179,6 +183,20 @@ impl Rc {
             }
         }
         Progress::More
+    }
+
+    /// As where there is no route: the peer's address, or the own one, has left the device. The connection cannot change
+    /// over to packets.
+    #[cold]
+    fn lose(&mut self, qp: &Qp, sq: &mut SendSlots, now: Instant) -> Progress {
+        while let Some(transmit) = self.conn.poll_transmit(now, sq) {
+            qp.core.counters.count(Count::SendErrors);
+            match transmit.origin {
+                Origin::Request { .. } => break,
+                Origin::Response | Origin::Reply => self.conn.lose_answers(),
+            }
+        }
+        Progress::Idle
     }
 
     /// Where a payload is.

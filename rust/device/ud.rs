@@ -109,7 +109,10 @@ impl Ud {
             Ok(repr) => repr,
             Err(status) => return Some(Err(Some(status))),
         };
-        if dest.ah.with_path(|path| path.is_loopback()) {
+        if dest
+            .ah
+            .with_path(|path| path.keeps_leading_back(&qp.core.port))
+        {
             let source = match batch.mail.reserve(sq.payer()) {
                 Ok(()) => sq.source(n, 0, len),
                 Err(_) => Err(NoPacket::NoMemory),

@@ -90,26 +90,49 @@ int oxe_gid_facts(const struct ib_gid_attr *attr, struct oxe_gid_facts *facts)
 	return PTR_ERR_OR_ZERO(ndev);
 }
 
+static bool is_gid_of(struct ib_device *ib, struct net_device *ndev, const u8 *gid)
+{
+	const struct ib_gid_attr *found;
+	union ib_gid key;
+
+	memcpy(key.raw, gid, sizeof(key.raw));
+	found = rdma_find_gid_by_port(ib, &key, IB_GID_TYPE_ROCE_UDP_ENCAP, 1, ndev);
+	if (IS_ERR(found))
+		return false;
+	rdma_put_gid_attr(found);
+	return true;
+}
+
 /*
  * Whether @gid, 16 bytes, is an address of the very network interface that the entry @attr is of. Any context; the
  * caller keeps a reference on the entry.
  */
 bool oxe_gid_is_own(const struct ib_gid_attr *attr, const u8 *gid)
 {
-	const struct ib_gid_attr *found = ERR_PTR(-ENODEV);
 	struct net_device *ndev;
-	union ib_gid key;
+	bool own;
 
-	memcpy(key.raw, gid, sizeof(key.raw));
 	rcu_read_lock();
 	ndev = rdma_read_gid_attr_ndev_rcu(attr);
-	if (!IS_ERR(ndev))
-		found = rdma_find_gid_by_port(attr->device, &key, IB_GID_TYPE_ROCE_UDP_ENCAP, attr->port_num, ndev);
+	own = !IS_ERR(ndev) && is_gid_of(attr->device, ndev, gid);
 	rcu_read_unlock();
-	if (IS_ERR(found))
-		return false;
-	rdma_put_gid_attr(found);
-	return true;
+	return own;
+}
+
+/*
+ * Whether @gid, 16 bytes, is in the device's table as an address of the network interface with the index @oif, which is in
+ * the namespace where @near is. Any context.
+ */
+bool oxe_gid_is_here(struct ib_device *ib, const struct net_device *near, u32 oif, const u8 *gid)
+{
+	struct net_device *ndev;
+	bool here;
+
+	rcu_read_lock();
+	ndev = dev_get_by_index_rcu(dev_net_rcu(near), oif);
+	here = ndev && is_gid_of(ib, ndev, gid);
+	rcu_read_unlock();
+	return here;
 }
 
 struct ib_udata *oxe_bundle_udata(struct uverbs_attr_bundle *bundle)

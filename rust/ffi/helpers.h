@@ -40,6 +40,7 @@ int oxe_ib_link_facts(struct ib_device *ib, struct oxe_link_facts *facts);
 void oxe_ib_port_changed(struct ib_device *ib);
 int oxe_gid_facts(const struct ib_gid_attr *attr, struct oxe_gid_facts *facts);
 bool oxe_gid_is_own(const struct ib_gid_attr *attr, const u8 *gid);
+bool oxe_gid_is_here(struct ib_device *ib, const struct net_device *near, u32 oif, const u8 *gid);
 
 struct ib_udata *oxe_bundle_udata(struct uverbs_attr_bundle *bundle);
 struct ib_ucontext *oxe_udata_ucontext(struct ib_udata *udata);

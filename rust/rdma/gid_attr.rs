@@ -6,7 +6,9 @@
 use crate::ffi;
 use core::ptr::NonNull;
 use kernel::error::to_result;
+use kernel::ffi::{c_int, c_void};
 use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Atomic, Release};
 
 /// The IP version of a RoCEv2 address: what its GIDs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +42,44 @@ pub(crate) struct AhAttr {
     sl: u8,
     flow_label: u32,
     oif: u32,
-    own: bool,
+    own: Option<u32>,
+}
+
+/// Counts the GIDs that ports have lost, all devices' together.
+static LOST: Atomic<u32> = Atomic::new(0);
+
+/// What was known of a port's GIDs is still so while this has not changed, unless one was added. Any context.
+#[inline]
+pub(crate) fn generation() -> u32 {
+    LOST.load(Acquire)
+}
+
+/// Has everyone look again who goes by [`generation`]. Any context.
+pub(crate) fn outdate() {
+    let _ = LOST.fetch_add(1, Release);
+}
+
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
+pub(super) unsafe extern "C" fn add_gid(
+    _attr: *const ffi::ib_gid_attr,
+    _context: *mut *mut c_void,
+) -> c_int {
+    0
+}
+
+/// A GID is gone: lookups do not find it any more.
+///
+/// # Safety
+///
+/// For ib_core alone, in the table that [`super::ops`] makes.
+pub(super) unsafe extern "C" fn del_gid(
+    _attr: *const ffi::ib_gid_attr,
+    _context: *mut *mut c_void,
+) -> c_int {
+    outdate();
+    0
 }
 
 impl AhAttr {
@@ -80,8 +119,9 @@ impl AhAttr {
         self.oif
     }
 
-    /// Whether the destination was, when this was read, an address of the same interface as the source.
-    pub(crate) fn is_own(&self) -> bool {
+    /// Whether the destination was, when this was read, an address of the same interface as the source; and the
+    /// [`generation`] of GIDs at that time.
+    pub(crate) fn own(&self) -> Option<u32> {
         self.own
     }
 
@@ -107,6 +147,7 @@ impl AhAttr {
         if !facts.roce_v2 {
             return Err(super::unsupported());
         }
+        let generation = generation();
         // SAFETY: both members of the union are made of plain bytes.
         let dgid = unsafe { *raw.grh.dgid.raw.as_ref() };
         if facts.ipv4 != is_mapped(&dgid) {
@@ -124,7 +165,8 @@ impl AhAttr {
             flow_label: raw.grh.flow_label & ffi::IB_GRH_FLOWLABEL_MASK,
             oif: facts.ifindex,
             // SAFETY: as above; `dgid` is 16 bytes.
-            own: unsafe { ffi::oxe_gid_is_own(entry.as_ptr(), dgid.as_ptr()) },
+            own: unsafe { ffi::oxe_gid_is_own(entry.as_ptr(), dgid.as_ptr()) }
+                .then_some(generation),
         })
     }
 
