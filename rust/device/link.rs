@@ -55,7 +55,7 @@ impl Handler for Events {
 ///
 /// # Errors
 ///
-/// EINVAL for a netdev that is not Ethernet-like, EEXIST when there is a device on it or one of that name,
+/// EINVAL for a netdev that is not Ethernet-like, ENODEV if it goes away or moves to another namespace meanwhile, EEXIST when there is a device on it or one of that name,
 /// EADDRINUSE when another program has UDP port 4791, ENOMEM.
 pub(crate) fn add(name: &CStr, netdev: &NetDevice) -> Result {
     if !netdev.is_ether() {
@@ -70,5 +70,12 @@ pub(crate) fn add(name: &CStr, netdev: &NetDevice) -> Result {
         name,
         netdev,
         try_init!(Oxe { core: Core::new(netdev)? }? Error),
+        |oxe| {
+            let sound = oxe.core.port.is_at_home(netdev);
+            if !sound {
+                oxe.core.detach();
+            }
+            sound
+        },
     )
 }

@@ -92,6 +92,16 @@ impl Port {
         self.with_netdev(has).flatten().is_some()
     }
 
+    /// Whether `netdev`, which the port is on, is still there, and in the namespace of the port's sockets.
+    ///
+    /// Process context, without the RTNL lock.
+    pub(crate) fn is_at_home(&self, netdev: &NetDevice) -> bool {
+        // Before the lock, which is taken under RTNL elsewhere.
+        let home = netdev.namespace();
+        let tunnel = self.tunnel.lock();
+        tunnel.as_ref().is_some_and(|tunnel| tunnel.is_in(home))
+    }
+
     /// Adds to what the netdev says of the port.
     pub(crate) fn query(&self, attr: &mut PortAttr) -> Result {
         attr.active_mtu = Mtu::fitting(path_mtu(attr.netdev_mtu));

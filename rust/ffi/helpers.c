@@ -213,11 +213,6 @@ int oxe_shared_map(struct vm_area_struct *vma, void *addr, size_t len)
 }
 
 /* Whether it has not begun to go away. That is set before anybody is notified of it. */
-bool oxe_netdev_is_registered(const struct net_device *ndev)
-{
-	return READ_ONCE(ndev->reg_state) == NETREG_REGISTERED;
-}
-
 unsigned int oxe_possible_cpus(void)
 {
 	return num_possible_cpus();

@@ -7,6 +7,7 @@
 #include <linux/inetdevice.h>
 #include <linux/netdevice.h>
 #include <linux/pkt_sched.h>
+#include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
 #include <linux/udp.h>
 #include <net/addrconf.h>
@@ -89,6 +90,20 @@ struct net_device *oxe_netdev_owner(const struct net_device *near, const u8 addr
 #else
 	return NULL;
 #endif
+}
+
+/*
+ * The namespace of a device, as an address to compare; NULL if the device is going away. If it is just being moved, where to.
+ * Process context.
+ */
+const void *oxe_netdev_namespace(const struct net_device *dev)
+{
+	const struct net *net;
+
+	rtnl_lock();
+	net = dev->reg_state == NETREG_REGISTERED ? dev_net(dev) : NULL;
+	rtnl_unlock();
+	return net;
 }
 
 int oxe_netdev_notifier_register(struct notifier_block *nb)

@@ -24,6 +24,7 @@ bool oxe_netdev_is_up(const struct net_device *dev);
 struct net_device *oxe_netdev_vlan_real(struct net_device *dev);
 struct net_device *oxe_netdev_owner(const struct net_device *near, const u8 address[16]);
 
+const void *oxe_netdev_namespace(const struct net_device *dev);
 int oxe_netdev_notifier_register(struct notifier_block *nb);
 void oxe_netdev_notifier_unregister(struct notifier_block *nb);
 struct net_device *oxe_netdev_of_notice(void *info);

@@ -92,6 +92,15 @@ impl NetDevice {
         unsafe { ffi::oxe_netdev_is_up(self.as_raw()) }
     }
 
+    /// The namespace that it is in, unless it is going away; if it is just being moved, where to.
+    ///
+    /// Process context, without the RTNL lock: waits for that.
+    pub(crate) fn namespace(&self) -> Option<Namespace> {
+        // SAFETY: the device lives.
+        let net = unsafe { ffi::oxe_netdev_namespace(self.as_raw()) };
+        (!net.is_null()).then_some(Namespace(net as usize))
+    }
+
     /// Calls `f` with the device at the bottom, if this is a VLAN. `f` must not sleep.
     pub(crate) fn with_vlan_real<R>(&self, f: impl FnOnce(&NetDevice) -> R) -> Option<R> {
         let _reading = kernel::sync::rcu::read_lock();
@@ -139,6 +148,10 @@ impl Drop for Netdev {
         unsafe { ffi::oxe_netdev_put(self.as_raw(), &mut self.tracker) };
     }
 }
+
+/// A network namespace, to be compared while it lives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Namespace(pub(super) usize);
 
 /// An interface name.
 pub(crate) struct Name([u8; 16]);

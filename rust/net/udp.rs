@@ -6,7 +6,7 @@
 //! The sockets do not keep a namespace alive. Users let go of theirs when their network device leaves
 //! ([`super::notifier::Event::Unregister`]); what is left when a namespace ends is closed then.
 
-use super::netdev::NetDevice;
+use super::netdev::{Namespace, NetDevice};
 use super::skb::RxSkb;
 use crate::ffi;
 use core::ptr::{null_mut, NonNull};
@@ -141,6 +141,15 @@ impl Tunnel {
         };
         list.sockets.push(sockets, GFP_KERNEL)?;
         Ok(Self { id })
+    }
+}
+
+impl Tunnel {
+    /// Whether the sockets are open in that namespace. Process context.
+    pub(crate) fn is_in(&self, namespace: Option<Namespace>) -> bool {
+        let list = LIST.lock();
+        let ours = list.sockets.iter().find(|s| s.id == self.id);
+        ours.is_some_and(|s| namespace == Some(Namespace(s.net)))
     }
 }
 

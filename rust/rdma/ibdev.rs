@@ -74,7 +74,8 @@ impl<D: Driver> Device<D> {
     }
 
     /// Makes a device called `name` on `ndev`, whose MAC address the GUID is derived from, and
-    /// registers it. `init` makes the driver's data, before anything else can see the device.
+    /// registers it. `init` makes the driver's data, before anything else can see the device. `is_sound` is asked of the
+    /// device once it can be found by the notices about `ndev`: whether it missed one before.
     ///
     /// Process context, without RTNL. When this returns the device may be gone again, so there is
     /// no reference to it.
@@ -82,7 +83,12 @@ impl<D: Driver> Device<D> {
     /// What `init` says; ENODEV when the interface is going away; ENFILE if there is such a name;
     /// ENOMEM; what `query_device` and `query_port` say; ENODEV when no link types are registered
     /// (see [`link::Links`]).
-    pub(crate) fn register(name: &CStr, ndev: &NetDevice, init: impl PinInit<D, Error>) -> Result {
+    pub(crate) fn register(
+        name: &CStr,
+        ndev: &NetDevice,
+        init: impl PinInit<D, Error>,
+        is_sound: impl FnOnce(&D) -> bool,
+    ) -> Result {
         let (owner, link_ops) = (owner::owner(), link::ops());
         if owner.is_null() || link_ops.is_null() {
             return Err(ENODEV);
@@ -115,17 +121,16 @@ impl<D: Driver> Device<D> {
         })?;
         // It is ib_core's now, until `dealloc_driver`.
         core::mem::forget(device);
-        Self::check_netdev(ndev)
+        Self::check_netdev(ndev, is_sound)
     }
 
-    /// If `ndev` began to go away while its device was being registered, nobody has found the
+    /// If `ndev` began to go away, or moved, while its device was being registered, nobody has found the
     /// device to tell it so: unregisters it and gives ENODEV.
-    fn check_netdev(ndev: &NetDevice) -> Result {
-        // SAFETY: the interface is valid.
-        if unsafe { ffi::oxe_netdev_is_registered(ndev.as_raw()) } {
-            return Ok(());
-        }
+    fn check_netdev(ndev: &NetDevice, is_sound: impl FnOnce(&D) -> bool) -> Result {
         if let Some(device) = DeviceRef::<D>::by_netdev(ndev) {
+            if is_sound(&device) {
+                return Ok(());
+            }
             let ib = device.as_raw();
             core::mem::forget(device);
             // SAFETY: the device is registered, and this gives up the reference that keeps it so.
@@ -223,11 +228,6 @@ impl<D: Driver> DeviceRef<D> {
         Some(DeviceRef(ib.cast()))
     }
 
-    /// Has the device unregistered by a worker. May be called under RTNL, and more than once.
-    pub(crate) fn unregister_queued(&self) {
-        // SAFETY: the device is registered, and has `dealloc_driver`.
-        unsafe { ffi::ib_unregister_device_queued(self.as_raw()) };
-    }
     /// Whether `gid` is in the port's table as an address of interface `oif`, which is in the namespace where `near` is.
     /// Any context.
     pub(crate) fn has_gid(&self, near: &NetDevice, oif: u32, gid: &[u8; 16]) -> bool {
@@ -235,6 +235,11 @@ impl<D: Driver> DeviceRef<D> {
         unsafe { ffi::oxe_gid_is_here(self.as_raw(), near.as_raw(), oif, gid.as_ptr()) }
     }
 
+    /// Has the device unregistered by a worker. May be called under RTNL, and more than once.
+    pub(crate) fn unregister_queued(&self) {
+        // SAFETY: the device is registered, and has `dealloc_driver`.
+        unsafe { ffi::ib_unregister_device_queued(self.as_raw()) };
+    }
 }
 
 impl<D: Driver> Deref for DeviceRef<D> {

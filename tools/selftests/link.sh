@@ -153,6 +153,27 @@ t_ns_moved() {
 t "the netdev moves to another namespace" t_ns_moved
 clear_all
 
+# The netdev moves before, while, or after its device is made: in none of these cases there is a device at the end. The delays
+# go over the time that it takes.
+t_ns_moved_early() {
+	local i pid late=0
+	for i in 00 02 04 06 08 10 15 20 30 40 60 80; do
+		veth && ip netns add oxt-l || return 1
+		link_add $D x0 >"$TMP/add" 2>&1 &
+		pid=$!
+		sleep .$i
+		ip link set x0 netns oxt-l || return 1
+		wait $pid && late=$((late + 1)) || cat "$TMP/add"
+		poll 10 gone || { echo "moved after .$i s"; rdma link show; return 1; }
+		ip netns del oxt-l
+		clear_all
+	done
+	echo "made, and then gone: $late of 12"
+}
+t "the netdev moves to another namespace while its device is made" t_ns_moved_early
+ip netns del oxt-l 2>/dev/null
+clear_all
+
 # Many times over; fewer where each time takes seconds.
 ROUNDS=$((100 / SLOW))
 t_many_links() {
