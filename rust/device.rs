@@ -43,7 +43,7 @@ use crate::rdma::device::DeviceRef;
 use crate::rdma::gid;
 use crate::sync::lock::SpinLockBh;
 use crate::sync::quota::Quota;
-use crate::sync::table::Table;
+use crate::sync::table::{self, Table};
 use crate::sync::timer::Timer;
 use counters::Counters;
 use kernel::prelude::*;
@@ -113,6 +113,8 @@ impl Core {
         // netdev still holds that lock, or is done. Whoever is in neither table keeps no route.
         self.qps.for_each(qp::Qp::forget_route);
         self.ahs.for_each(ah::Ah::forget_route);
+        // Those that have just left a table may keep one until they are dropped.
+        table::settle();
         drop(detached);
     }
 }

@@ -6,16 +6,16 @@ use super::path::Path;
 use super::pd::PdId;
 use super::Core;
 use crate::rdma::gid::AhAttr;
+use crate::sync::bh::irqs_disabled;
 use crate::sync::lock::SpinLockBh;
 use crate::sync::memory::GFP_CHARGED;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 
 struct State {
     attr: AhAttr,
     path: Path,
-    /// Destroyed. Requests that are posted already still go there, but no route is kept.
-    destroyed: bool,
 }
 
 /// An address handle. WQEs name it by its number.
@@ -23,6 +23,8 @@ struct State {
 pub(crate) struct Ah {
     pd: PdId,
     number: u32,
+    /// Destroyed. Requests that are posted already still go there, but no route is kept.
+    destroyed: Atomic<bool>,
     #[pin]
     state: SpinLockBh<State>,
 }
@@ -41,12 +43,12 @@ impl Ah {
         let state = State {
             attr: attr.clone(),
             path: Path::new(attr, 0, 0).inspect_err(|_| core.ahs.cancel(number))?,
-            destroyed: false,
         };
         let ah = Arc::pin_init(
             pin_init!(Ah {
                 pd,
                 number,
+                destroyed: Atomic::new(false),
                 state <- crate::new_spinlock_bh!(state, "oxe_ah"),
             }),
             flags,
@@ -86,7 +88,7 @@ impl Ah {
     pub(crate) fn with_path<T>(&self, with: impl FnOnce(&mut Path) -> T) -> T {
         let mut state = self.state.lock();
         let result = with(&mut state.path);
-        if state.destroyed {
+        if self.destroyed.load(Relaxed) {
             state.path.forget_route();
         }
         result
@@ -97,11 +99,14 @@ impl Ah {
         self.state.lock().path.forget_route();
     }
 
-    /// It is about to leave the table of address handles, where [`Core::detach`] looks for routes.
+    /// It is about to leave the table of address handles, where [`Core::detach`] looks for routes. Any context: the CM
+    /// does this with interrupts disabled, where the lock may not be taken. Its requests complete as they are posted, so
+    /// that nobody else has the handle by then, and the route goes with it after a grace period.
     fn destroy(&self) {
-        let mut state = self.state.lock();
-        state.destroyed = true;
-        state.path.forget_route();
+        self.destroyed.store(true, Relaxed);
+        if !irqs_disabled() {
+            self.forget_route();
+        }
     }
 }
 

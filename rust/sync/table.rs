@@ -294,9 +294,14 @@ pub(crate) struct Reclaim;
 impl Drop for Reclaim {
     /// Process context.
     fn drop(&mut self) {
-        // SAFETY: may be called wherever sleeping is allowed.
-        unsafe { ffi::rcu_barrier() };
+        settle();
     }
+}
+
+/// Waits until the tables have given up their references to all objects that were removed. Process context.
+pub(crate) fn settle() {
+    // SAFETY: may be called wherever sleeping is allowed.
+    unsafe { ffi::rcu_barrier() };
 }
 
 /// Drops an entry, and with it the table's reference to its object. Softirq.
