@@ -16,6 +16,7 @@ pub(crate) mod lookup;
 pub(crate) mod netdev;
 pub(crate) mod notifier;
 pub(crate) mod queue;
+pub(crate) mod room;
 pub(crate) mod route;
 pub(crate) mod skb;
 pub(crate) mod udp;

@@ -92,7 +92,7 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
 fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
     let bh = BhGuard::new();
     let now = Instant(timer::now_ns());
-    let mut batch = Batch::new(&bh);
+    let mut batch = Batch::new(&bh, &qp.room);
     let mut batches = 0;
     let mut inner = qp.inner.lock();
     let mut after = After::default();

@@ -14,6 +14,7 @@ use super::rq::RecvQueue;
 use super::sq::{SendSlots, SqLimits};
 use super::ud::Ud;
 use super::{limits, Core};
+use crate::net::room::{Room, RoomHandler};
 use crate::proto::transport::State;
 use crate::rdma::access::Access;
 use crate::rdma::events::QpEvents;
@@ -101,6 +102,8 @@ pub(crate) struct Qp {
     pub(crate) send_poster: Poster,
     #[pin]
     pub(crate) recv_poster: Poster,
+    /// What it may have on its way through the network stack.
+    pub(crate) room: Room<Qp>,
     #[pin]
     pub(crate) timer: Timer<Qp>,
     #[pin]
@@ -113,6 +116,12 @@ workqueue::impl_has_work! { impl HasWork<Qp> for Qp { self.work } }
 impl TimerHandler for Qp {
     /// The timers of many QPs may expire together, in one softirq that goes on until all are done.
     fn expired(this: Arc<Self>) {
+        let _ = work::queue_bh(&this);
+    }
+}
+
+impl RoomHandler for Qp {
+    fn has_room(this: Arc<Self>) {
         let _ = work::queue_bh(&this);
     }
 }
@@ -242,7 +251,7 @@ impl Qp {
             dead: false,
         };
         let qp = Arc::pin_init(
-            pin_init!(Qp {
+            try_pin_init!(Qp {
                 core: core.clone(),
                 qpn,
                 kind: init.kind,
@@ -256,9 +265,10 @@ impl Qp {
                 inner <- crate::new_spinlock_bh!(inner, "oxe_qp"),
                 send_poster <- send_poster,
                 recv_poster <- recv_poster,
+                room: Room::new()?,
                 timer <- Timer::new(),
                 work <- kernel::new_work!("oxe_qp"),
-            }),
+            }? Error),
             GFP_CHARGED,
         )?;
         Ok(QpObject {
@@ -284,6 +294,7 @@ impl Qp {
         }
         // After the path is gone: `Core::detach` looks for routes in the table.
         self.core.qps.remove(self.qpn);
+        self.room.cancel();
         self.timer.cancel();
     }
 

@@ -100,7 +100,7 @@ impl Rc {
     #[inline]
     pub(crate) fn transmit(
         &mut self,
-        qp: &Qp,
+        qp: &Arc<Qp>,
         sq: &mut SendSlots,
         now: Instant,
         batch: &mut Batch<'_>,
@@ -115,6 +115,9 @@ impl Rc {
         };
         let pmtu = self.conn.attr().pmtu.bytes();
         while !batch.is_full() {
+            if batch.must_wait(qp) {
+                return Progress::Idle;
+            }
             let Some(transmit) = self.conn.poll_run(now, batch.room(pmtu), sq) else {
                 return Progress::Idle;
             };

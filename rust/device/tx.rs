@@ -9,9 +9,11 @@
 use super::counters::Count;
 use super::parcel::Mail;
 use super::path::Path;
+use super::qp::Qp;
 use super::Core;
 use crate::net::crc::crc32_le;
 use crate::net::queue::TxQueue;
+use crate::net::room::Room;
 use crate::net::skb::{TxSkb, TX_MAX};
 use crate::proto::wire::bth::{self, BTH_LEN};
 use crate::proto::wire::icrc::{Datagram, UDP_LEN};
@@ -20,6 +22,7 @@ use crate::rdma::bytes::Places;
 use crate::sync::bh::BhGuard;
 use core::cmp::Ordering;
 use kernel::prelude::*;
+use kernel::sync::Arc;
 
 /// How many packets are built before they are sent, under one hold of the QP's lock; a row that is begun is
 /// filled. A row of packets of 1 KiB has 61.
@@ -143,6 +146,7 @@ impl Row<'_> {
 /// that may come back to us. All are of one QP, and those of a connected QP have one path.
 pub(crate) struct Batch<'bh> {
     bh: &'bh BhGuard,
+    room: &'bh Room<Qp>,
     queue: TxQueue<'bh>,
     row: Option<Row<'bh>>,
     packets: usize,
@@ -153,9 +157,10 @@ pub(crate) struct Batch<'bh> {
 impl<'bh> Batch<'bh> {
     /// An empty one.
     #[inline]
-    pub(crate) fn new(bh: &'bh BhGuard) -> Self {
+    pub(crate) fn new(bh: &'bh BhGuard, room: &'bh Room<Qp>) -> Self {
         Batch {
             bh,
+            room,
             queue: TxQueue::new(bh),
             row: None,
             packets: 0,
@@ -167,6 +172,13 @@ impl<'bh> Batch<'bh> {
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.packets >= BATCH && self.row.is_none() || self.mail.is_full()
+    }
+
+    /// Whether `qp` has to wait until some of its packets have left the network stack: it is told then. A row that
+    /// is begun is filled.
+    #[inline]
+    pub(crate) fn must_wait(&self, qp: &Arc<Qp>) -> bool {
+        !self.room.is_left() && self.row.is_none() && self.room.wait(qp)
     }
 
     /// How many packets with `each` bytes of payload and no more than a BTH go into the row, or a new one.
@@ -263,12 +275,13 @@ impl<'bh> Batch<'bh> {
             let count = (more as usize).saturating_add(1).min(TX_MAX / len.max(1));
             memory = TxSkb::alloc(route, len.saturating_mul(count), header, self.bh);
         }
-        let skb = memory
+        let mut skb = memory
             .or_else(|_| TxSkb::alloc(route, len, header, self.bh))
             .map_err(|_| {
                 core.counters.count(Count::NoMemory);
                 NoPacket::NoMemory
             })?;
+        skb.take_room(self.room);
         Ok(Row {
             skb,
             each: len,

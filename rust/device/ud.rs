@@ -17,6 +17,7 @@ use crate::proto::transport::{
 use crate::proto::wire::{PKey, Psn, Qpn, GRH_LEN};
 use crate::rdma::bytes::Bytes;
 use kernel::prelude::*;
+use kernel::sync::Arc;
 
 /// The state of a datagram QP.
 pub(crate) struct Ud {
@@ -56,13 +57,16 @@ impl Ud {
     #[inline]
     pub(crate) fn transmit(
         &mut self,
-        qp: &Qp,
+        qp: &Arc<Qp>,
         sq: &mut SendSlots,
         batch: &mut Batch<'_>,
     ) -> Progress {
         while self.state == State::Rts && self.failed.is_none() {
             if batch.is_full() {
                 return Progress::More;
+            }
+            if batch.must_wait(qp) {
+                return Progress::Idle;
             }
             match self.send_one(qp, sq, batch) {
                 None => break,

@@ -104,6 +104,21 @@ struct oxe_sent {
 
 void oxe_tx_send(struct sk_buff *list, struct oxe_sent *count);
 
+/* What a sender has on its way. */
+struct oxe_room;
+enum oxe_room_wait {
+	OXE_ROOM_IS_LEFT,
+	OXE_ROOM_WAITS,
+	OXE_ROOM_WAITS_ALREADY,
+};
+
+struct oxe_room *oxe_room_new(void (*wake)(void *owner));
+void oxe_room_free(struct oxe_room *room);
+bool oxe_room_left(const struct oxe_room *room);
+void oxe_room_take(const struct oxe_room *room, struct sk_buff *skb);
+enum oxe_room_wait oxe_room_wait(struct oxe_room *room, void *owner);
+void *oxe_room_cancel(struct oxe_room *room);
+
 u32 oxe_crc32_le(u32 crc, const u8 *data, size_t len);
 
 #endif

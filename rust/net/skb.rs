@@ -3,6 +3,7 @@
 //! Packets: those that a UDP socket received, and those to be sent.
 
 use super::netdev::NetDevice;
+use super::room::{Room, RoomHandler};
 use super::route::{Header, Route};
 use crate::ffi;
 use crate::sync::bh::BhGuard;
@@ -387,6 +388,13 @@ impl<'bh> TxSkb<'bh> {
             }),
             _ => Err(ENOMEM),
         }
+    }
+
+    /// The packet takes `room` until it is freed. Once.
+    #[inline]
+    pub(crate) fn take_room<T: RoomHandler>(&mut self, room: &Room<T>) {
+        // SAFETY: the packet is ours, and belongs to no socket yet.
+        unsafe { ffi::oxe_room_take(room.as_raw(), self.skb.as_ptr()) };
     }
 
     /// How many bytes of payload there is place for.

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How much of a queue pair's is on its way through the network stack. A socket of the kernel's own counts that, as for any
+ * program: packets belong to it and give back what they took when they are freed, by sock_wfree. They hold neither the queue
+ * pair nor this module, of which nothing runs then, but for a wake-up if the queue pair waits.
+ */
+#include <linux/ktime.h>
+#include <linux/slab.h>
+#include <linux/wait.h>
+#include <net/net_namespace.h>
+#include <net/sock.h>
+#include <net/udp.h>
+
+#include "net_helpers.h"
+
+/* The limit in bytes, as the kernel counts packets: at first, at least (one row of packets) and at most. */
+#define FIRST_LIMIT (256 * 1024)
+#define MIN_LIMIT (64 * 1024)
+#define MAX_LIMIT (1024 * 1024)
+
+/* A wait longer than this means that a queue is building up, a shorter one than that that it runs empty. */
+#define LONG_WAIT (2 * NSEC_PER_MSEC)
+#define SHORT_WAIT (NSEC_PER_MSEC / 4)
+
+struct oxe_room {
+	struct socket_wq wq;
+	struct wait_queue_entry entry;
+	struct sock *sk;
+	void (*wake)(void *owner);
+	void *owner;
+	u64 since;
+};
+
+/* Half of the limit is free again. Any context; under the lock of the wait queue. */
+static int room_made(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
+{
+	struct oxe_room *room = container_of(entry, struct oxe_room, entry);
+	u64 waited = ktime_get_ns() - room->since;
+	int limit = READ_ONCE(room->sk->sk_sndbuf);
+
+	if (waited > LONG_WAIT)
+		WRITE_ONCE(room->sk->sk_sndbuf, max(limit / 2, MIN_LIMIT));
+	else if (waited < SHORT_WAIT)
+		WRITE_ONCE(room->sk->sk_sndbuf, min(limit * 2, MAX_LIMIT));
+	list_del_init(&entry->entry);
+	room->wake(room->owner);
+	return 0;
+}
+
+/* Process context. NULL without memory. */
+struct oxe_room *oxe_room_new(void (*wake)(void *owner))
+{
+	struct oxe_room *room = kzalloc(sizeof(*room), GFP_KERNEL_ACCOUNT);
+
+	if (!room)
+		return NULL;
+	/* No protocol ever sees it: it is an owner for packets, and of the namespace that never ends. */
+	room->sk = sk_alloc(&init_net, PF_INET, GFP_KERNEL, &udp_prot, 1);
+	if (!room->sk) {
+		kfree(room);
+		return NULL;
+	}
+	sock_init_data(NULL, room->sk);
+	sock_set_flag(room->sk, SOCK_RCU_FREE);
+	room->sk->sk_sndbuf = FIRST_LIMIT;
+	room->wake = wake;
+	init_waitqueue_head(&room->wq.wait);
+	init_waitqueue_func_entry(&room->entry, room_made);
+	INIT_LIST_HEAD(&room->entry.entry);
+	rcu_assign_pointer(room->sk->sk_wq, &room->wq);
+	return room;
+}
+
+/* Nobody waits. Packets may still be on their way: the socket is freed with the last one. */
+void oxe_room_free(struct oxe_room *room)
+{
+	RCU_INIT_POINTER(room->sk->sk_wq, NULL);
+	sock_put(room->sk);
+	/* Who frees a packet may be looking whether somebody waits. */
+	kfree_rcu(room, wq.rcu);
+}
+
+bool oxe_room_left(const struct oxe_room *room)
+{
+	return sk_wmem_alloc_get(room->sk) < READ_ONCE(room->sk->sk_sndbuf);
+}
+
+/* The packet takes room until it is freed, wherever that is. */
+void oxe_room_take(const struct oxe_room *room, struct sk_buff *skb)
+{
+	skb->sk = room->sk;
+	skb->destructor = sock_wfree;
+	refcount_add(skb->truesize, &room->sk->sk_wmem_alloc);
+}
+
+/* Have wake called with the owner once there is room: half of the limit. Any context. */
+enum oxe_room_wait oxe_room_wait(struct oxe_room *room, void *owner)
+{
+	enum oxe_room_wait state = OXE_ROOM_WAITS_ALREADY;
+	unsigned long flags;
+
+	spin_lock_irqsave(&room->wq.wait.lock, flags);
+	if (list_empty(&room->entry.entry)) {
+		room->owner = owner;
+		room->since = ktime_get_ns();
+		__add_wait_queue(&room->wq.wait, &room->entry);
+		/* Who gives back looks for those who wait after that. */
+		smp_mb();
+		state = OXE_ROOM_WAITS;
+		if (sock_writeable(room->sk)) {
+			list_del_init(&room->entry.entry);
+			state = OXE_ROOM_IS_LEFT;
+		}
+	}
+	spin_unlock_irqrestore(&room->wq.wait.lock, flags);
+	return state;
+}
+
+/* Have it not called any more; NULL if nobody waits. It is not running when this returns. */
+void *oxe_room_cancel(struct oxe_room *room)
+{
+	void *owner = NULL;
+	unsigned long flags;
+
+	spin_lock_irqsave(&room->wq.wait.lock, flags);
+	if (!list_empty(&room->entry.entry)) {
+		list_del_init(&room->entry.entry);
+		owner = room->owner;
+	}
+	spin_unlock_irqrestore(&room->wq.wait.lock, flags);
+	return owner;
+}

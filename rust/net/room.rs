@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How many bytes of one sender are on their way through the network stack of this machine: in queues, and with
+//! network cards. Packets give back what they took when they are freed. They hold neither the sender nor the module.
+//!
+//! The limit adapts itself: where room comes back slowly it becomes as little as one row of packets, so that no
+//! queue builds up.
+
+use crate::ffi;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// Who waits for room.
+pub(crate) trait RoomHandler: Send + Sync + Sized + 'static {
+    /// There is room again. Any context, hard irqs included: to be short, it queues work.
+    fn has_room(this: Arc<Self>);
+}
+
+/// See the module's documentation.
+///
+/// # Invariants
+///
+/// `raw` is owned. While it waits, its `owner` is an address from `Arc::into_raw` of a `T`, whose reference belongs
+/// to the wait.
+pub(crate) struct Room<T: RoomHandler> {
+    raw: NonNull<ffi::oxe_room>,
+    _owner: PhantomData<fn(T)>,
+}
+
+// SAFETY: the C functions may be called by any thread.
+unsafe impl<T: RoomHandler> Send for Room<T> {}
+// SAFETY: as above; they have a lock of their own.
+unsafe impl<T: RoomHandler> Sync for Room<T> {}
+
+impl<T: RoomHandler> Room<T> {
+    /// All room there is. Process context. ENOMEM.
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: `wake` may be called with what `wait` gives.
+        let raw = unsafe { ffi::oxe_room_new(Some(Self::wake)) };
+        let raw = NonNull::new(raw).ok_or(ENOMEM)?;
+        Ok(Room {
+            raw,
+            _owner: PhantomData,
+        })
+    }
+
+    /// Whether there is some. Any context.
+    #[inline]
+    pub(crate) fn is_left(&self) -> bool {
+        // SAFETY: by the type's invariants.
+        unsafe { ffi::oxe_room_left(self.raw.as_ptr()) }
+    }
+
+    /// Whether `owner` has to wait. Then it is told when there is room. Any context.
+    #[cold]
+    pub(crate) fn wait(&self, owner: &Arc<T>) -> bool {
+        let owner = Arc::into_raw(owner.clone());
+        // SAFETY: by the type's invariants. The reference goes along.
+        let state = unsafe { ffi::oxe_room_wait(self.raw.as_ptr(), owner.cast_mut().cast()) };
+        if state != ffi::oxe_room_wait_OXE_ROOM_WAITS {
+            // SAFETY: the reference was not taken.
+            drop(unsafe { Arc::from_raw(owner) });
+        }
+        state != ffi::oxe_room_wait_OXE_ROOM_IS_LEFT
+    }
+
+    /// Ends the wait, if there is one. Any context.
+    pub(crate) fn cancel(&self) {
+        // SAFETY: by the type's invariants.
+        let owner = unsafe { ffi::oxe_room_cancel(self.raw.as_ptr()) };
+        if !owner.is_null() {
+            // SAFETY: the reference was the wait's, which is over.
+            drop(unsafe { Arc::from_raw(owner.cast::<T>().cast_const()) });
+        }
+    }
+
+    /// The address, for the helpers.
+    #[inline]
+    pub(super) fn as_raw(&self) -> *mut ffi::oxe_room {
+        self.raw.as_ptr()
+    }
+
+    /// # Safety
+    ///
+    /// Called by the helper with the owner of a wait, which is over.
+    unsafe extern "C" fn wake(owner: *mut core::ffi::c_void) {
+        // SAFETY: the reference was the wait's.
+        T::has_room(unsafe { Arc::from_raw(owner.cast::<T>().cast_const()) });
+    }
+}
+
+impl<T: RoomHandler> Drop for Room<T> {
+    fn drop(&mut self) {
+        // Nobody waits, as a wait has a reference to its owner, and with that to this; but an owner may wait for
+        // another's room.
+        self.cancel();
+        // SAFETY: it is ours, and not used again.
+        unsafe { ffi::oxe_room_free(self.raw.as_ptr()) };
+    }
+}

@@ -1,0 +1,9 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# A slow wire behind a queue: no more is sent than there is room for (py/backlog.py).
+. "$(dirname "$0")/lib.sh"
+hosts_up 1500
+export NS_A NS_B VETH_A
+relay_py backlog
+finish

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A slow wire behind a queue (fq_codel, 100 Mb/s): a queue pair waits for room in there and fills none of it up, whatever a
+peer asks for. The queue tolerates more delay than it does by default (FQ has its parameters), as a busy machine stops now and
+then. In the deterministic machine FQ='' should do.
+
+The peer speaks RoCE by hand and asks for sixteen READs of 1 MiB at once, as ours never would.
+"""
+import json
+import os
+import subprocess
+import time
+
+import pyverbs.enums as e
+
+import roce
+from oxetest import SLOW, End, connect, counters, good, host_a, host_b, main, poll, same, shut, DEV_A
+
+NS_A, NS_B, VETH = os.environ["NS_A"], os.environ["NS_B"], os.environ["VETH_A"]
+IP_A, IP_B = os.environ["IP4_A"], os.environ["IP4_B"]
+FQ = os.environ.get("FQ", "target 100ms interval 1s")
+PSN_A, PSN_B = 0x100000, 0x200000
+MIB, READS = 1 << 20, 16
+
+
+def tc(*words):
+    return subprocess.run(["tc", "-n", NS_A, *words], check=True, capture_output=True, text=True).stdout
+
+
+class SlowWire:
+    """with SlowWire() as wire: what host A sends goes through a queue. wire.state() tells what is and was in there."""
+
+    def __enter__(self):
+        tc("qdisc", "replace", "dev", VETH, "root", "handle", "1:", "tbf", "rate", "100mbit", "burst", "16kb", "limit", "10mb")
+        tc("qdisc", "add", "dev", VETH, "parent", "1:1", "handle", "2:", "fq_codel", *FQ.split())
+        return self
+
+    def __exit__(self, *_):
+        tc("qdisc", "del", "dev", VETH, "root")
+
+    def state(self):
+        """Bytes that have passed, packets that were dropped, bytes that wait."""
+        found = {each["kind"]: each for each in json.loads(tc("-s", "-j", "qdisc", "show", "dev", VETH))}
+        tbf, fq = found["tbf"], found["fq_codel"]
+        return fq["bytes"], tbf["drops"] + fq["drops"], max(tbf["backlog"], fq["backlog"])
+
+
+def many_reads():
+    """READs of a peer that knows no measure: nothing is dropped, and no queue of more than some rows builds up."""
+    a, b = End(host_a(), size=MIB), End(host_b())
+    connect(a, b, psn_a=PSN_A, psn_b=PSN_B)
+    peer = roce.Attacker(NS_B, IP_B, IP_A)
+    ask = [roce.bth(roce.READ_REQUEST, a.qp.qp_num, PSN_B + i * 1024) + roce.reth(a.mr.buf, a.mr.rkey, MIB) for i in range(READS)]
+    with SlowWire() as wire:
+        before = counters(DEV_A)["sent_pkts"]
+        for packet in ask:
+            peer.send(packet)
+        most, started = 0, time.monotonic()
+        for _ in range(3000 * SLOW):
+            time.sleep(0.005)
+            passed, dropped, waiting = wire.state()
+            most = max(most, waiting)
+            sent = counters(DEV_A)["sent_pkts"] - before
+            if (sent >= READS * 1024 and not waiting) or dropped:
+                break
+        took = time.monotonic() - started
+        same(dropped, 0, f"packets dropped in the queue, of {sent}")
+        same(sent, READS * 1024, "answers")
+        same(passed > READS * MIB, True, f"all answers passed ({passed} bytes)")
+        same(most <= 512 * 1024, True, f"bytes in the queue at most ({most})")
+        print(f"# {passed * 8 / took / 1e6:.1f} Mb/s of 100, {most} bytes in the queue at most", flush=True)
+    shut(a, b)
+
+
+def both_ways():
+    """Own WRITEs beside such answers: all are done."""
+    a, b = End(host_a(), size=MIB, depth=64), End(host_b(), size=MIB, depth=64)
+    connect(a, b, timeout=18)
+    with SlowWire() as wire:
+        for i in range(8):
+            b.send(e.IBV_WR_RDMA_READ, b.sge(MIB // 2), wr_id=i, remote=a.remote())
+            a.send(e.IBV_WR_RDMA_WRITE, a.sge(MIB // 2, MIB // 2), wr_id=i, remote=b.remote(MIB // 2))
+        good(poll(a.cq, 8, 60) + poll(b.cq, 8, 60))
+        same(wire.state()[1], 0, "packets dropped in the queue")
+    shut(a, b)
+
+
+def gone():
+    """A queue pair that waits for room is destroyed: nothing waits for the queue."""
+    a, b = End(host_a(), size=MIB), End(host_b())
+    connect(a, b, psn_a=PSN_A, psn_b=PSN_B)
+    peer = roce.Attacker(NS_B, IP_B, IP_A)
+    with SlowWire():
+        for i in range(READS):
+            peer.send(roce.bth(roce.READ_REQUEST, a.qp.qp_num, PSN_B + i * 1024) + roce.reth(a.mr.buf, a.mr.rkey, MIB))
+        time.sleep(0.1)
+        a.qp.close()
+    shut(a, b)
+
+
+CASES = [
+    ("sixteen READs of 1 MiB through a queue of 100 Mb/s", many_reads),
+    ("requests beside answers through such a queue", both_ways),
+    ("a queue pair that waits for room is destroyed", gone),
+]
+
+if __name__ == "__main__":
+    main(CASES)
