@@ -282,7 +282,7 @@ impl<'a> QpAttr<'a> {
         port_num: u32 = ib_qp_attr_mask_IB_QP_PORT;
         /// The Q_Key.
         qkey: u32 = ib_qp_attr_mask_IB_QP_QKEY;
-        /// The exponent of 4.096 us * 2^n after which an unanswered request is sent again; 0:
+        /// The exponent of 4.096 us * 2^n after which, or later, an unanswered request is sent again; 0:
         /// never.
         timeout: u8 = ib_qp_attr_mask_IB_QP_TIMEOUT;
         /// How often a request is sent again.

@@ -39,6 +39,10 @@ t "ib_send_bw of 64 KiB" perf_case ib_send_bw 1 -e -s 65536 -n 20
 lost() { local n; n=$(dropped); echo "$n packets were dropped"; [ "$n" -gt 0 ]; }
 t "packets were indeed lost" lost
 
+# The shortest ACK timeout that a program can ask for is 8 us; eight times that, four times as long, is far from this round trip.
+t_short_timeout() { netem delay 5ms && perf ib_write_bw 1 -s 1000 -n 20 -u 1 && perf ib_read_bw 1 -e -s 1000 -n 20 -u 2; }
+t "ACK timeouts of 8 and 16 us, a round trip of 10 ms" t_short_timeout
+
 # A wire cut for a moment, shorter than the retries last: traffic goes on afterwards.
 cut_wire() {
 	netem loss 0 || return 1

@@ -25,19 +25,27 @@ pub const fn rnr_delay(code: u8) -> u64 {
     RnrTimer::new(code).as_nanos()
 }
 
-/// The local ACK timeout for this 5-bit exponent, in nanoseconds: 4.096 us * 2^exp. 0 means that
-/// there is none (IBTA 9.7.6.1.3). Only the low five bits of `exp` count.
+/// The least exponent of the local ACK timeout that is acted upon: 4.096 us * 2^10 = 4.2 ms.
+///
+/// A peer in software answers in tens of microseconds when its processor is free, but not reliably: it may hold an
+/// ACK back for half a millisecond (see [`super::habit`]), and work put off to a thread waits for a tick of the
+/// scheduler, 4 ms at 250 Hz. A shorter timeout would expire again and again for nothing, until the retries are used up.
+const LEAST_EXPONENT: u8 = 10;
+
+/// The local ACK timeout for this 5-bit exponent, in nanoseconds: 4.096 us * 2^exp, and no less than 4.2 ms. 0 means that
+/// there is none. IBTA 9.7.6.1.3 asks for a timeout of at least that length. Only the low five bits of `exp` count.
 #[inline]
 pub const fn ack_timeout(exp: u8) -> Option<u64> {
     match exp & 0x1f {
         0 => None,
+        exp if exp < LEAST_EXPONENT => Some(4096 << LEAST_EXPONENT),
         exp => Some(4096 << exp),
     }
 }
 
 /// How long to wait for an answer, in nanoseconds, after as many retries without progress: the timeout, and
-/// then longer, as a receiver may be slow rather than the network lossy, but no more than the four times
-/// that IBTA 9.7.6.1.3 allows.
+/// then longer, as a receiver may be slow rather than the network lossy, but no more than four times as long: IBTA 9.7.6.1.3
+/// allows that much above the timeout asked for (where that is not below the least one).
 #[inline]
 pub(super) const fn ack_wait(exp: u8, retries: u8) -> Option<u64> {
     let shift = match retries {
@@ -68,10 +76,21 @@ mod tests {
     #[test]
     fn timeouts_double_and_zero_is_none() {
         assert_eq!(ack_timeout(0), None);
-        assert_eq!(ack_timeout(1), Some(8_192));
+        assert_eq!(ack_timeout(11), Some(8_388_608));
         assert_eq!(ack_timeout(14), Some(67_108_864));
         assert_eq!(ack_timeout(31), Some(4096 << 31));
         assert_eq!(ack_timeout(32), None);
+    }
+
+    #[test]
+    fn an_ack_timeout_is_one_that_software_can_meet() {
+        for exp in 1..32 {
+            let asked = 4096 << exp;
+            let (timeout, longest) = (ack_timeout(exp).unwrap(), ack_wait(exp, 7).unwrap());
+            assert!(timeout >= asked && timeout >= 4_000_000, "{exp}");
+            assert_eq!(longest, 4 * timeout, "{exp}");
+        }
+        assert_eq!([1, 2, 9, 10].map(ack_timeout), [Some(4_194_304); 4]);
     }
 
     #[test]

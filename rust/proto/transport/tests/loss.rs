@@ -201,7 +201,7 @@ fn retries_are_counted_and_then_the_request_fails() {
         pair.run_with(|_, _, _| Fate::Lose);
         assert_eq!(pair.sent(Way::AtoB).len(), 2 * flights);
         assert_eq!(pair.a.statuses(), [Status::RetryExc, Status::WrFlush]);
-        assert_eq!(pair.now.0, waits * (4096 << 8));
+        assert_eq!(pair.now.0, waits * (4096 << 10));
     }
 }
 
@@ -225,7 +225,7 @@ fn progress_restores_the_retries() {
         });
         assert_eq!(pair.a.statuses(), vec![Status::Success; round + 1]);
     }
-    assert_eq!(pair.now.0, 5 * (4096 << 8));
+    assert_eq!(pair.now.0, 5 * (4096 << 10));
 }
 
 #[test]

@@ -170,7 +170,7 @@ pub fn config() -> Modify {
         dest_qpn: Some(5),
         pkey: Some(0xffff),
         pmtu: Some(256),
-        timeout: Some(8),
+        timeout: Some(10),
         retry_cnt: Some(7),
         rnr_retry: Some(7),
         min_rnr_timer: Some(1),

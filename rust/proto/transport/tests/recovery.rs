@@ -9,7 +9,7 @@ use super::super::{Cause, Instant, Modify, SendOp, Status, Verdict};
 use super::pair::*;
 
 const NOW: Instant = Instant(0);
-const TIMEOUT: u64 = 4096 << 8;
+const TIMEOUT: u64 = 4096 << 10;
 const SEQUENCE: Syndrome = Syndrome::Nak {
     code: NakCode::PsnSequence,
 };

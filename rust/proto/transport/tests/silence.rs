@@ -142,7 +142,7 @@ fn nobody_probes_without_knowing_better() {
     let (mut node, now) = experienced(&config());
     node.post(SendOp::Send, vec![0; 4], 0);
     assert_eq!(psns(&mut node, now), [1]);
-    assert_eq!(node.conn.poll_timeout(), Some(now.after(4096 << 8)));
+    assert_eq!(node.conn.poll_timeout(), Some(now.after(4096 << 10)));
     let endless = Modify {
         timeout: Some(0),
         ..patient()
