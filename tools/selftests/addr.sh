@@ -28,14 +28,14 @@ t_more() {
 }
 t "a second IPv4 subnet" t_more
 t_gone() {
-	ip -n $NS_A addr del 10.78.0.1/24 dev $VETH_A && poll 5 eval '! gid_index $DEV_A 10.78.0.1' && pingpong $IP4_A $IP4_B -n 10
+	ip -n $NS_A addr del 10.78.0.1/24 dev $VETH_A && poll 60 eval '! gid_index $DEV_A 10.78.0.1' && pingpong $IP4_A $IP4_B -n 10
 }
 t "an address removed" t_gone
 
 for pair in 9000:4096 2200:2048 1500:1024 1280:1024 700:512 400:256; do
 	t_mtu() {
-		ip -n $NS_A link set $VETH_A mtu "$1" && ip -n $NS_B link set $VETH_B mtu "$1" && poll 5 mtu_is $DEV_A "$2" &&
-			poll 5 mtu_is $DEV_B "$2" && pingpong $IP4_A $IP4_B -n 10 -m "$2" -s 10000
+		ip -n $NS_A link set $VETH_A mtu "$1" && ip -n $NS_B link set $VETH_B mtu "$1" && poll 60 mtu_is $DEV_A "$2" &&
+			poll 60 mtu_is $DEV_B "$2" && pingpong $IP4_A $IP4_B -n 10 -m "$2" -s 10000
 	}
 	t "netdev MTU ${pair%:*}: path MTU ${pair#*:}" t_mtu "${pair%:*}" "${pair#*:}"
 done
@@ -48,7 +48,7 @@ met() {
 t_back() {
 	ip -n $NS_A link set $VETH_A mtu 1500 && ip -n $NS_B link set $VETH_B mtu 1500 &&
 		ip -n $NS_A addr replace $IP6_A/64 dev $VETH_A nodad && ip -n $NS_B addr replace $IP6_B/64 dev $VETH_B nodad &&
-		poll 10 met $NS_A $IP6_B && poll 10 met $NS_B $IP6_A && pingpong $IP6_A $IP6_B -n 10
+		poll 60 met $NS_A $IP6_B && poll 60 met $NS_B $IP6_A && pingpong $IP6_A $IP6_B -n 10
 }
 t "IPv6 again after the netdev's MTU was too small for it" t_back
 
@@ -71,7 +71,7 @@ t_no_priority() {
 		a=$(wait_gid $DEV_A 10.81.0.1) && b=$(wait_gid $DEV_B 10.81.0.2) || return 1
 	nsenter --net=/run/netns/$NS_A tcpdump -nn -e -l -c 2 -i $VETH_A vlan 78 and udp port 4791 >"$TMP/tags" 2>"$TMP/tcpdump" 9>&- &
 	dump=$!
-	poll 10 grep -q 'listening on' "$TMP/tcpdump" && answer "$a" "$b" && poll 10 eval '[ "$(grep -c "vlan 78, p 0," "$TMP/tags")" = 2 ]' ||
+	poll 60 grep -q 'listening on' "$TMP/tcpdump" && answer "$a" "$b" && poll 60 eval '[ "$(grep -c "vlan 78, p 0," "$TMP/tags")" = 2 ]' ||
 		status=1
 	kill_wait $dump
 	cat "$TMP/tags"
@@ -86,7 +86,7 @@ t_vlan() {
 	ip -n $NS_A link add link $VETH_A name vl-a type vlan id 77 && ip -n $NS_B link add link $VETH_B name vl-b type vlan id 77 &&
 		ip -n $NS_A addr add 10.79.0.1/24 dev vl-a && ip -n $NS_B addr add 10.79.0.2/24 dev vl-b &&
 		ip -n $NS_A link set vl-a up && ip -n $NS_B link set vl-b up || return 1
-	in_a ping -c 1 -W 5 10.79.0.2 >/dev/null || { echo "the VLAN itself does not work"; return 1; }
+	poll 60 in_a ping -c 1 -W 2 10.79.0.2 || { echo "the VLAN itself does not work"; return 1; }
 	pingpong 10.79.0.1 10.79.0.2 -n 20
 	local status=$?
 	ip -n $NS_A link del vl-a; ip -n $NS_B link del vl-b

@@ -12,13 +12,16 @@ pcap=$TMP/wire.pcap
 in_a ethtool -K $VETH_A tx-udp-segmentation off >/dev/null 2>&1
 in_b ethtool -K $VETH_B tx-udp-segmentation off >/dev/null 2>&1
 
-nsenter --net=/run/netns/$NS_A tcpdump -q -U -B 16384 -s 0 -i $VETH_A -w "$pcap" udp port 4791 >"$TMP/tcpdump" 2>&1 9>&- &
+nsenter --net=/run/netns/$NS_A tcpdump -q -U -B 16384 -s 0 -i $VETH_A -w "$pcap.all" udp port 4791 or udp port 9 >"$TMP/tcpdump" 2>&1 9>&- &
 dump=$!
-poll 10 grep -q 'listening on' "$TMP/tcpdump"
+poll 60 grep -q 'listening on' "$TMP/tcpdump"
 relay_py opcodes
-sleep 1
+# The kernel hands packets over in order, and late: what comes last says that all before it are in the file.
+last_came() { in_b bash -c "echo last >/dev/udp/$IP4_A/9"; tcpdump -r "$pcap.all" udp port 9 2>/dev/null | grep -q .; }
+t "the last packet is in the file" poll 60 last_came
 kill -INT $dump
 wait $dump
+tcpdump -r "$pcap.all" -w "$pcap" udp port 4791 2>/dev/null
 cp "$pcap" "${OXE_OUT:-$TMP}/" 2>/dev/null
 
 complete() { cat "$TMP/tcpdump"; grep -q '^0 packets dropped by kernel' "$TMP/tcpdump"; }

@@ -31,9 +31,9 @@ rping_persistent() {
 	next
 	nsenter --net=/run/netns/$NS_A rping -s -P -a $IP4_A -p $PORT 9>&- &
 	pid=$!
-	poll 10 cm_listening $PORT || status=1
+	poll 60 cm_listening $PORT || status=1
 	for _ in 1 2 3 4; do
-		in_b timeout $((20 * SLOW)) rping -c -a $IP4_A -p $PORT -C 5 -V || status=1
+		in_b timeout $((LIMIT * SLOW)) rping -c -a $IP4_A -p $PORT -C 5 -V || status=1
 	done
 	kill_wait $pid
 	return $status
@@ -72,8 +72,8 @@ cmtime_case() {
 	next
 	nsenter --net=/run/netns/$NS_A cmtime -b $IP4_A -p $PORT -c 20 9>&- &
 	pid=$!
-	poll 10 cm_listening $PORT || status=1
-	[ $status = 1 ] || in_b timeout $((30 * SLOW)) cmtime -s $IP4_A -p $PORT -c 20 || status=$?
+	poll 60 cm_listening $PORT || status=1
+	[ $status = 1 ] || in_b timeout $((LIMIT * SLOW)) cmtime -s $IP4_A -p $PORT -c 20 || status=$?
 	kill_wait $pid
 	return $status
 }
@@ -81,6 +81,6 @@ t "cmtime, 20 connections" cmtime_case
 
 # Nobody listens there: the client is told so, at once.
 t "a client without a server is refused" fails "reject|unreach|refused|RDMA_CM_EVENT" \
-	in_b timeout $((20 * SLOW)) rping -c -a $IP4_A -p 1 -C 1 -v
+	in_b timeout $((LIMIT * SLOW)) rping -c -a $IP4_A -p 1 -C 1 -v
 skip "mckey" "no multicast yet"
 finish

@@ -16,7 +16,7 @@ DUMPS=()
 capture() {
 	nsenter --net=/run/netns/$1 tcpdump -q -B 16384 -s 64 -i "$2" -w "$TMP/$3" -Q in udp port 4791 >"$TMP/$3.log" 2>&1 9>&- &
 	DUMPS+=($!)
-	poll 10 grep -q 'listening on' "$TMP/$3.log"
+	poll 60 grep -q 'listening on' "$TMP/$3.log"
 }
 captured() {
 	kill -INT "${DUMPS[@]}" && wait "${DUMPS[@]}"
@@ -72,7 +72,7 @@ switch_up() {
 			ip -n $NS_S link set port-$1 master br0 up && by_packets $NS_S port-$1 on && by_packets $2 $3 off &&
 			ip -n $2 link set $3 up && ip -n $2 addr add $4/24 dev $3 && ip -n $2 addr add $5/64 dev $3 nodad || return 1
 	done
-	links_up && link_add ${LINK_TYPE}s br0 $NS_S
+	acquainted && links_up && link_add ${LINK_TYPE}s br0 $NS_S
 }
 switch_down() { link_del ${LINK_TYPE}s && nothing_left && hosts_down && ip netns del $NS_S; }
 t "a switch between the hosts, with a device of its own" switch_up

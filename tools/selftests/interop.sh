@@ -5,10 +5,10 @@
 # of either: send, write, read (1, 1023, 65537 bytes), atomics, UD, rping, ucmatose. Ends in a table.
 # Both machines run this script; the server's side carries out what the client's asks for (py/agent.py).
 # With "tap" the wire is one of NICs that segment UDP (USO): rows of packets leave and come in as they were made.
-# vm: time=600 peers=oxe:rxe,rxe:oxe,rxe:oxe:tap,oxe:oxe:tap
+# vm: time=1200 peers=oxe:rxe,rxe:oxe,rxe:oxe:tap,oxe:oxe:tap
 . "$(dirname "$0")/lib.sh"
 [ -n "${OXE_PEER_ADDR:-}" ] || skip_all "needs two machines on a wire (see README)"
-AGENT=7001 DEV=${LINK_TYPE}0 LIMIT=40
+AGENT=7001 DEV=${LINK_TYPE}0 LIMIT=120
 SIX_SERVER=fd99::1 SIX_CLIENT=fd99::2
 
 up() {
@@ -21,7 +21,7 @@ t "$OXE_ROLE: a $LINK_TYPE device on the wire" up
 
 if [ "$OXE_ROLE" = server ]; then
 	export DEV GID4 GID6
-	t "server: the client's orders carried out" timeout $((550 * SLOW)) python3 "$PY/agent.py" $AGENT
+	t "server: the client's orders carried out" timeout $((1150 * SLOW)) python3 "$PY/agent.py" $AGENT
 	t "server: the device goes away" link_del $DEV
 	finish
 fi
@@ -36,7 +36,7 @@ order() {
 	sed 1d <<<"$answer"
 	return "$(head -n 1 <<<"$answer")"
 }
-t "the server's agent answers" poll 60 order ping
+t "the server's agent answers" poll 120 order ping
 uso() { ethtool -k eth0 | grep -x 'tx-udp-segmentation: on'; }
 if [ "$OXE_WIRE" = tap ]; then
 	uso >"$TMP/uso" || skip_all "the NIC does not segment UDP; does the machine's tap driver know USO?"
@@ -48,7 +48,7 @@ both() {
 	order "start $1 $2" || return 1
 	timeout -k 2 $((LIMIT * SLOW)) bash -c "$3" || status=$?
 	echo "--- client: $3 (status $status)"
-	order "finish $([ $status = 0 ] && echo 10 || echo 1)" || server_status=$?
+	order "finish $([ $status = 0 ] && echo 60 || echo 1)" || server_status=$?
 	echo "--- server: $2 (status $server_status)"
 	[ $status = 0 ] && [ $server_status = 0 ]
 }

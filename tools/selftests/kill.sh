@@ -4,7 +4,6 @@
 # Processes killed in mid-transfer, client, server and both at once, many times, at moments that differ: the survivor
 # gets its error and ends, nothing stays behind, and the next pair works.
 . "$(dirname "$0")/lib.sh"
-export LIMIT=30
 hosts_up 4200
 
 # victim READY SERVER CLIENT WHO DELAY: start both; after DELAY seconds of traffic kill WHO (a, b or ab); the other must end by itself or
@@ -14,8 +13,8 @@ victim() {
 	nsenter --net=/run/netns/$NS_A $server >"$TMP/server" 2>&1 9>&- &
 	a=$!
 	case $ready in
-	tcp*) poll 10 listening "$HOLD_A" "${ready#tcp }" ;;
-	cm*) poll 10 cm_listening "${ready#cm }" ;;
+	tcp*) poll 60 listening "$HOLD_A" "${ready#tcp }" ;;
+	cm*) poll 60 cm_listening "${ready#cm }" ;;
 	esac || { kill_wait $a; cat "$TMP/server"; return 1; }
 	nsenter --net=/run/netns/$NS_B $client >"$TMP/client" 2>&1 9>&- &
 	b=$!
@@ -27,7 +26,7 @@ victim() {
 	esac
 	sleep 0.2
 	kill_wait $a $b
-	poll 20 resources_back || { resources; rdma resource show qp; return 1; }
+	poll 60 resources_back || { resources; rdma resource show qp; return 1; }
 }
 next() { PORT=$((PORT + 1)); }
 flood() { # TOOL WHO DELAY OPTION...

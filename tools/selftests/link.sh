@@ -90,9 +90,9 @@ t_guid() {
 t "the node GUID is made of the MAC" t_guid
 clear_all
 t_state() {
-	veth && link_add $D x0 && poll 10 state_is ACTIVE || return 1
-	ip link set x0 down && poll 10 state_is DOWN && ip link set x0 up && poll 10 state_is ACTIVE || return 1
-	ip link set x1 down && poll 10 state_is DOWN && ip link set x1 up && poll 10 state_is ACTIVE
+	veth && link_add $D x0 && poll 60 state_is ACTIVE || return 1
+	ip link set x0 down && poll 60 state_is DOWN && ip link set x0 up && poll 60 state_is ACTIVE || return 1
+	ip link set x1 down && poll 60 state_is DOWN && ip link set x1 up && poll 60 state_is ACTIVE
 }
 t "the port goes down and up with the netdev and its carrier" t_state
 clear_all
@@ -101,21 +101,22 @@ t_mtu() {
 	veth && link_add $D x0 || return 1
 	for pair in 1500:1024 9000:4096 4200:4096 2200:2048 700:512 400:256 1500:1024; do
 		ip link set x0 mtu "${pair%:*}"
-		poll 5 mtu_is "${pair#*:}" || { echo "netdev MTU ${pair%:*}"; ibv_devinfo -d $D; return 1; }
+		poll 60 mtu_is "${pair#*:}" || { echo "netdev MTU ${pair%:*}"; ibv_devinfo -d $D; return 1; }
 	done
 }
 t "the active MTU follows the netdev's" t_mtu
 clear_all
 t_events() {
 	local pid status=0
-	veth && link_add $D x0 && poll 10 state_is ACTIVE || return 1
+	veth && link_add $D x0 && poll 60 state_is ACTIVE || return 1
 	stdbuf -oL ibv_asyncwatch -d $D >"$TMP/events" 2>&1 9>&- &
 	pid=$!
-	poll 10 grep -q "async event" "$TMP/events"
-	ip link set x0 down; sleep 0.5; ip link set x0 up; sleep 0.5; ip link set x0 mtu 4200
-	ip link set x0 address 02:00:00:00:00:77
-	poll 5 grep -qiE "port active|PORT_ACTIVE" "$TMP/events" || status=1
-	poll 5 grep -qiE "port error|PORT_ERR" "$TMP/events" || status=1
+	poll 60 grep -q "async event" "$TMP/events"
+	ip link set x0 down
+	poll 60 grep -qiE "port error|PORT_ERR" "$TMP/events" || status=1
+	ip link set x0 up
+	poll 60 grep -qiE "port active|PORT_ACTIVE" "$TMP/events" || status=1
+	ip link set x0 mtu 4200 && ip link set x0 address 02:00:00:00:00:77 || status=1
 	kill_wait $pid
 	cat "$TMP/events"
 	return $status
@@ -125,30 +126,30 @@ clear_all
 t_address() {
 	veth && link_add $D x0 && ip addr add 10.8.8.8/24 dev x0 && wait_gid $D 10.8.8.8 || return 1
 	ip link set x0 address 02:00:00:00:00:99 && state_is ACTIVE && gid_index $D 10.8.8.8 || return 1
-	ip addr del 10.8.8.8/24 dev x0 && poll 5 eval '! gid_index $D 10.8.8.8'
+	ip addr del 10.8.8.8/24 dev x0 && poll 60 eval '! gid_index $D 10.8.8.8'
 }
 t "GIDs come and go with addresses, and outlive a change of the MAC" t_address
 clear_all
-t_rename() { veth && link_add $D x0 && ip link set x0 down && ip link set x0 name x2 && ip link set x2 up && poll 5 state_is ACTIVE && rdma link show $D/1 | grep -q "netdev x2" && link_del $D; }
+t_rename() { veth && link_add $D x0 && ip link set x0 down && ip link set x0 name x2 && ip link set x2 up && poll 60 state_is ACTIVE && rdma link show $D/1 | grep -q "netdev x2" && link_del $D; }
 t "the netdev may change its name" t_rename
 clear_all
 
 # The ends of a device.
 gone() { [ ! -d /sys/class/infiniband/$D ]; }
-t_netdev_removed() { veth && link_add $D x0 && ip link del x0 && poll 10 gone; }
+t_netdev_removed() { veth && link_add $D x0 && ip link del x0 && poll 60 gone; }
 t "the device goes with its netdev" t_netdev_removed
 clear_all
 t_ns_removed() {
 	ip netns add oxt-l && ip link add x0 netns oxt-l type veth peer name x1 netns oxt-l && ip -n oxt-l link set x0 up &&
 		link_add $D x0 oxt-l || return 1
-	ip netns del oxt-l && poll 10 gone
+	ip netns del oxt-l && poll 60 gone
 }
 t "the device goes with its namespace" t_ns_removed
 clear_all
 t_ns_moved() {
 	# A netdev that moves to another namespace leaves this one, and the device goes as if it were removed.
 	veth && link_add $D x0 && ip netns add oxt-l && ip link set x0 netns oxt-l && ip -n oxt-l link set x0 up || return 1
-	poll 5 gone && ip netns del oxt-l
+	poll 60 gone && ip netns del oxt-l
 }
 t "the netdev moves to another namespace" t_ns_moved
 clear_all
@@ -187,7 +188,7 @@ t_many_ns() {
 	local i
 	for i in $(seq $ROUNDS); do
 		ip netns add oxt-l && ip link add x0 netns oxt-l type veth peer name x1 netns oxt-l && ip -n oxt-l link set x0 up &&
-			link_add $D x0 oxt-l && ip netns del oxt-l && poll 10 gone || { echo "round $i"; return 1; }
+			link_add $D x0 oxt-l && ip netns del oxt-l && poll 60 gone || { echo "round $i"; return 1; }
 	done
 }
 t "its namespace removed $ROUNDS times" t_many_ns
@@ -201,7 +202,7 @@ t_many_modules() {
 		module_unload && module_load || { echo "round $i"; return 1; }
 		[ $((i % 2)) = 0 ] || link_add $D x0 || { echo "round $i"; return 1; }
 	done
-	poll 5 eval 'module_unload' && module_load
+	poll 60 eval 'module_unload' && module_load
 }
 t "the module unloaded and loaded $ROUNDS times, with and without a device" t_many_modules
 clear_all

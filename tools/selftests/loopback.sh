@@ -14,7 +14,7 @@ sniffed() {
 	shift
 	nsenter --net=/run/netns/$NS_A tcpdump -q -i any -w "$TMP/pcap" udp port 4791 >"$TMP/tcpdump" 2>&1 9>&- &
 	dump=$!
-	poll 10 grep -q 'listening on' "$TMP/tcpdump"
+	poll 60 grep -q 'listening on' "$TMP/tcpdump"
 	before=$(counters)
 	"$@" || status=$?
 	sleep 0.5

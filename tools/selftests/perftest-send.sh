@@ -6,8 +6,8 @@
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
 
-LIMIT=150 t "ib_send_bw -a" perf ib_send_bw 23 -e -a -n 5
-LIMIT=150 t "ib_send_lat -a" perf ib_send_lat 23 -e -a -n 5
+LIMIT=300 t "ib_send_bw -a" perf ib_send_bw 23 -e -a -n 5
+LIMIT=300 t "ib_send_lat -a" perf ib_send_lat 23 -e -a -n 5
 t "ib_send_bw of 1 byte" perf ib_send_bw 1 -e -s 1 -n 200
 t "ib_send_lat of 1 byte" perf ib_send_lat 1 -e -s 1 -n 100
 t "ib_send_bw, polling" perf ib_send_bw 1 -s 65536 -n 50

@@ -6,8 +6,8 @@
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
 
-LIMIT=150 t "ib_write_bw -a" perf ib_write_bw 23 -a -n 5
-LIMIT=150 t "ib_write_lat -a" perf ib_write_lat 23 -a -n 5
+LIMIT=300 t "ib_write_bw -a" perf ib_write_bw 23 -a -n 5
+LIMIT=300 t "ib_write_lat -a" perf ib_write_lat 23 -a -n 5
 t "ib_write_bw of 1 byte" perf ib_write_bw 1 -s 1 -n 200
 t "ib_write_lat of 1 byte" perf ib_write_lat 1 -s 1 -n 100
 t "ib_write_bw inline" perf ib_write_bw 1 -s 64 -I 64 -n 200

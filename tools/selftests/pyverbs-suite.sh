@@ -3,7 +3,7 @@
 #
 # rdma-core's own tests, as its Debian package installs them, each in a process of its own (py/suite.py) on one device.
 # Those in pyverbs-allowed.txt may fail, each for the reason given there.
-# vm: time=1200
+# vm: time=2400
 . "$(dirname "$0")/lib.sh"
 source=/usr/share/doc/rdma-core/tests
 [ -d $source ] || skip_all "rdma-core's tests are not installed"
@@ -18,7 +18,7 @@ mkdir -p "$TMP/tests"
 cp $source/* "$TMP/tests/"
 gunzip -f "$TMP"/tests/*.gz
 suite() {
-	timeout $((1000 * SLOW)) python3 -u "$PY/suite.py" "$TMP/tests" $DEV_A "$(gid_index $DEV_A $IP4_A)" \
+	timeout $((2200 * SLOW)) python3 -u "$PY/suite.py" "$TMP/tests" $DEV_A "$(gid_index $DEV_A $IP4_A)" \
 		"$HERE/pyverbs-allowed.txt" ${ONLY:-} >"$TMP/relay" 2>"$TMP/err"
 }
 suite

@@ -14,10 +14,10 @@ traffic() {
 	PORT=$((PORT + 1))
 	nsenter --net=/run/netns/$NS_A $tool -F -p $PORT -d $DEV_A -x $GID4_A -n 1000000 "$@" >"$TMP/server" 2>&1 9>&- &
 	A=$!
-	poll 10 listening "$HOLD_A" $PORT || return 1
+	poll 60 listening "$HOLD_A" $PORT || return 1
 	nsenter --net=/run/netns/$NS_B $tool -F -p $PORT -d $DEV_B -x $GID4_B -n 1000000 "$@" $IP4_A >"$TMP/client" 2>&1 9>&- &
 	B=$!
-	poll 15 busy || { cat "$TMP/client" "$TMP/server"; rdma resource show qp; ends; return 1; }
+	poll 60 busy || { cat "$TMP/client" "$TMP/server"; rdma resource show qp; ends; return 1; }
 }
 # Both ends have their queue pair, the sender's in RTS (a perftest server that only receives stays in RTR).
 busy() {
@@ -36,7 +36,7 @@ again() {
 t_del() {
 	traffic "$@" || return 1
 	sleep 0.7
-	timeout 20 rdma link del $DEV_A && poll 10 gone $DEV_A && ends && again
+	timeout 120 rdma link del $DEV_A && poll 60 gone $DEV_A && ends && again
 }
 t "link deleted under ib_send_bw that polls" t_del ib_send_bw -s 262144
 t "link deleted under ib_send_bw that sleeps on events" t_del ib_send_bw -s 262144 -e
@@ -44,14 +44,14 @@ t "link deleted under ib_write_bw" t_del ib_write_bw -s 1048576
 t "link deleted under ib_read_bw" t_del ib_read_bw -s 1048576 -e
 t_both() {
 	traffic ib_write_bw -s 65536 -q 4 || return 1
-	timeout 20 rdma link del $DEV_B && timeout 20 rdma link del $DEV_A && ends && again
+	timeout 120 rdma link del $DEV_B && timeout 120 rdma link del $DEV_A && ends && again
 }
 t "both links deleted under 4 QPs" t_both
 
 t_netdev() {
 	traffic ib_send_bw -s 262144 -e || return 1
 	sleep 0.5
-	timeout 30 ip -n $NS_A link del $VETH_A && poll 10 gone $DEV_A && poll 10 gone $DEV_B && ends && again
+	timeout 120 ip -n $NS_A link del $VETH_A && poll 60 gone $DEV_A && poll 60 gone $DEV_B && ends && again
 }
 t "netdev removed in mid-transfer" t_netdev
 t_ns() {
@@ -60,7 +60,7 @@ t_ns() {
 	sleep 0.5
 	ends
 	net_down
-	poll 20 gone $DEV_A && poll 20 gone $DEV_B && again
+	poll 60 gone $DEV_A && poll 60 gone $DEV_B && again
 }
 t "namespaces removed after their programs" t_ns
 t_flap() {
@@ -79,7 +79,7 @@ t_cm_listener() {
 	PORT=$((PORT + 1))
 	nsenter --net=/run/netns/$NS_A rping -s -P -a $IP4_A -p $PORT >/dev/null 2>&1 9>&- &
 	pid=$!
-	poll 10 cm_listening $PORT && timeout 20 rdma link del $DEV_A && poll 10 gone $DEV_A
+	poll 60 cm_listening $PORT && timeout 120 rdma link del $DEV_A && poll 60 gone $DEV_A
 	local status=$?
 	kill_wait $pid
 	again && return $status
@@ -100,7 +100,7 @@ t_rmmod_users() {
 	need_module && again && return $status
 }
 t "rmmod in mid-transfer is refused, or ends the devices" t_rmmod_users
-t_rmmod_free() { poll 10 resources_back && module_unload && gone $DEV_A && gone $DEV_B && module_load && again; }
+t_rmmod_free() { poll 60 resources_back && module_unload && gone $DEV_A && gone $DEV_B && module_load && again; }
 t "rmmod with devices nobody uses" t_rmmod_free
 
 t_many() {

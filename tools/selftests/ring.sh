@@ -4,6 +4,5 @@
 # A hostile process scribbles over the rings it shares with the kernel (py/ring.py): its own queue pairs may break, nothing else.
 . "$(dirname "$0")/lib.sh"
 hosts_up 1500
-export LIMIT_PY=200
 relay_py ring
 finish

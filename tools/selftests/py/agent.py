@@ -40,7 +40,7 @@ def start(ready, command):
         finish(0)
     with open(output, "wb") as file:
         process = subprocess.Popen(["bash", "-c", command], stdout=file, stderr=file, stdin=subprocess.DEVNULL, start_new_session=True)
-    end = time.monotonic() + 20 * int(os.environ.get("SLOW", "1"))
+    end = time.monotonic() + 60 * int(os.environ.get("SLOW", "1"))
     while not listening(ready):
         if process.poll() is not None or time.monotonic() > end:
             return 1, "the server does not listen\n" + finish(0)[1]

@@ -11,8 +11,8 @@ from pyverbs.cq import CQ
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 
-from oxetest import (ALL_ACCESS, LOCAL, QKEY, SIG, End, ah_to, connect, errno_of, good, host_a, host_b, main, none_pending,
-                     pair, poll, same, shut, status)
+from oxetest import (ALL_ACCESS, LOCAL, QKEY, SIG, End, ah_to, connect, counters, errno_of, good, host_a, host_b, main,
+                     none_pending, pair, poll, same, shut, status, until)
 
 REMOTE_WRITE, REMOTE_READ = e.IBV_ACCESS_REMOTE_WRITE, e.IBV_ACCESS_REMOTE_READ
 
@@ -310,7 +310,7 @@ def cq_overflow():
     seen = []
     waiting = select.poll()
     waiting.register(mine, select.POLLIN)
-    while waiting.poll(5000):
+    while waiting.poll(60000):
         event = host.ctx.get_async_event()
         seen.append(event.event_type)
         event.ack()
@@ -375,8 +375,11 @@ def unready_datagram():
     a, b = (End(h, e.IBV_QPT_UD) for h in (host_a(), host_b()))
     connect(a, b)
     ah = ah_to(a.host, b.host)
+    dropped = lambda: counters(b.host.name).get("out_of_buffer")
+    before = dropped()
     a.send(e.IBV_WR_SEND, a.sge(10), ah=(ah, b.qp.qp_num, QKEY))
     good(poll(a.cq))
+    until(lambda: dropped() != before or before is None, "the datagram to be dropped")
     none_pending(b.rcq)
     b.recv(b.sge(1000), wr_id=4)
     a.send(e.IBV_WR_SEND, a.sge(11), ah=(ah, b.qp.qp_num, QKEY))

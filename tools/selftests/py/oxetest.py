@@ -259,7 +259,17 @@ def ah_to(host, peer, pd=None):
     return AH(pd or host.pd, attr=AHAttr(port_num=1, is_global=1, gr=route, dlid=0))
 
 
-def poll(cq, count=1, seconds=20):
+def until(true, what, seconds=60):
+    """Waits until true() is; that it never is within this time is a failure. The time is far above what it takes, for a machine
+    that is busy with other work."""
+    end = time.monotonic() + seconds * SLOW
+    while not true():
+        if time.monotonic() > end:
+            raise AssertionError(f"waited in vain for {what}")
+        time.sleep(0.01)
+
+
+def poll(cq, count=1, seconds=60):
     """The next completions of a CQ; fewer than count is a failure."""
     found, end = [], time.monotonic() + seconds * SLOW
     while len(found) < count:

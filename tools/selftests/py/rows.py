@@ -12,7 +12,7 @@ import time
 import pyverbs.enums as e
 
 import roce
-from oxetest import DEV_A, QKEY, End, connect, counters, good, host_a, host_b, main, none_pending, poll, same, shut
+from oxetest import DEV_A, QKEY, End, connect, counters, good, host_a, host_b, main, none_pending, poll, same, shut, until
 
 OXE = os.environ.get("LINK_TYPE", "oxe") == "oxe"
 PSN_A, PSN_B = 0x100000, 0xfffffc  # the PSN of what comes in wraps
@@ -114,7 +114,7 @@ def write():
     first, middles = long_write(a, 30 * MTU - 24, 28)
     rows.send(first)
     rows.send(middles[:9] + [middles[9][:-MTU] + b"\xdd" * MTU] + middles[10:], bad=[9])
-    time.sleep(0.05)
+    until(lambda: memory(a, 1000, 10 * MTU) == b"\xee" * 10 * MTU, "the first ten packets")
     same(memory(a, 1000, 30 * MTU), b"\xee" * 10 * MTU + b"\xc5" * 20 * MTU, "memory so far")
     rows.send(middles[5:])
     rows.send([roce.bth(roce.WRITE_LAST, a.qp.qp_num, PSN_B + 29) + b"\xee" * (MTU - 24)])
@@ -133,7 +133,7 @@ def write_past_its_end():
         first, row = long_write(a, said, middles)
         rows.send(first)
         rows.send(row)
-        time.sleep(0.05)
+        until(lambda: a.state() == e.IBV_QPS_ERR, "the error state")
         same(memory(a, 0, 1000) + memory(a, 1000 + said), b"\xc5" * (65536 - said), f"memory outside {said} bytes")
         taken = (said - 1) // MTU * MTU
         same(memory(a, 1000, said), (b"\xee" * taken).ljust(said, b"\xc5"), f"memory of {said} bytes")

@@ -16,7 +16,7 @@ directory, device, gid, allowed_file = sys.argv[1:5]
 wanted = sys.argv[5:]
 sys.argv = ["run_tests.py", "--dev", device, "--gid", gid, "--port", "1"]
 sys.path[:0] = [os.path.dirname(directory), directory]
-LIMIT = 40 * int(os.environ.get("SLOW", "1"))
+LIMIT = 120 * int(os.environ.get("SLOW", "1"))
 
 # The providers of other hardware test nothing here.
 FOREIGN = ("mlx5", "efa", "irdma", "cuda")
