@@ -22,6 +22,11 @@ test:
 test-debug:
 	@$(scripts)/test --debug
 
+test-soak:
+	@$(scripts)/setup
+	@$(scripts)/build
+	@$(scripts)/run-selftests --repeat $(or $(REPEAT),5) --load $(ONLY)
+
 check:
 	@$(scripts)/check
 
@@ -47,6 +52,7 @@ help:
 	@echo 'demo           everything from nothing: boot the stock kernel, run RDMA programs over oxe'
 	@echo 'test           every test: checks, host tests, tests in the virtual machine'
 	@echo 'test-debug     the tests in the virtual machine, on a kernel with KASAN, lockdep and the like'
+	@echo 'test-soak      the tests in the virtual machine five times (REPEAT=) beside a load of two CPUs; ONLY=<names> for some'
 	@echo 'check          format, clippy, host tests, layering rules'
 	@echo 'bench          rxe, oxe, TCP and memcpy measured in one boot; ONLY=<part of a name> for some rows;'
 	@echo '               PROFILE=1 ONLY=<row> tells by function where the instructions of that row go;'
@@ -58,4 +64,4 @@ help:
 	@echo 'variables      KERNEL=<version> one of the kernels in scripts/common.sh, the first of them by default; test: that one alone'
 	@echo '               OXE_CACHE=<directory>  OXE_MIRROR=<Debian mirror>  V=1'
 
-.PHONY: all demo test test-debug check bench shell setup clean distclean help
+.PHONY: all demo test test-debug test-soak check bench shell setup clean distclean help
