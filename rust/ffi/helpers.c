@@ -212,7 +212,6 @@ int oxe_shared_map(struct vm_area_struct *vma, void *addr, size_t len)
 	return 0;
 }
 
-/* Whether it has not begun to go away. That is set before anybody is notified of it. */
 unsigned int oxe_possible_cpus(void)
 {
 	return num_possible_cpus();

@@ -12,6 +12,7 @@
 #include <net/udp.h>
 
 #include "net_helpers.h"
+#include "sync_helpers.h"
 
 /* The limit in bytes, as the kernel counts packets: at first, at least (one row of packets) and at most. */
 #define FIRST_LIMIT (256 * 1024)
@@ -47,15 +48,15 @@ static int room_made(struct wait_queue_entry *entry, unsigned int mode, int flag
 	return 0;
 }
 
-/* Process context. NULL without memory. */
+/* Process context; charged to the process. NULL without memory. */
 struct oxe_room *oxe_room_new(void (*wake)(void *owner))
 {
-	struct oxe_room *room = kzalloc(sizeof(*room), GFP_KERNEL_ACCOUNT);
+	struct oxe_room *room = kzalloc(sizeof(*room), OXE_GFP_CHARGED);
 
 	if (!room)
 		return NULL;
 	/* No protocol ever sees it: it is an owner for packets, and of the namespace that never ends. */
-	room->sk = sk_alloc(&init_net, PF_INET, GFP_KERNEL, &udp_prot, 1);
+	room->sk = sk_alloc(&init_net, PF_INET, OXE_GFP_CHARGED, &udp_prot, 1);
 	if (!room->sk) {
 		kfree(room);
 		return NULL;
