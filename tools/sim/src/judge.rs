@@ -164,7 +164,9 @@ impl World {
                 if !self.may_be_ignored(qp, index) {
                     self.ensure_silence(qp)?;
                     let q = &self.qps[qp];
-                    q.watch.check_patience(self.now, q.setup.timeout, retries)?;
+                    if !q.conn.is_foreign() {
+                        q.watch.check_patience(self.now, q.setup.timeout, retries)?;
+                    }
                 }
             }
             Status::RnrRetryExc => {

@@ -471,9 +471,9 @@ fn retries_take_their_time() {
     for packet in 0..3 {
         wire.send_packet(packet).unwrap();
     }
-    let patience = |wire: &Wire, retries| wire.watch.check_patience(wire.now, 1, retries);
-    wire.now = 2 * 8192 - 1;
-    refused(patience(&wire, 2), "2 ACK timeouts are 16384");
+    let patience = |wire: &Wire, retries| wire.watch.check_patience(wire.now, 12, retries);
+    wire.now = 2 * (4096 << 12) - 1;
+    refused(patience(&wire, 2), "2 ACK timeouts are 33554432");
     patience(&wire, 1).unwrap();
     // A NAK is a reason to go back at once.
     let nak = wire.answer(op::ACK, 0, NAK_SEQUENCE, 0);
