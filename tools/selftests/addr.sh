@@ -43,7 +43,7 @@ done
 # lost solicitation uses up; and that is lost if the neighbour does not listen yet to the group of an address it just got.
 met() {
 	ip netns exec "$1" bash -c "echo >/dev/udp/$2/9"
-	ip -n "$1" -6 neigh show "$2" | grep -qE 'REACHABLE|STALE|DELAY|PROBE'
+	ip -n "$1" -6 neigh show "$2" | grep -qE 'REACHABLE|STALE|DELAY|PROBE|PERMANENT'
 }
 t_back() {
 	ip -n $NS_A link set $VETH_A mtu 1500 && ip -n $NS_B link set $VETH_B mtu 1500 &&
