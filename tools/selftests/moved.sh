@@ -9,7 +9,7 @@ hosts_up 1500
 moving_up() { ip -n $NS_A addr add $MOVING/24 dev $VETH_A && GID_MOVING=$(wait_gid $DEV_A $MOVING); }
 t "host A has another address" moving_up
 move() {
-	ip -n $NS_A addr del $MOVING/24 dev $VETH_A && poll 10 eval '! gid_index $DEV_A $MOVING' &&
+	ip -n $NS_A addr del $MOVING/24 dev $VETH_A && poll 60 eval '! gid_index $DEV_A $MOVING' &&
 		ip -n $NS_B addr add $MOVING/24 dev $VETH_B && wait_gid $DEV_B $MOVING
 }
 # py/moved.py waits for a line between what comes before and what comes after.
@@ -19,7 +19,7 @@ t_moved() {
 	GID_MOVING=$GID_MOVING python3 -u "$PY/moved.py" <"$TMP/go" >"$TMP/moved" 2>&1 9>&- &
 	pid=$!
 	exec 8>"$TMP/go"
-	poll 30 grep -q 'ready' "$TMP/moved" || { cat "$TMP/moved"; return 1; }
+	poll 60 grep -q 'ready' "$TMP/moved" || { cat "$TMP/moved"; return 1; }
 	move || status=1
 	echo >&8
 	wait $pid || status=1

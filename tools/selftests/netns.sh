@@ -45,7 +45,7 @@ begin() {
 	PID=$!
 	exec 8>"$TMP/go"
 	rm "$TMP/go"
-	poll 30 grep -q waiting "$TMP/netns" || { cat "$TMP/netns"; return 1; }
+	poll 60 grep -q waiting "$TMP/netns" || { cat "$TMP/netns"; return 1; }
 }
 # end: its registration goes on, and it ends.
 end() {
@@ -53,7 +53,7 @@ end() {
 	exec 8>&-
 	wait $PID || status=$?
 	cat "$TMP/netns"
-	[ $status = 0 ] && poll 10 gone
+	[ $status = 0 ] && poll 60 gone
 }
 
 t_moved() {
@@ -80,7 +80,7 @@ t_ended() {
 	begin || return 1
 	kill_wait "$HOLD_A"
 	ip netns del $NS_A
-	poll 30 test -d /sys/class/net/eth0 || status=1
+	poll 60 test -d /sys/class/net/eth0 || status=1
 	none_held || { echo "routes that are left: $(held)"; status=1; }
 	gone && { echo "the device's end was not held up"; status=1; }
 	end || status=1

@@ -21,7 +21,7 @@ queue_up() {
 	T
 	nsenter --net=/run/netns/$NS_A python3 -u "$PY/nfqueue.py" 7 >"$TMP/queue" 2>&1 9>&- &
 	QUEUE=$!
-	poll 20 grep -q ready "$TMP/queue" || { cat "$TMP/queue"; return 1; }
+	poll 60 grep -q ready "$TMP/queue" || { cat "$TMP/queue"; return 1; }
 	ip -n $NS_B addr add $OTHER4_B/24 dev $VETH_B && GID4_OTHER=$(wait_gid $DEV_B $OTHER4_B)
 }
 
@@ -50,7 +50,7 @@ beside() {
 	PORT=$((PORT + 1))
 	nsenter --net=/run/netns/$NS_A ib_send_bw -F -e -p $PORT -d $DEV_A -x "$GID4_A" -s 30000 -n 1000000 >"$TMP/other" 2>&1 9>&- &
 	pid=$!
-	poll 10 listening "$HOLD_A" $PORT || { cat "$TMP/other"; return 1; }
+	poll 60 listening "$HOLD_A" $PORT || { cat "$TMP/other"; return 1; }
 	nsenter --net=/run/netns/$NS_B ib_send_bw -F -e -p $PORT -d $DEV_B -x "$GID4_OTHER" -s 30000 -n 1000000 $IP4_A >"$TMP/other" 2>&1 9>&- &
 	"$@" || status=$?
 	kill_wait $pid $!

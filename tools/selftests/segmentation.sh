@@ -10,11 +10,11 @@ longest_of() {
 	local pid status=0
 	nsenter --net=/run/netns/$NS_A tcpdump -q -U --immediate-mode -B 16384 -s 64 -i $VETH_A -w "$TMP/pcap" udp port 4791 >"$TMP/dump" 2>&1 9>&- &
 	pid=$!
-	poll 10 grep -q 'listening on' "$TMP/dump" || return 1
+	poll 60 grep -q 'listening on' "$TMP/dump" || return 1
 	"$@" || status=$?
 	# All before it was captured when this is: something on the same way.
 	in_a bash -c "echo the-end >/dev/udp/$IP4_B/4791"
-	poll 20 grep -q the-end "$TMP/pcap" || status=1
+	poll 60 grep -q the-end "$TMP/pcap" || status=1
 	kill -INT $pid
 	wait $pid
 	tcpdump -nn -e -r "$TMP/pcap" 2>/dev/null | sed -n 's/.*), length \([0-9]*\):.*/\1/p' | sort -n | tail -n 1 >"$TMP/longest"

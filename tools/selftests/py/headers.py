@@ -36,7 +36,7 @@ class Wire:
 
     def packet(self):
         """Traffic class, hop limit and PCP (None without a VLAN tag) of the next packet for PEER."""
-        end = time.monotonic() + 10 * SLOW
+        end = time.monotonic() + 60 * SLOW
         while time.monotonic() < end:
             try:
                 frame, extra, _, _ = self.socket.recvmsg(4096, 256)
