@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# vm: det=1 time=1800
 #
 # A slow wire behind a queue: no more is sent than there is room for (py/backlog.py).
 . "$(dirname "$0")/lib.sh"
