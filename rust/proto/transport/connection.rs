@@ -22,6 +22,8 @@ pub struct Connection<R> {
     events: Events,
     requester: Requester,
     responder: Responder<R>,
+    /// The requester has its turn before the responder.
+    requester_next: bool,
 }
 
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
@@ -34,6 +36,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             events: Events::NONE,
             requester: Requester::new(Psn::ZERO),
             responder: Responder::new(resources),
+            requester_next: false,
         }
     }
 
@@ -118,6 +121,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.events = Events::NONE;
         self.requester = Requester::new(Psn::ZERO);
         self.responder.restart(Psn::ZERO);
+        self.requester_next = false;
     }
 
     /// Whether a receive request is in use whose message will never be finished. To be asked in the
@@ -133,8 +137,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.responder.ring.replace(resources)
     }
 
-    /// The next packet to be sent: the responder's first, then the requester's. `None` when there is
-    /// none now.
+    /// The next packet to be sent: the responder's first, then the requester's; but in turns while the answer to a READ is
+    /// longer than a packet, so that a peer that always has READs outstanding does not starve this side's requests (IBTA 9.5
+    /// orders responses among themselves alone). `None` when there is none now.
     #[inline]
     pub fn poll_transmit<Q: SendQueue>(&mut self, now: Instant, q: &mut Q) -> Option<Transmit> {
         self.poll_run(now, 1, q)
@@ -149,9 +154,30 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         most: u16,
         q: &mut Q,
     ) -> Option<Transmit> {
+        if core::mem::take(&mut self.requester_next) {
+            if let Some(transmit) = self.poll_requester(now, most, q) {
+                return Some(transmit);
+            }
+        }
         if let Some(transmit) = self.poll_responder(now, most) {
+            self.requester_next = transmit.is_long_response();
             return Some(transmit);
         }
+        let transmit = self.poll_requester(now, most, q);
+        if transmit.is_none() && self.responder.closing {
+            // A request that could not even begin has ended all, and no one may ask again.
+            return self.poll_responder(now, most);
+        }
+        transmit
+    }
+
+    #[inline]
+    fn poll_requester<Q: SendQueue>(
+        &mut self,
+        now: Instant,
+        most: u16,
+        q: &mut Q,
+    ) -> Option<Transmit> {
         if !self.state.requests() {
             return None;
         }
@@ -164,10 +190,6 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             self.responder.hurry();
         }
         self.note_failure();
-        if transmit.is_none() && self.responder.closing {
-            // A request that could not even begin has ended all, and no one may ask again.
-            return self.poll_responder(now, most);
-        }
         transmit
     }
 
@@ -222,6 +244,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// for, and they will be given again. Costs no retry. If the first of a run were sent, `t` is the rest
     /// of it ([`Transmit::rest`]).
     pub fn undo<Q: SendQueue>(&mut self, t: &Transmit, q: &mut Q) {
+        self.requester_next = matches!(t.origin, Origin::Request { .. });
         match t.origin {
             Origin::Request { n } if self.state.requests() => {
                 self.requester.undo(n, t.header.bth.psn, q);

@@ -2,7 +2,7 @@
 
 //! The description of packets to be sent.
 
-use super::wire::PacketRepr;
+use super::wire::{PacketRepr, Position};
 
 /// The bytes that follow the headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +83,12 @@ impl Transmit {
     #[inline]
     pub fn each(&self) -> u32 {
         self.payload.len() / u32::from(self.count.max(1))
+    }
+
+    /// Whether these belong to an answer that takes more than a packet.
+    #[inline]
+    pub(super) fn is_long_response(&self) -> bool {
+        self.origin == Origin::Response && self.header.bth.opcode.info().position != Position::Only
     }
 
     /// What is left when the first `done` packets are gone; `None` when that is nothing.

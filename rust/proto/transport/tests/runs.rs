@@ -3,7 +3,7 @@
 //! Runs: packets that are alike, sent and taken together.
 
 use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
-use super::super::{Instant, Payload, SendOp, Status, Transmit, Verdict, WINDOW};
+use super::super::{Instant, Origin, Payload, SendOp, Status, Transmit, Verdict, WINDOW};
 use super::pair::*;
 
 const NOW: Instant = Instant(0);
@@ -196,4 +196,40 @@ fn only_what_is_expected_is_taken_together() {
         len: run.payload.len() / 2,
     };
     assert_eq!(limit(&b, &short), 1, "too short");
+}
+
+/// Who sent what, a run at a time: the peer's READs of `reads` packets are answered beside own WRITEs of `writes` packets.
+fn origins(reads: &[usize], writes: &[usize]) -> Vec<char> {
+    let mut pair = Pair::new();
+    for packets in reads {
+        pair.a.post(SendOp::Read, pattern(PMTU * packets, 1), 0);
+    }
+    for packets in writes {
+        pair.b.post(SendOp::Write, pattern(PMTU * packets, 2), 0);
+    }
+    for request in pair.a.transmit_all(NOW) {
+        assert_eq!(pair.b.receive(NOW, &request), Verdict::Accepted);
+    }
+    let next = || poll(&mut pair.b, 8);
+    std::iter::from_fn(next)
+        .map(|t| match t.origin {
+            Origin::Request { .. } => 'w',
+            Origin::Response => 'r',
+            Origin::Reply => 'a',
+        })
+        .collect()
+}
+
+#[test]
+fn long_answers_and_requests_take_turns() {
+    let sent = origins(&[20, 20], &[30, 30]);
+    let both = sent.iter().rposition(|who| *who == 'r').unwrap();
+    let requests = sent[..both].iter().filter(|who| **who == 'w').count();
+    assert!(requests >= both / 2, "{sent:?}");
+    assert!(!sent.windows(2).any(|two| two == ['r', 'r']), "{sent:?}");
+    // Where one side has nothing to send, the other goes on.
+    assert!(origins(&[20, 20], &[]).iter().all(|who| *who == 'r'));
+    assert!(origins(&[], &[30]).iter().all(|who| *who == 'w'));
+    // Short answers go first, as they travel together.
+    assert_eq!(origins(&[1, 1, 1], &[1]), ['r', 'r', 'r', 'w']);
 }

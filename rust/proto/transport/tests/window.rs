@@ -421,7 +421,7 @@ fn a_read_of_two_gibibytes_is_answered_and_taken() {
             let _ = b.conn.handle_packet(NOW, &request.header, 0, &mut sink);
             continue;
         }
-        let t = b.conn.poll_transmit(NOW, &mut sink).unwrap();
+        let t = b.conn.poll_transmit(NOW, &mut b.host).unwrap();
         sink.expect = t.payload;
         let payload = t.payload.len();
         let verdict = a.conn.handle_packet(NOW, &t.header, payload, &mut sink);
@@ -462,7 +462,7 @@ fn a_long_read_has_more_under_way_with_each_piece_that_comes() {
         }
         under_way.push(a.conn.requester().next_psn().get() - came);
         for _ in 0..READ_PIECE {
-            let Some(t) = b.conn.poll_transmit(NOW, &mut sink) else {
+            let Some(t) = b.conn.poll_transmit(NOW, &mut b.host) else {
                 break;
             };
             sink.expect = t.payload;
