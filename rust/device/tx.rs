@@ -178,7 +178,7 @@ impl<'bh> Batch<'bh> {
     /// is begun is filled.
     #[inline]
     pub(crate) fn must_wait(&self, qp: &Arc<Qp>) -> bool {
-        !self.room.is_left() && self.row.is_none() && self.room.wait(qp)
+        self.row.is_none() && !self.room.is_left() && self.room.wait(qp)
     }
 
     /// How many packets with `each` bytes of payload and no more than a BTH go into the row, or a new one.
