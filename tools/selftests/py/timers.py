@@ -7,6 +7,7 @@ import time
 
 import pyverbs.enums as e
 
+from events import Trace
 from oxetest import SLOW, End, Skip, connect, good, host_a, host_b, main, none_pending, poll, same, shut, status
 
 
