@@ -101,9 +101,9 @@ impl Core {
         )
     }
 
-    /// Lets go of the netdev and of all that was found by it: nothing is sent or received any more, by the loopback
-    /// neither. Returns when no
-    /// route is left that leads through the netdev's namespace, which may end at once after that.
+    /// Lets go of the netdev and of all that was found by it: nothing is sent or received any more, not even by the
+    /// loopback. Returns when no route is left that leads through the netdev's namespace, which may end at once
+    /// after that.
     ///
     /// Process context, sleeps; may be called under RTNL.
     fn detach(&self) {

@@ -325,10 +325,13 @@ fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
     let due = match (&inner.transport, progress) {
         (_, Progress::Stalled) => Some(now.after(STALL)),
         _ if inner.is_in_error() && !qp.is_user => None,
-        _ if inner.is_in_error() => inner
-            .flush_poll
-            .next(now)
-            .or_else(|| flush::start(&qp.core)),
+        _ if inner.is_in_error() => {
+            let due = inner.flush_poll.next(now);
+            if due.is_none() {
+                flush::start(&qp.core);
+            }
+            due
+        }
         (Transport::Rc(rc), _) => rc.conn.poll_timeout(),
         (Transport::Datagram(_), _) => None,
     };

@@ -116,13 +116,12 @@ impl WorkItem for Core {
 }
 
 /// Has the device swept, if it is not yet: for a QP which then has no wait of its own. Softirq or process context.
-pub(crate) fn start(core: &Arc<Core>) -> Option<Instant> {
+pub(crate) fn start(core: &Arc<Core>) {
     let sweep = core.sweep.lock();
     if !sweep.ended {
         core.sweep_timer
             .arm_at(core.as_arc_borrow(), timer::now_ns().saturating_add(PERIOD));
     }
-    None
 }
 
 /// Ends it for good. Process context.

@@ -64,11 +64,6 @@ void oxe_bh_enable(void)
 	local_bh_enable();
 }
 
-void oxe_cond_resched(void)
-{
-	cond_resched();
-}
-
 /* Sleep until *place is the value. Whoever makes it so calls oxe_wake_for_value after a full barrier. */
 void oxe_wait_for_value(u32 *place, u32 value)
 {

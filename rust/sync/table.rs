@@ -149,8 +149,7 @@ impl<T: Send + Sync + 'static> Table<T> {
         while let Some((id, object)) = from.and_then(|id| self.next(id)) {
             f(&object);
             from = id.checked_add(1);
-            // SAFETY: may be called wherever sleeping is allowed.
-            unsafe { ffi::oxe_cond_resched() };
+            let _ = super::bh::cond_resched_killable();
         }
     }
 
