@@ -62,6 +62,6 @@ help:
 	@echo 'clean          remove what was built in the checkout'
 	@echo 'distclean      that, and what setup keeps outside the checkout'
 	@echo 'variables      KERNEL=<version> one of the kernels in scripts/common.sh, the first of them by default; test: that one alone'
-	@echo '               OXE_CACHE=<directory>  OXE_MIRROR=<Debian mirror>  V=1'
+	@echo '               JOBS=<tests in virtual machines at a time>  OXE_CACHE=<directory>  OXE_MIRROR=<Debian mirror>  V=1'
 
 .PHONY: all demo test test-debug test-soak check bench shell setup clean distclean help
