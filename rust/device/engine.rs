@@ -160,15 +160,14 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
 #[inline]
 fn begin(inner: &mut Inner, batch: &mut Batch<'_>) {
     inner.sending = true;
-    // Its memory is kept from one time to the next.
-    core::mem::swap(&mut inner.mail, &mut batch.mail);
+    batch.mail.keep(&mut inner.mail);
 }
 
 /// It does not any more.
 #[inline]
 fn end(inner: &mut Inner, batch: &mut Batch<'_>) {
     inner.sending = false;
-    core::mem::swap(&mut inner.mail, &mut batch.mail);
+    inner.mail.keep(&mut batch.mail);
 }
 
 /// Runs `qp` in a softirq: at once, on the way out of here, where the caller's context allows it.

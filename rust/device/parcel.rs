@@ -166,6 +166,14 @@ impl Mail {
         self.parcels.is_empty()
     }
 
+    /// Has it from now on, if it ever was used: its memory is kept from one time to the next.
+    #[inline]
+    pub(crate) fn keep(&mut self, mail: &mut Mail) {
+        if mail.parcels.capacity() != 0 {
+            core::mem::swap(self, mail);
+        }
+    }
+
     /// Makes room for as many parcels as it takes to be full, at the cost of `payer`. Softirq or process context.
     /// ENOMEM.
     #[inline]

@@ -12,7 +12,7 @@ use super::path::Path;
 use super::qp::{Inner, Qp, Transport};
 use super::rq::RecvQueue;
 use super::sq::SendSlots;
-use super::tx::{Batch, NoPacket, Packets, Unsent};
+use super::tx::{Batch, NoPacket, Packets, Unsent, Whole};
 use crate::proto::transport::{
     AtomicOp, Cause, Connection, Denied, Instant, Origin, Payload, RecvCompletion, RecvStart,
     Request, Resource, ResponseSink, SendOp, SendQueue, Status, Target, Transmit, Verdict,
@@ -113,12 +113,12 @@ impl Rc {
             let _ = self.conn.poll_transmit(now, sq);
             return Progress::Idle;
         };
-        let pmtu = self.conn.attr().pmtu.bytes();
+        let whole = Whole::of(self.conn.attr().pmtu.bytes());
         while !batch.is_full() {
             if batch.must_wait(qp) {
                 return Progress::Idle;
             }
-            let Some(transmit) = self.conn.poll_run(now, batch.room(pmtu), sq) else {
+            let Some(transmit) = self.conn.poll_run(now, batch.room(&whole), sq) else {
                 return Progress::Idle;
             };
             let (keys, slots) = (&self.read_keys, &*sq);

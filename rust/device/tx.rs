@@ -75,9 +75,35 @@ impl<'a> Packets<'a> {
     /// How many go together: all that are left after `done`, if they are not too many bytes.
     #[inline]
     fn together(&self, done: u16) -> u16 {
-        let warm = WARM.checked_div(self.each).unwrap_or(WARM).max(1);
         let left = self.count.saturating_sub(done);
+        if left <= 1 {
+            return left;
+        }
+        let warm = WARM.checked_div(self.each).unwrap_or(WARM).max(1);
         u16::try_from(warm).unwrap_or(left).min(left)
+    }
+}
+
+/// Packets that are as long as they may be, and a row of those.
+pub(crate) struct Whole {
+    /// The length of each, from its BTH on.
+    len: usize,
+    /// As many as make a row.
+    count: u16,
+}
+
+impl Whole {
+    /// Of packets with `pmtu` bytes of payload and no more headers than a BTH.
+    #[inline]
+    pub(crate) fn of(pmtu: u32) -> Self {
+        let len = BTH_LEN
+            .saturating_add(pmtu as usize)
+            .saturating_add(ICRC_LEN);
+        let count = TX_MAX.checked_div(len).map_or(1, |count| count as u16);
+        Whole {
+            len,
+            count: count.max(1),
+        }
     }
 }
 
@@ -132,13 +158,20 @@ impl Row<'_> {
     #[inline]
     fn takes(&self, len: usize) -> u16 {
         let left = self.skb.room().saturating_sub(self.used);
-        let count = left.checked_div(len).unwrap_or(0);
-        let most = match len.cmp(&self.each) {
-            Ordering::Less => 1,
-            Ordering::Equal => u16::MAX,
+        match len.cmp(&self.each) {
+            Ordering::Less => (len <= left).into(),
+            Ordering::Equal => {
+                let count = left.checked_div(len).unwrap_or(0);
+                u16::try_from(count).unwrap_or(u16::MAX)
+            }
             Ordering::Greater => 0,
-        };
-        u16::try_from(count).unwrap_or(u16::MAX).min(most)
+        }
+    }
+
+    /// Whether nothing more goes into it.
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.used >= self.skb.room()
     }
 }
 
@@ -181,20 +214,13 @@ impl<'bh> Batch<'bh> {
         self.row.is_none() && !self.room.is_left() && self.room.wait(qp)
     }
 
-    /// How many packets with `each` bytes of payload and no more than a BTH go into the row, or a new one.
+    /// How many of the packets that `whole` is about go into the row, or a new one.
     #[inline]
-    pub(crate) fn room(&self, each: u32) -> u16 {
-        let len = BTH_LEN
-            .saturating_add(each as usize)
-            .saturating_add(ICRC_LEN);
-        let open = self.row.as_ref().map_or(0, |row| row.takes(len));
-        if open > 0 {
-            return open;
+    pub(crate) fn room(&self, whole: &Whole) -> u16 {
+        match self.row.as_ref().map_or(0, |row| row.takes(whole.len)) {
+            0 => whole.count,
+            open => open,
         }
-        TX_MAX
-            .checked_div(len)
-            .map_or(1, |count| count as u16)
-            .max(1)
     }
 
     /// Whether there is nothing to send.
@@ -222,12 +248,15 @@ impl<'bh> Batch<'bh> {
         let len = packets.repr.wire_len(each);
         let mut done = 0_u16;
         while done < packets.count {
-            if self.row.as_ref().is_none_or(|row| row.takes(len) == 0) {
+            let mut left = self.row.as_ref().map_or(0, |row| row.takes(len));
+            if left == 0 {
                 self.close();
                 let follow = packets.count.wrapping_sub(done).wrapping_sub(1);
                 let more = packets.more.saturating_add(follow.into());
                 let row = self.open(core, path, len, more);
-                self.row = Some(row.map_err(|why| Unsent { why, done })?);
+                let row = row.map_err(|why| Unsent { why, done })?;
+                left = row.takes(len);
+                self.row = Some(row);
             }
             let unsent = Unsent {
                 why: NoPacket::Payload,
@@ -236,7 +265,7 @@ impl<'bh> Batch<'bh> {
             let Some(row) = &mut self.row else {
                 return Err(unsent);
             };
-            let count = packets.together(done).min(row.takes(len));
+            let count = packets.together(done).min(left);
             let offset = packets.each.wrapping_mul(done.into());
             let bytes = each.wrapping_mul(count.into());
             let written = row.write(path, len, packets, (done, count), |out| {
@@ -248,7 +277,7 @@ impl<'bh> Batch<'bh> {
                 }
                 return Err(unsent);
             }
-            if len < row.each || row.takes(1) == 0 {
+            if len < row.each || row.is_full() {
                 self.close();
             }
             self.packets = self.packets.saturating_add(count.into());

@@ -154,21 +154,21 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         most: u16,
         q: &mut Q,
     ) -> Option<Transmit> {
-        if core::mem::take(&mut self.requester_next) {
-            if let Some(transmit) = self.poll_requester(now, most, q) {
+        let requester_first = core::mem::take(&mut self.requester_next);
+        if !requester_first {
+            if let Some(transmit) = self.poll_responder(now, most) {
+                self.requester_next = transmit.is_long_response();
                 return Some(transmit);
             }
         }
-        if let Some(transmit) = self.poll_responder(now, most) {
-            self.requester_next = transmit.is_long_response();
+        if let Some(transmit) = self.poll_requester(now, most, q) {
             return Some(transmit);
         }
-        let transmit = self.poll_requester(now, most, q);
-        if transmit.is_none() && self.responder.closing {
-            // A request that could not even begin has ended all, and no one may ask again.
-            return self.poll_responder(now, most);
+        // A request that could not even begin has ended all, and no one may ask again.
+        if requester_first || self.responder.closing {
+            return self.poll_responder_last(now, most);
         }
-        transmit
+        None
     }
 
     #[inline]
@@ -183,14 +183,23 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         }
         let draining = self.state == State::Sqd;
         let begun = self.requester.started.n;
-        let transmit = self.requester.poll(now, &self.attr, draining, most, q);
+        let Some(transmit) = self.requester.poll(now, &self.attr, draining, most, q) else {
+            self.note_started(now, begun);
+            return None;
+        };
+        self.note_started(now, begun);
+        Some(transmit)
+    }
+
+    /// The requester was asked for packets; `begun` was its next request before.
+    #[inline]
+    fn note_started(&mut self, now: Instant, begun: u32) {
         if self.requester.started.n != begun {
             // An ACK that waited for company follows it.
             self.responder.habit.answer(now);
             self.responder.hurry();
         }
         self.note_failure();
-        transmit
     }
 
     #[inline]
@@ -200,6 +209,14 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         } else {
             None
         }
+    }
+
+    /// The responder's turn comes after the requester's.
+    #[cold]
+    fn poll_responder_last(&mut self, now: Instant, most: u16) -> Option<Transmit> {
+        let transmit = self.poll_responder(now, most)?;
+        self.requester_next = transmit.is_long_response();
+        Some(transmit)
     }
 
     /// Whether an ACK or NAK will be the next packet, if there are no answers to READs.
