@@ -166,7 +166,7 @@ impl Mail {
         self.parcels.is_empty()
     }
 
-    /// Has it from now on, if it ever was used: its memory is kept from one time to the next.
+    /// Takes over what `mail` has allocated, if anything: what one run of a QP allocated serves the next.
     #[inline]
     pub(crate) fn keep(&mut self, mail: &mut Mail) {
         if mail.parcels.capacity() != 0 {
