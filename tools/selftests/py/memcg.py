@@ -122,6 +122,8 @@ def others_go_on(kind):
 
 def empty_quarantine():
     """KASAN keeps what was freed, charged as it was, until there is too much of it or its slab cache is shrunk."""
+    if SLOW == 1:
+        return
     for path in glob.glob("/sys/kernel/slab/*/shrink"):
         with open(path, "w", encoding="ascii") as file:
             file.write("1")
@@ -133,8 +135,7 @@ def soon(what, held, most):
     while (now := held()) >= most:
         if time.monotonic() > end:
             raise AssertionError(f"{what}: {now} bytes are held, {most} or more is too many")
-        if SLOW > 1:
-            empty_quarantine()
+        empty_quarantine()
         time.sleep(0.2 * SLOW)
 
 
@@ -144,6 +145,7 @@ def bounded(kind):
     with open(f"{group}/memory.max", "w", encoding="ascii") as file:
         file.write(str(LIMIT))
     others_go_on(kind)  # what is made only once is there now
+    empty_quarantine()
     before = free_memory()
     # A pipe would want memory to take what is written.
     shared = mmap.mmap(-1, 4096)
@@ -160,6 +162,7 @@ def bounded(kind):
         while not any(shared[4:8]) and not ended:
             time.sleep(0.1)
             ended = os.waitpid(pid, os.WNOHANG)[0] != 0
+        empty_quarantine()
         used, charged = before - free_memory(), number(f"{group}/memory.current")
         same(ended, False, f"the process ended (killed for want of memory: {killed_for_memory(group)})")
         count, why = struct.unpack_from("<II", shared)
