@@ -2,7 +2,7 @@
 
 //! The completer: what answers, and their absence, do to the requester (IBTA 9.7.5 to 9.7.7).
 
-use super::pace::READ_PIECE;
+use super::cwnd::READ_CHUNK;
 use super::time::{ack_timeout, ack_wait, rnr_delay};
 use super::wire::{AethRepr, Kind, NakCode, PacketRepr, Position, Psn, Syndrome};
 use super::{
@@ -28,7 +28,7 @@ impl Requester {
         read.map_or(1, |request| {
             let index = psn.offset_from(request.first_psn);
             request
-                .piece_end(index)
+                .chunk_end(index)
                 .saturating_sub(1)
                 .saturating_sub(index)
         })
@@ -110,10 +110,10 @@ impl Requester {
         let offset = attr.pmtu.offset(index);
         let rest = request.len.saturating_sub(offset);
         // IBTA 9.7.6.1: first and middle responses are full, the last has what remains.
-        let ends = index.wrapping_add(1) == request.piece_end(index);
+        let ends = index.wrapping_add(1) == request.chunk_end(index);
         let want = rest.min(attr.pmtu.bytes());
         // A message cannot begin with a middle or last packet.
-        let starts_wrong = index % READ_PIECE == 0 && !position.is_start();
+        let starts_wrong = index % READ_CHUNK == 0 && !position.is_start();
         if ends != position.is_end() || payload_len != want || starts_wrong {
             return Err(Status::BadResp);
         }
@@ -130,10 +130,10 @@ impl Requester {
         let index = self.una.psn.offset_from(request.first_psn);
         let after = index.saturating_add(count.into());
         self.una.psn = self.una.psn.add(count.into());
-        if after >= request.piece_end(index) && !was_at_cursor {
+        if after >= request.chunk_end(index) && !was_at_cursor {
             self.in_flight = self.in_flight.saturating_sub(1);
             self.responses_due = self.responses_due.saturating_sub(1);
-            self.pace.answered();
+            self.congestion.on_read_response();
         }
         if after >= request.psns {
             self.una.n = self.una.n.wrapping_add(1);
@@ -229,7 +229,7 @@ impl Requester {
         self.rnr_retries = 0;
         self.recovering = false;
         self.rnr_wait = false;
-        self.pace.acknowledged();
+        self.congestion.on_ack();
         let more = self.una.psn != self.cursor.psn;
         self.probe
             .answer(now, self.una.psn, more, ack_timeout(attr.timeout));
@@ -290,7 +290,7 @@ impl Requester {
     #[cold]
     fn implied_nak(&mut self, attr: &Attr) -> Verdict {
         if !self.recovering && !self.rnr_wait {
-            self.pace.answer_lost(self.offset(self.cursor.psn));
+            self.congestion.on_response_loss(self.offset(self.cursor.psn));
             self.retry(attr);
         }
         Verdict::Dropped(Cause::Gap)
@@ -327,7 +327,7 @@ impl Requester {
                 if self.recovering || self.rnr_wait {
                     return Verdict::Dropped(Cause::RepeatedNak);
                 }
-                self.pace.packet_lost();
+                self.congestion.on_loss();
                 self.retry(attr);
             }
             NakCode::InvalidRequest => self.fail(Status::RemInvReq),
@@ -356,7 +356,7 @@ impl Requester {
         self.retry(attr);
         // What was in flight is long gone, or its receiver is slow: the next sign of a loss is a new one.
         self.recovering = false;
-        self.pace.timed_out();
+        self.congestion.on_timeout();
     }
 }
 

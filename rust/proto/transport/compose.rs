@@ -94,7 +94,7 @@ pub(super) fn response_packet(request: &Request, n: u32, index: u32, attr: &Attr
         })
     };
     let offset = attr.pmtu.offset(index);
-    let end = attr.pmtu.offset(request.piece_end(index)).min(request.len);
+    let end = attr.pmtu.offset(request.chunk_end(index)).min(request.len);
     let (opcode, ext) = match request.op {
         SendOp::CompareSwap { compare, swap } => (Opcode::RcCompareSwap, atomic(swap, compare)),
         SendOp::FetchAdd { add } => (Opcode::RcFetchAdd, atomic(add, 0)),

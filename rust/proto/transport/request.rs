@@ -2,7 +2,7 @@
 
 //! One send work request as the transport sees it, and what it asks of the queue that holds them.
 
-use super::pace::READ_PIECE;
+use super::cwnd::READ_CHUNK;
 use super::wire::Psn;
 use super::{Attr, Pmtu, MAX_MESSAGE};
 
@@ -190,14 +190,14 @@ impl Request {
         }
     }
 
-    /// One past the last packet of the piece of a READ (see `pace`) that the `index`th is of. Where pieces end does
+    /// One past the last packet of the chunk of a READ (see `cwnd`) that the `index`th is of. Where chunks end does
     /// not depend on where a READ is resumed: the responder has a record of each, and answers again what
     /// lies within one (IBTA 9.7.5.1.3).
     #[inline]
-    pub(super) fn piece_end(&self, index: u32) -> u32 {
-        let end = (index / READ_PIECE)
+    pub(super) fn chunk_end(&self, index: u32) -> u32 {
+        let end = (index / READ_CHUNK)
             .saturating_add(1)
-            .saturating_mul(READ_PIECE);
+            .saturating_mul(READ_CHUNK);
         end.min(self.psns)
     }
 

@@ -15,14 +15,14 @@
 
 use super::burst::Burst;
 use super::compose::{message_packet, response_packet};
-use super::pace::{Pace, READ_PIECE, WINDOW};
+use super::cwnd::{Congestion, READ_CHUNK, MAX_CWND};
 use super::probe::Probe;
 use super::time::{ack_timeout, ack_wait};
 use super::wire::Psn;
 use super::{Attr, Instant, Request, SendCompletion, SendQueue, Status, Transmit};
 
 /// An acknowledgement is asked for at least this often.
-const ACK_EVERY: u16 = WINDOW / 4;
+const ACK_EVERY: u16 = MAX_CWND / 4;
 
 /// Less than this part of the window is little room.
 const LITTLE: u16 = 4;
@@ -73,7 +73,7 @@ pub struct Requester {
     pub(super) retries: u8,
     /// RNR NAKs without progress.
     pub(super) rnr_retries: u8,
-    pub(super) pace: Pace,
+    pub(super) congestion: Congestion,
     pub(super) burst: Burst,
     pub(super) probe: Probe,
     /// When to act if nothing arrives.
@@ -102,7 +102,7 @@ impl Requester {
             rnr_wait: false,
             retries: 0,
             rnr_retries: 0,
-            pace: Pace::NEW,
+            congestion: Congestion::NEW,
             burst: Burst::NEW,
             probe: Probe::NEW,
             deadline: None,
@@ -210,8 +210,8 @@ impl Requester {
     /// and once they are few they remain so, as each acknowledgement lets as many go.
     #[inline]
     fn is_silly<Q: SendQueue>(&self, q: &Q) -> bool {
-        let room = self.pace.window.saturating_sub(self.in_flight);
-        if room >= self.pace.window / LITTLE || self.in_flight == 0 || self.unasked {
+        let room = self.congestion.cwnd.saturating_sub(self.in_flight);
+        if room >= self.congestion.cwnd / LITTLE || self.in_flight == 0 || self.unasked {
             return false;
         }
         let n = self.cursor.n;
@@ -234,7 +234,7 @@ impl Requester {
         fresh: bool,
         ahead: u16,
     ) -> bool {
-        if self.in_flight.saturating_add(ahead) >= self.pace.window {
+        if self.in_flight.saturating_add(ahead) >= self.congestion.cwnd {
             return false;
         }
         // IBTA 10.8.3.3: a fenced request waits for the READs and atomics before it.
@@ -248,7 +248,7 @@ impl Requester {
             return false;
         } else if fresh {
             // Not started: its PSNs are not counted out yet.
-            request.count_psns(attr.pmtu).min(READ_PIECE)
+            request.count_psns(attr.pmtu).min(READ_CHUNK)
         } else {
             let at = if starts {
                 request.first_psn
@@ -256,12 +256,12 @@ impl Requester {
                 self.cursor.psn
             };
             let index = at.offset_from(request.first_psn);
-            request.piece_end(index).saturating_sub(index)
+            request.chunk_end(index).saturating_sub(index)
         };
         let span = self.offset(self.cursor.psn).wrapping_add(span);
         // A READ that stands alone is answered, whatever is lost.
         let most = if self.responses_due > 0 {
-            self.pace.reading
+            self.congestion.read_window
         } else {
             SPAN
         };
@@ -310,7 +310,7 @@ impl Requester {
         let index = psn.offset_from(request.first_psn);
         self.run = 1;
         let transmit = if request.op.wants_response() {
-            self.cursor.psn = request.first_psn.add(request.piece_end(index));
+            self.cursor.psn = request.first_psn.add(request.chunk_end(index));
             self.responses_due = self.responses_due.saturating_add(1);
             self.since_ack_req = 0;
             self.unasked = false;
@@ -349,7 +349,7 @@ impl Requester {
     /// Whether the run about to be sent leaves little room in the window.
     #[inline]
     fn takes_most(&self) -> bool {
-        let much = self.pace.window.saturating_sub(self.pace.window / LITTLE);
+        let much = self.congestion.cwnd.saturating_sub(self.congestion.cwnd / LITTLE);
         self.in_flight <= much && self.in_flight.saturating_add(self.run) > much
     }
 
@@ -363,7 +363,7 @@ impl Requester {
         }
         let span = SPAN.saturating_sub(self.offset(self.cursor.psn));
         let most = most
-            .min(self.pace.window.saturating_sub(self.in_flight))
+            .min(self.congestion.cwnd.saturating_sub(self.in_flight))
             .min(ACK_EVERY.saturating_sub(self.since_ack_req))
             .max(1);
         u32::from(most).min(middle).min(span).max(1) as u16
@@ -374,7 +374,7 @@ impl Requester {
     #[inline]
     fn wants_ack<Q: SendQueue>(&self, ends: bool, attr: &Attr, draining: bool, q: &Q) -> bool {
         if self.since_ack_req.saturating_add(self.run) >= ACK_EVERY
-            || self.in_flight.saturating_add(self.run) >= self.pace.window
+            || self.in_flight.saturating_add(self.run) >= self.congestion.cwnd
             || self.run > 1 && self.takes_most()
         {
             return true;

@@ -8,23 +8,23 @@
 //! here is a bound that an honest requester never passes.
 
 /// Most request packets without acknowledgement.
-pub const WINDOW: u64 = 128;
+pub const MAX_CWND: u64 = 128;
 /// The least that a loss makes of the window.
-const LEAST_WINDOW: u64 = 16;
+const MIN_CWND: u64 = 16;
 /// How many packets more with each acknowledgement, above the threshold.
-const INCREASE: u64 = 4;
+const CWND_STEP: u64 = 4;
 /// PSNs of READs in flight, in pieces: to begin with, at most, and at least.
-const READ_PIECE: u64 = crate::model::READ_PIECE;
-const READ_BEGIN: u64 = 4 * READ_PIECE;
-const READ_MOST: u64 = 32 * READ_PIECE;
+const READ_CHUNK: u64 = crate::model::READ_CHUNK;
+const INITIAL_READ_WINDOW: u64 = 4 * READ_CHUNK;
+const MAX_READ_WINDOW: u64 = 32 * READ_CHUNK;
 /// How many PSNs more with each piece that was answered.
-const READ_INCREASE: u64 = READ_PIECE / 16;
+const READ_WINDOW_STEP: u64 = READ_CHUNK / 16;
 
 /// The bound.
 #[derive(Clone, Debug)]
 pub struct Cwnd {
     /// Request packets; a READ counts as one for each piece.
-    window: u64,
+    cwnd: u64,
     /// Up to this the window may double.
     ssthresh: u64,
     /// PSNs up to the end of a READ that is not the only one.
@@ -36,9 +36,9 @@ pub struct Cwnd {
 impl Default for Cwnd {
     fn default() -> Self {
         Cwnd {
-            window: WINDOW,
-            ssthresh: WINDOW,
-            read_window: READ_BEGIN,
+            cwnd: MAX_CWND,
+            ssthresh: MAX_CWND,
+            read_window: INITIAL_READ_WINDOW,
             recovering: false,
         }
     }
@@ -46,8 +46,8 @@ impl Default for Cwnd {
 
 impl Cwnd {
     /// How many request packets may be in flight.
-    pub fn window(&self) -> u64 {
-        self.window
+    pub fn cwnd(&self) -> u64 {
+        self.cwnd
     }
 
     /// How many PSNs may lie between the oldest without an answer and the end of a READ after another.
@@ -61,28 +61,28 @@ impl Cwnd {
     }
 
     /// Something was acknowledged.
-    pub fn acknowledged(&mut self) {
-        let doubled = (2 * self.window).min(self.ssthresh);
-        self.window = doubled.max(self.window + INCREASE).min(WINDOW);
+    pub fn on_ack(&mut self) {
+        let doubled = (2 * self.cwnd).min(self.ssthresh);
+        self.cwnd = doubled.max(self.cwnd + CWND_STEP).min(MAX_CWND);
         self.recovering = false;
     }
 
     /// A piece of a READ was answered to its end.
-    pub fn answered(&mut self) {
-        self.read_window = (self.read_window + READ_INCREASE).min(READ_MOST);
+    pub fn on_read_response(&mut self) {
+        self.read_window = (self.read_window + READ_WINDOW_STEP).min(MAX_READ_WINDOW);
     }
 
     /// The requester has heeded a NAK for a sequence error.
-    pub fn packet_lost(&mut self) {
-        self.window = (self.window / 2).max(LEAST_WINDOW);
-        self.ssthresh = self.window;
+    pub fn on_loss(&mut self) {
+        self.cwnd = (self.cwnd / 2).max(MIN_CWND);
+        self.ssthresh = self.cwnd;
         self.recovering = true;
     }
 
     /// The requester has noticed that an answer is missing.
-    pub fn answer_lost(&mut self) {
+    pub fn on_response_loss(&mut self) {
         if self.heeds_loss() {
-            self.read_window = (self.read_window / 2).max(READ_PIECE);
+            self.read_window = (self.read_window / 2).max(READ_CHUNK);
         }
         self.recovering = true;
     }
@@ -90,7 +90,7 @@ impl Cwnd {
     /// The requester goes back for another reason, or may do so: a timeout, a probe, a wait. It may begin anew with
     /// a small window and double that.
     pub fn may_go_back(&mut self) {
-        self.ssthresh = WINDOW;
+        self.ssthresh = MAX_CWND;
         self.recovering = true;
     }
 }
@@ -102,38 +102,38 @@ mod tests {
     #[test]
     fn a_loss_halves_and_answers_widen() {
         let mut cwnd = Cwnd::default();
-        cwnd.packet_lost();
-        assert_eq!((cwnd.window(), cwnd.read_window()), (64, 488));
-        cwnd.acknowledged();
-        assert_eq!(cwnd.window(), 68);
+        cwnd.on_loss();
+        assert_eq!((cwnd.cwnd(), cwnd.read_window()), (64, 488));
+        cwnd.on_ack();
+        assert_eq!(cwnd.cwnd(), 68);
         for _ in 0..5 {
-            cwnd.packet_lost();
+            cwnd.on_loss();
         }
-        assert_eq!(cwnd.window(), LEAST_WINDOW);
+        assert_eq!(cwnd.cwnd(), MIN_CWND);
         for _ in 0..100 {
-            cwnd.acknowledged();
+            cwnd.on_ack();
         }
-        assert_eq!(cwnd.window(), WINDOW);
+        assert_eq!(cwnd.cwnd(), MAX_CWND);
     }
 
     #[test]
     fn one_loss_of_an_answer_counts_once() {
         let mut cwnd = Cwnd::default();
-        cwnd.answer_lost();
-        cwnd.answer_lost();
-        assert_eq!((cwnd.window(), cwnd.read_window()), (128, 244));
-        cwnd.acknowledged();
-        cwnd.answer_lost();
-        assert_eq!(cwnd.read_window(), READ_PIECE);
-        cwnd.answered();
-        assert_eq!(cwnd.read_window(), READ_PIECE + 7);
+        cwnd.on_response_loss();
+        cwnd.on_response_loss();
+        assert_eq!((cwnd.cwnd(), cwnd.read_window()), (128, 244));
+        cwnd.on_ack();
+        cwnd.on_response_loss();
+        assert_eq!(cwnd.read_window(), READ_CHUNK);
+        cwnd.on_read_response();
+        assert_eq!(cwnd.read_window(), READ_CHUNK + 7);
     }
 
     #[test]
     fn what_may_have_been_noticed_before_does_not_count() {
         let mut cwnd = Cwnd::default();
         cwnd.may_go_back();
-        cwnd.answer_lost();
-        assert_eq!(cwnd.read_window(), READ_BEGIN);
+        cwnd.on_response_loss();
+        assert_eq!(cwnd.read_window(), INITIAL_READ_WINDOW);
     }
 }

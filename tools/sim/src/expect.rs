@@ -65,7 +65,7 @@ pub fn expected_request(flow: &Flow, request: &Op, k: u64) -> Seen<'static> {
     match request.verb {
         // Resumed where the answer broke off.
         Verb::Read => {
-            let end = request.piece_end(k) * u64::from(flow.pmtu);
+            let end = request.chunk_end(k) * u64::from(flow.pmtu);
             let end = end.min(len.into()) as u32;
             seen.reth = Some((va.wrapping_add(skip.into()), rkey, end - skip));
         }

@@ -102,7 +102,7 @@ impl Fault {
 }
 
 /// How many packets of answer one READ request of oxe asks for, at most: a longer READ is several to the responder.
-pub const READ_PIECE: u64 = 122;
+pub const READ_CHUNK: u64 = 122;
 
 /// A request and what is known of it.
 #[derive(Clone, Debug)]
@@ -144,7 +144,7 @@ pub struct Op {
 
 impl Op {
     /// Packet `k` of it, or for a READ the whole piece which that is of, ends before this packet.
-    pub fn piece_end(&self, k: u64) -> u64 {
+    pub fn chunk_end(&self, k: u64) -> u64 {
         if self.verb == Verb::Read {
             ((k / self.piece + 1) * self.piece).min(self.span)
         } else {
@@ -225,7 +225,7 @@ impl Flow {
         Flow {
             start_psn,
             pmtu,
-            piece: READ_PIECE,
+            piece: READ_CHUNK,
             ops: Vec::new(),
             inbox_at,
             initial: inbox.to_vec(),

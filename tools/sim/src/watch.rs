@@ -105,7 +105,7 @@ impl Watch {
         let k = packet - request.first;
         check_request(flow, request, k, seen)?;
         if limits.foreign {
-            self.count_sent(packet, request.first + request.piece_end(k));
+            self.count_sent(packet, request.first + request.chunk_end(k));
             return Ok(());
         }
         if packet == high {
@@ -120,12 +120,12 @@ impl Watch {
         }
         let ahead = flow.requests_before(packet) + 1;
         let in_flight = ahead.saturating_sub(flow.requests_before(self.una));
-        let most = self.cwnd.window();
+        let most = self.cwnd.cwnd();
         ensure!(
             in_flight <= most,
             "{in_flight} requests in flight, {most} allowed"
         );
-        let covered = request.first + request.piece_end(k);
+        let covered = request.first + request.chunk_end(k);
         self.check_read_window(flow, request, packet, covered)?;
         self.given_back = false;
         self.may_resend &= covered < high;
@@ -190,7 +190,7 @@ impl Watch {
     pub fn is_wide(&self, flow: &Flow) -> bool {
         let sent = flow.requests_before(self.sent.len() as u64);
         let in_flight = sent - flow.requests_before(self.una);
-        in_flight > self.cwnd.window() / 2 + 8
+        in_flight > self.cwnd.cwnd() / 2 + 8
     }
 
     /// No packet is sent more often without progress than the retry counters allow.
@@ -282,7 +282,7 @@ impl Watch {
         };
         let answered = flow.op_at(packet).map(|index| &flow.ops[index]);
         let end = match answered {
-            Some(op) if seen.opcode != op::ACK => op.first + op.piece_end(packet - op.first),
+            Some(op) if seen.opcode != op::ACK => op.first + op.chunk_end(packet - op.first),
             _ => self.accepted,
         };
         let expected = flow.messages_before(end) & 0xff_ffff;
@@ -336,7 +336,7 @@ impl Watch {
         );
         let ends = matches!(seen.opcode, op::READ_LAST | op::READ_ONLY);
         ensure!(
-            ends == (k + 1 == request.piece_end(k)),
+            ends == (k + 1 == request.chunk_end(k)),
             "wrong end of a read in {seen:x?}"
         );
         let starts = matches!(seen.opcode, op::READ_FIRST | op::READ_ONLY);
@@ -361,7 +361,7 @@ impl Watch {
         }
         if let Some(index) = flow.op_at(packet) {
             let request = &flow.ops[index];
-            self.accepted = request.first + request.piece_end(packet - request.first);
+            self.accepted = request.first + request.chunk_end(packet - request.first);
             let answer = (packet, self.accepted);
             let answer = request.verb.is_read_like().then_some(answer);
             self.answers.accepted(answer);
@@ -408,7 +408,7 @@ impl Watch {
         self.rnr_heeded = 0;
         self.nak_heeded = None;
         self.harmed_before = self.harmed;
-        self.cwnd.acknowledged();
+        self.cwnd.on_ack();
     }
 
     /// The network has harmed so many packets.
@@ -466,7 +466,7 @@ impl Watch {
                 ensure!(!again, "goes back twice for one NAK of {packet}");
                 self.nak_heeded = Some(packet);
                 self.signs += 1;
-                self.cwnd.packet_lost();
+                self.cwnd.on_loss();
             }
             Some(_) => self.acknowledge(now, flow, packet + 1),
             None => {
@@ -479,7 +479,7 @@ impl Watch {
                 self.una += 1;
                 self.progress(now);
                 if seen.opcode != op::READ_FIRST && seen.opcode != op::READ_MIDDLE {
-                    self.cwnd.answered();
+                    self.cwnd.on_read_response();
                 }
             }
         }
@@ -494,7 +494,7 @@ impl Watch {
         self.signs += 1;
         self.wait_until = 0;
         self.may_resend = true;
-        self.cwnd.answer_lost();
+        self.cwnd.on_response_loss();
     }
 
     /// The last answer to a READ or atomic has reached the requester.

@@ -3,7 +3,7 @@
 //! The oracle on the wire: takes what is right, and each kind of wrong for wrong.
 
 use super::*;
-use crate::cwnd::WINDOW;
+use crate::cwnd::MAX_CWND;
 use crate::expect::expected_request;
 use crate::model::tests::op as posted;
 
@@ -211,24 +211,24 @@ fn one_nak_is_one_reason() {
 #[test]
 fn a_loss_makes_the_requester_send_less() {
     let mut wire = Wire::new(&[(Verb::Send, 256 * 200)]);
-    for packet in 0..WINDOW {
+    for packet in 0..MAX_CWND {
         wire.send_packet(packet).unwrap();
     }
     let nak = wire.answer(op::ACK, 0, NAK_SEQUENCE, 0);
     assert!(wire.watch.is_wide(&wire.flow));
     wire.heed(&nak).unwrap();
-    for packet in 0..WINDOW / 2 {
+    for packet in 0..MAX_CWND / 2 {
         wire.send_packet(packet).unwrap();
     }
-    refused(wire.send_packet(WINDOW / 2), "65 requests in flight");
+    refused(wire.send_packet(MAX_CWND / 2), "65 requests in flight");
     // Each acknowledgement lets it send four more.
     wire.execute(0);
     let ack = wire.answer(op::ACK, 0, 0x1f, 0);
     wire.heed(&ack).unwrap();
-    for packet in WINDOW / 2..WINDOW / 2 + 5 {
+    for packet in MAX_CWND / 2..MAX_CWND / 2 + 5 {
         wire.send_packet(packet).unwrap();
     }
-    refused(wire.send_packet(WINDOW / 2 + 5), "69 requests in flight");
+    refused(wire.send_packet(MAX_CWND / 2 + 5), "69 requests in flight");
 }
 
 #[test]
@@ -320,10 +320,10 @@ fn not_ready_means_wait() {
 #[test]
 fn the_window_ends() {
     let mut wire = Wire::new(&[(Verb::Send, 256 * 200)]);
-    for packet in 0..WINDOW {
+    for packet in 0..MAX_CWND {
         wire.send_packet(packet).unwrap();
     }
-    refused(wire.send_packet(WINDOW), "129 requests in flight");
+    refused(wire.send_packet(MAX_CWND), "129 requests in flight");
 }
 
 #[test]

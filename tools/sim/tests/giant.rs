@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 const GIANT: u32 = 1 << 31;
 /// Packets that one READ request asks for.
-const READ_PIECE: u32 = 122;
+const READ_CHUNK: u32 = 122;
 
 /// One end: a send queue, and how much of the message in progress has come.
 struct End {
@@ -140,7 +140,7 @@ impl Target for End {
     fn read_start(&mut self, _: u8, va: u64, _: u32, len: u32) -> Result<(), Denied> {
         let offset = va - (u64::MAX - u64::from(GIANT) + 1);
         let left = GIANT - offset as u32;
-        assert_eq!(len, left.min(READ_PIECE * 256));
+        assert_eq!(len, left.min(READ_CHUNK * 256));
         advance(&mut self.read, offset as u32, len);
         Ok(())
     }
@@ -215,5 +215,5 @@ fn a_giant_write_arrives() {
 fn a_giant_read_takes_half_of_all_psns() {
     let (a, b) = run(SendOp::Read, 256);
     assert_eq!((a.placed, b.read), (GIANT, GIANT));
-    assert_eq!(b.packets, (GIANT >> 8).div_ceil(READ_PIECE) + 1);
+    assert_eq!(b.packets, (GIANT >> 8).div_ceil(READ_CHUNK) + 1);
 }

@@ -3,7 +3,7 @@
 //! Runs: packets that are alike, sent and taken together.
 
 use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
-use super::super::{Instant, Origin, Payload, SendOp, Status, Transmit, Verdict, WINDOW};
+use super::super::{Instant, Origin, Payload, SendOp, Status, Transmit, Verdict, MAX_CWND};
 use super::pair::*;
 
 const NOW: Instant = Instant(0);
@@ -80,7 +80,7 @@ fn a_full_window_waits_for_room() {
     let sent = |runs: &[(u32, u16, bool)]| runs.iter().map(|run| u32::from(run.1)).sum::<u32>();
     let first = runs(&mut node, 61);
     let total = sent(&first);
-    assert!(total > 96 && total <= WINDOW.into(), "{first:?}");
+    assert!(total > 96 && total <= MAX_CWND.into(), "{first:?}");
     assert!(first.last().is_some_and(|run| run.2), "{first:?}");
     // A few more packets would have room.
     assert_eq!(node.receive(NOW, &ack(0)), Verdict::Accepted);

@@ -2,10 +2,10 @@
 
 //! What may be in flight at once, and which packets ask for an acknowledgement.
 
-use super::super::pace::READ_PIECE;
+use super::super::cwnd::READ_CHUNK;
 use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
 use super::super::{
-    Cause, Flags, Instant, Modify, Request, SendOp, SendQueue, State, Status, Verdict, WINDOW,
+    Cause, Flags, Instant, Modify, Request, SendOp, SendQueue, State, Status, Verdict, MAX_CWND,
 };
 use super::pair::*;
 use super::sink::Sink;
@@ -35,7 +35,7 @@ fn response(opcode: Opcode, at: u32, len: usize) -> Packet {
 
 #[test]
 fn the_window_closes_and_opens() {
-    let window = usize::from(WINDOW);
+    let window = usize::from(MAX_CWND);
     let mut node = Node::new(1, &config(), 0, 0);
     node.post(SendOp::Write, vec![0; 256 * 1000], 0);
     let sent = node.transmit_all(NOW);
@@ -324,7 +324,7 @@ fn reads<Q: SendQueue>(node: &mut Node, now: Instant, q: &mut Q) -> Vec<(u64, u3
 
 #[test]
 fn a_read_of_two_gibibytes_is_asked_for_in_pieces() {
-    const PIECE: u32 = READ_PIECE * 256;
+    const PIECE: u32 = READ_CHUNK * 256;
     let mut node = Node::new(1, &config(), 0xff_ff00, 0);
     let len = 1u32 << 31;
     let read = Request::new(SendOp::Read, len, 0, RKEY, signaled());
@@ -334,7 +334,7 @@ fn a_read_of_two_gibibytes_is_asked_for_in_pieces() {
     assert_eq!(asked, all, "as many as may be under way");
     assert_eq!(
         node.conn.requester().next_psn(),
-        psn(0xff_ff00 + 4 * READ_PIECE)
+        psn(0xff_ff00 + 4 * READ_CHUNK)
     );
     // No answer: one at a time.
     let end = node.conn.poll_timeout().unwrap();
@@ -345,7 +345,7 @@ fn a_read_of_two_gibibytes_is_asked_for_in_pieces() {
 #[test]
 fn a_read_resumed_keeps_to_its_pieces() {
     let mut node = Node::new(1, &config(), 0, 0);
-    const PIECE: u32 = READ_PIECE;
+    const PIECE: u32 = READ_CHUNK;
     node.post(SendOp::Read, vec![0; 300 * 256 + 1], 0);
     let asked = |node: &mut Node| -> Vec<_> {
         let all = node.transmit_all(NOW);
@@ -388,7 +388,7 @@ fn a_piece_that_does_not_end_is_refused() {
     let mut node = Node::new(1, &config(), 0, 0);
     node.post(SendOp::Read, vec![0; 300 * 256], 0);
     node.transmit_all(NOW);
-    let last = READ_PIECE - 1;
+    let last = READ_CHUNK - 1;
     for at in 0..last {
         let opcode = match at {
             0 => Opcode::RcReadResponseFirst,
@@ -434,7 +434,7 @@ fn a_read_of_two_gibibytes_is_answered_and_taken() {
             let again = a.conn.poll_transmit(end, &mut sink).unwrap();
             let reth = again.header.ext.reth().unwrap();
             assert_eq!(reth.va, 7 + 256 * 5_000_000);
-            let left = READ_PIECE - 5_000_000 % READ_PIECE;
+            let left = READ_CHUNK - 5_000_000 % READ_CHUNK;
             assert_eq!(reth.dma_len, 256 * left);
             let _ = b.conn.handle_packet(NOW, &again.header, 0, &mut sink);
         }
@@ -461,7 +461,7 @@ fn a_long_read_has_more_under_way_with_each_piece_that_comes() {
             assert_eq!(verdict, Verdict::Accepted);
         }
         under_way.push(a.conn.requester().next_psn().get() - came);
-        for _ in 0..READ_PIECE {
+        for _ in 0..READ_CHUNK {
             let Some(t) = b.conn.poll_transmit(NOW, &mut b.host) else {
                 break;
             };
@@ -472,9 +472,9 @@ fn a_long_read_has_more_under_way_with_each_piece_that_comes() {
             came += 1;
         }
     }
-    assert_eq!(under_way[0], 4 * READ_PIECE);
+    assert_eq!(under_way[0], 4 * READ_CHUNK);
     let most = under_way.iter().copied().max().unwrap();
-    assert_eq!(most, 32 * READ_PIECE);
+    assert_eq!(most, 32 * READ_CHUNK);
     let soon = under_way.iter().position(|n| *n == most).unwrap();
     assert!(
         (28 * 8..28 * 32).contains(&soon),
@@ -483,5 +483,5 @@ fn a_long_read_has_more_under_way_with_each_piece_that_comes() {
     let steps = under_way[..soon].windows(2);
     assert!(steps
         .into_iter()
-        .all(|w| w[0] <= w[1] && w[1] - w[0] <= READ_PIECE));
+        .all(|w| w[0] <= w[1] && w[1] - w[0] <= READ_CHUNK));
 }
