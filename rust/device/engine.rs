@@ -196,7 +196,7 @@ fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &mut Input<'_>, af
         }
         Input::Farewell => {
             if let Transport::Rc(rc) = &mut inner.transport {
-                rc.conn.hurry();
+                rc.conn.flush_delayed();
             }
         }
         Input::Packet(packet) => loop {

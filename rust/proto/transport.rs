@@ -18,14 +18,14 @@
 //! Rules are cited as sections of the InfiniBand Architecture Specification, Volume 1 ("IBTA").
 
 pub mod attr;
-mod burst;
+mod autocork;
 mod completer;
 mod compose;
 pub mod connection;
 pub mod datagram;
-mod habit;
+mod delayed_ack;
 mod cwnd;
-mod probe;
+mod tail_loss;
 mod repeat;
 mod reply;
 pub mod report;

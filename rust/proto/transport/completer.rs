@@ -132,7 +132,7 @@ impl Requester {
         self.una.psn = self.una.psn.add(count.into());
         if after >= request.chunk_end(index) && !was_at_cursor {
             self.in_flight = self.in_flight.saturating_sub(1);
-            self.responses_due = self.responses_due.saturating_sub(1);
+            self.outstanding_rd_atomic = self.outstanding_rd_atomic.saturating_sub(1);
             self.congestion.on_read_response();
         }
         if after >= request.psns {
@@ -231,10 +231,9 @@ impl Requester {
         self.rnr_wait = false;
         self.congestion.on_ack();
         let more = self.una.psn != self.cursor.psn;
-        self.probe
-            .answer(now, self.una.psn, more, ack_timeout(attr.timeout));
+        self.tail_loss.on_ack(now, self.una.psn, more, ack_timeout(attr.timeout));
         self.deadline = if !more {
-            self.unasked = false;
+            self.ack_req_owed = false;
             None
         } else {
             ack_wait(attr.timeout, 0).map(|nanos| now.after(nanos))
@@ -246,11 +245,11 @@ impl Requester {
     fn rewind(&mut self) {
         self.cursor = self.una;
         self.in_flight = 0;
-        self.responses_due = 0;
+        self.outstanding_rd_atomic = 0;
         self.since_ack_req = 0;
-        self.unasked = false;
+        self.ack_req_owed = false;
         self.deadline = None;
-        self.probe.restart();
+        self.tail_loss.on_retransmission();
     }
 
     /// Sends everything without an answer again, if the retry counter allows (IBTA 9.9.2.1).
@@ -265,14 +264,14 @@ impl Requester {
         self.recovering = true;
     }
 
-    /// Asks once more for the answer that should have come by now (see `probe`): by the last packet, which is
-    /// then sent again if nothing new may be. By all where that says nothing: when a READ or an atomic may be
-    /// what is missing, and to a receiver that has said so and waits for the first. It may have said so in a
-    /// NAK that was lost: it does not repeat that, so the second probe is for it too.
+    /// Sends a tail loss probe (see `tail_loss`): the last packet, again if no new one may be sent. All
+    /// packets from `una` on where the last one says nothing: a READ or an atomic response may be lost, or
+    /// the responder has sent a NAK and waits for `una`. That NAK may be lost and the responder does not
+    /// repeat it, so the second probe goes back to `una` as well.
     #[cold]
-    fn ask_again<Q: SendQueue>(&mut self, q: &Q) {
+    fn send_probe<Q: SendQueue>(&mut self, q: &Q) {
         let response = |request: &Request| request.op.wants_response();
-        let waits_for_first = self.recovering || self.probe.was_in_vain();
+        let waits_for_first = self.recovering || self.tail_loss.was_in_vain();
         if waits_for_first || q.get(self.una.n).is_some_and(response) || self.ends_with_response(q)
         {
             let deadline = self.deadline;
@@ -280,7 +279,7 @@ impl Requester {
             self.deadline = deadline;
             self.recovering = true;
         } else {
-            self.unasked = true;
+            self.ack_req_owed = true;
         }
     }
 
@@ -343,8 +342,8 @@ impl Requester {
     #[inline]
     pub(super) fn handle_timeout<Q: SendQueue>(&mut self, now: Instant, attr: &Attr, q: &Q) {
         if self.deadline.is_none_or(|deadline| deadline > now) {
-            if self.probe.take(now) {
-                self.ask_again(q);
+            if self.tail_loss.take_due(now) {
+                self.send_probe(q);
             }
             return;
         }

@@ -102,12 +102,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     }
 
     /// Goes to the error state: nothing is sent or taken any more, not even what is due, but for an ACK
-    /// that waited for company; and [`Connection::poll_send_completion`] flushes.
+    /// that was delayed; and [`Connection::poll_send_completion`] flushes.
     ///
     /// Does nothing in the error state, so that a NAK which took the QP there still goes out.
     pub fn to_error(&mut self) {
         if self.state != State::Err {
-            self.responder.silence();
+            self.responder.quiesce();
             self.enter_error();
         }
     }
@@ -196,9 +196,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     #[inline]
     fn note_started(&mut self, now: Instant, begun: u32) {
         if self.requester.started.n != begun {
-            // An ACK that waited for company follows it.
-            self.responder.habit.answer(now);
-            self.responder.hurry();
+            // A delayed ACK follows the request.
+            self.responder.delayed_ack.on_request(now);
+            self.responder.flush_delayed_ack();
         }
         self.note_failure();
     }
@@ -224,7 +224,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     pub fn reply_is_due(&self) -> bool {
         self.responder
             .reply
-            .is_some_and(|reply| reply.until.is_none())
+            .is_some_and(|reply| reply.deadline.is_none())
     }
 
     /// How many READs and atomics of the peer may have answers that are to be sent.
@@ -248,13 +248,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             || self.state.requests() && self.requester.may_transmit(q)
     }
 
-    /// Lets no ACK wait for company any longer. To be followed by [`Connection::poll_transmit`], before
-    /// the queue pair is reset or destroyed: the peer's request is done, and it must hear of that.
-    ///
-    /// The same goes for requests that wait for others.
-    pub fn hurry(&mut self) {
-        self.responder.hurry();
-        self.requester.burst.end();
+    /// Makes a delayed ACK and corked requests due at once. The owner calls this, and then
+    /// [`Connection::poll_transmit`], before it resets or destroys the queue pair: the peer's request was
+    /// carried out, and the peer must learn that.
+    pub fn flush_delayed(&mut self) {
+        self.responder.flush_delayed_ack();
+        self.requester.autocork.reset();
     }
 
     /// The packets of `t` were never sent, for want of memory perhaps: it is as if they had not been asked
@@ -366,7 +365,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             self.note_established();
         }
         // A program that is being talked to may be about to answer.
-        self.requester.burst.end();
+        self.requester.autocork.reset();
         let attr = &self.attr;
         let (verdict, event) =
             self.responder
@@ -411,17 +410,17 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let ack = if self.state.responds() {
-            self.responder.reply.and_then(|reply| reply.until)
+            self.responder.reply.and_then(|reply| reply.deadline)
         } else {
             None
         };
-        let (request, burst) = if self.state.requests() {
-            let request = earlier(self.requester.deadline, self.requester.probe.due);
-            (request, self.requester.burst.until)
+        let (request, cork) = if self.state.requests() {
+            let request = earlier(self.requester.deadline, self.requester.tail_loss.deadline);
+            (request, self.requester.autocork.deadline)
         } else {
             (None, None)
         };
-        earlier(earlier(ack, request), burst)
+        earlier(earlier(ack, request), cork)
     }
 
     /// The time is `now`.

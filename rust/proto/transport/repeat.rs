@@ -50,8 +50,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     /// when READs or atomics came after it: the peer must not take the ACK for their answer.
     fn acknowledge_again(&mut self, psn: Psn) {
         if let Some(reply) = &mut self.reply {
-            if reply.until.take().is_some() {
-                self.habit.mind_peer();
+            if reply.deadline.take().is_some() {
+                self.delayed_ack.on_retransmission();
             }
             return;
         }
@@ -66,7 +66,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             } else {
                 self.epsn.prev()
             },
-            until: None,
+            deadline: None,
         });
     }
 }

@@ -21,9 +21,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         }
         let reply = self
             .reply
-            .take_if(|reply| reply.until.is_none_or(|end| now >= end))?;
-        if reply.until.is_some() {
-            self.habit.lapse();
+            .take_if(|reply| reply.deadline.is_none_or(|end| now >= end))?;
+        if reply.deadline.is_some() {
+            self.delayed_ack.on_expiry();
         }
         let aeth = AethRepr {
             syndrome: reply.syndrome,
@@ -51,7 +51,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             self.reply = Some(Reply {
                 syndrome: aeth.syndrome,
                 psn: header.bth.psn,
-                until: None,
+                deadline: None,
             });
         }
     }
@@ -64,7 +64,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         if !self.ring.abandon(psn) {
             return false;
         }
-        self.ring.silence();
+        self.ring.quiesce();
         self.close(NakCode::RemoteAccess, psn);
         true
     }

@@ -13,10 +13,10 @@
 //! they are in. Whatever goes wrong, the way back is the same: the cursor returns to `una`. The other
 //! half, what answers and timeouts do to these positions, is in `completer`.
 
-use super::burst::Burst;
+use super::autocork::Autocork;
 use super::compose::{message_packet, response_packet};
 use super::cwnd::{Congestion, READ_CHUNK, MAX_CWND};
-use super::probe::Probe;
+use super::tail_loss::TailLoss;
 use super::time::{ack_timeout, ack_wait};
 use super::wire::Psn;
 use super::{Attr, Instant, Request, SendCompletion, SendQueue, Status, Transmit};
@@ -56,13 +56,13 @@ pub struct Requester {
     /// Packets between `una` and `cursor`; a READ counts as one.
     pub(super) in_flight: u16,
     /// READs and atomics between `una` and `cursor`.
-    pub(super) responses_due: u16,
+    pub(super) outstanding_rd_atomic: u16,
     /// Packets since one asked for an acknowledgement.
     pub(super) since_ack_req: u16,
     /// The packet before `cursor` did not ask for an acknowledgement.
-    pub(super) unasked: bool,
-    /// What `unasked` was before the run sent last.
-    was_unasked: bool,
+    pub(super) ack_req_owed: bool,
+    /// What `ack_req_owed` was before the run sent last.
+    ack_req_was_owed: bool,
     /// How many packets that had.
     run: u16,
     /// The cursor went back to `una` and nothing was acknowledged since.
@@ -74,8 +74,8 @@ pub struct Requester {
     /// RNR NAKs without progress.
     pub(super) rnr_retries: u8,
     pub(super) congestion: Congestion,
-    pub(super) burst: Burst,
-    pub(super) probe: Probe,
+    pub(super) autocork: Autocork,
+    pub(super) tail_loss: TailLoss,
     /// When to act if nothing arrives.
     pub(super) deadline: Option<Instant>,
     /// How request `una.n` failed, until its completion is handed out.
@@ -93,18 +93,18 @@ impl Requester {
             started: begin,
             max: psn,
             in_flight: 0,
-            responses_due: 0,
+            outstanding_rd_atomic: 0,
             since_ack_req: 0,
-            unasked: false,
-            was_unasked: false,
+            ack_req_owed: false,
+            ack_req_was_owed: false,
             run: 0,
             recovering: false,
             rnr_wait: false,
             retries: 0,
             rnr_retries: 0,
             congestion: Congestion::NEW,
-            burst: Burst::NEW,
-            probe: Probe::NEW,
+            autocork: Autocork::NEW,
+            tail_loss: TailLoss::NEW,
             deadline: None,
             failed: None,
         }
@@ -133,13 +133,13 @@ impl Requester {
     pub(super) fn fail(&mut self, status: Status) {
         self.failed = Some(status);
         self.deadline = None;
-        self.probe.restart();
+        self.tail_loss.on_retransmission();
     }
 
     /// Whether something is left to be sent, now or later.
     #[inline]
     pub(super) fn may_transmit<Q: SendQueue>(&self, q: &Q) -> bool {
-        self.cursor.n != q.tail() || self.unasked
+        self.cursor.n != q.tail() || self.ack_req_owed
     }
 
     /// The next request packet, if one may go out now, or a run of up to `most`. With `draining` no new
@@ -155,7 +155,7 @@ impl Requester {
     ) -> Option<Transmit> {
         if self.rnr_wait {
             if self.deadline.is_some_and(|end| now < end) {
-                self.burst.go();
+                self.autocork.flush();
                 return None;
             }
             self.rnr_wait = false;
@@ -164,16 +164,16 @@ impl Requester {
         let next = self.started.n;
         let fresh = self.cursor.n == next && next != q.tail() && !draining;
         // After a packet that did not ask for an acknowledgement another must follow.
-        if !fresh || self.unasked {
-            self.burst.go();
-        } else if self.burst.holds(now, next, q) {
+        if !fresh || self.ack_req_owed {
+            self.autocork.flush();
+        } else if self.autocork.is_corked(now, next, q) {
             return None;
         }
-        if most > 1 && self.is_silly(q) {
+        if most > 1 && self.avoids_sws(q) {
             return None;
         }
         if !self.may_send(attr, draining, q) {
-            return self.ask(now, attr, q);
+            return self.request_ack(now, attr, q);
         }
         self.send(now, attr, draining, Some(most), q)
     }
@@ -205,13 +205,14 @@ impl Requester {
         self.has_room(request, attr, starts, fresh, 0)
     }
 
-    /// Whether it is better to wait for the acknowledgement that was asked for, when the window has little room
-    /// left and more is to be sent than that: few packets cost the network as much as many that travel together,
-    /// and once they are few they remain so, as each acknowledgement lets as many go.
+    /// Silly window syndrome avoidance (as in RFC 9293, 3.8.6.2.1): with little room left in the window and
+    /// more packets to send than that, the requester waits for the acknowledgement that it asked for. A short
+    /// GSO super-packet costs the network stack as much as a full one, and short ones stay short, since each
+    /// acknowledgement makes as much room as it acknowledges.
     #[inline]
-    fn is_silly<Q: SendQueue>(&self, q: &Q) -> bool {
+    fn avoids_sws<Q: SendQueue>(&self, q: &Q) -> bool {
         let room = self.congestion.cwnd.saturating_sub(self.in_flight);
-        if room >= self.congestion.cwnd / LITTLE || self.in_flight == 0 || self.unasked {
+        if room >= self.congestion.cwnd / LITTLE || self.in_flight == 0 || self.ack_req_owed {
             return false;
         }
         let n = self.cursor.n;
@@ -238,12 +239,12 @@ impl Requester {
             return false;
         }
         // IBTA 10.8.3.3: a fenced request waits for the READs and atomics before it.
-        if starts && request.fence && self.responses_due > 0 {
+        if starts && request.fence && self.outstanding_rd_atomic > 0 {
             return false;
         }
         let span = if !request.op.wants_response() {
             1
-        } else if self.responses_due >= u16::from(attr.max_rd_atomic.max(1)) {
+        } else if self.outstanding_rd_atomic >= u16::from(attr.max_rd_atomic.max(1)) {
             // One may always be sent again, even if the limit went to 0 meanwhile.
             return false;
         } else if fresh {
@@ -260,7 +261,7 @@ impl Requester {
         };
         let span = self.offset(self.cursor.psn).wrapping_add(span);
         // A READ that stands alone is answered, whatever is lost.
-        let most = if self.responses_due > 0 {
+        let most = if self.outstanding_rd_atomic > 0 {
             self.congestion.read_window
         } else {
             SPAN
@@ -272,11 +273,11 @@ impl Requester {
     /// again so that it does: it looked as if more would follow, and whatever waits must not wait for
     /// the timeout.
     #[cold]
-    fn ask<Q: SendQueue>(&mut self, now: Instant, attr: &Attr, q: &mut Q) -> Option<Transmit> {
-        if !self.unasked || self.in_flight == 0 || self.has_failed() {
+    fn request_ack<Q: SendQueue>(&mut self, now: Instant, attr: &Attr, q: &mut Q) -> Option<Transmit> {
+        if !self.ack_req_owed || self.in_flight == 0 || self.has_failed() {
             return None;
         }
-        self.unasked = false;
+        self.ack_req_owed = false;
         self.cursor = Cursor {
             n: self.request_before(q),
             psn: self.cursor.psn.prev(),
@@ -306,21 +307,21 @@ impl Requester {
             };
         }
         let request = *request;
-        self.was_unasked = self.unasked;
+        self.ack_req_was_owed = self.ack_req_owed;
         let index = psn.offset_from(request.first_psn);
         self.run = 1;
         let transmit = if request.op.wants_response() {
             self.cursor.psn = request.first_psn.add(request.chunk_end(index));
-            self.responses_due = self.responses_due.saturating_add(1);
+            self.outstanding_rd_atomic = self.outstanding_rd_atomic.saturating_add(1);
             self.since_ack_req = 0;
-            self.unasked = false;
+            self.ack_req_owed = false;
             response_packet(&request, n, index, attr)
         } else {
             self.run = self.run_length(&request, index, most.unwrap_or(1));
             self.cursor.psn = psn.add(self.run.into());
             let ends = index.wrapping_add(1) >= request.psns;
             let ask = most.is_none() || self.wants_ack(ends, attr, draining, q);
-            self.unasked = !ask;
+            self.ack_req_owed = !ask;
             self.since_ack_req = if ask {
                 0
             } else {
@@ -339,9 +340,8 @@ impl Requester {
         if self.deadline.is_none() {
             self.deadline = ack_wait(attr.timeout, self.retries).map(|nanos| now.after(nanos));
         }
-        if !self.unasked {
-            self.probe
-                .ask(now, self.cursor.psn, fresh, ack_timeout(attr.timeout));
+        if !self.ack_req_owed {
+            self.tail_loss.on_ack_req(now, self.cursor.psn, fresh, ack_timeout(attr.timeout));
         }
         Some(transmit)
     }
@@ -417,25 +417,25 @@ impl Requester {
             return;
         }
         let undone = if wants_response {
-            self.responses_due = self.responses_due.saturating_sub(1);
+            self.outstanding_rd_atomic = self.outstanding_rd_atomic.saturating_sub(1);
             1
         } else {
             u16::try_from(self.cursor.psn.offset_from(psn)).unwrap_or(u16::MAX)
         };
-        if self.unasked {
+        if self.ack_req_owed {
             self.since_ack_req = self.since_ack_req.saturating_sub(undone);
         }
         self.cursor = Cursor { n, psn };
         self.in_flight = self.in_flight.saturating_sub(undone);
         // What went before it may have counted on it to ask for the acknowledgement.
-        let asks_later = self.was_unasked || undone < self.run;
-        self.unasked = self.in_flight > 0 && asks_later && !self.ends_with_response(q);
-        self.was_unasked = true;
+        let asks_later = self.ack_req_was_owed || undone < self.run;
+        self.ack_req_owed = self.in_flight > 0 && asks_later && !self.ends_with_response(q);
+        self.ack_req_was_owed = true;
         if self.in_flight == 0 && !self.rnr_wait {
             self.deadline = None;
         }
-        if self.in_flight == 0 || self.unasked {
-            self.probe.restart();
+        if self.in_flight == 0 || self.ack_req_owed {
+            self.tail_loss.on_retransmission();
         }
     }
 

@@ -185,7 +185,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
     }
 
     /// Forgets what is still to be sent.
-    pub(super) fn silence(&mut self) {
+    pub(super) fn quiesce(&mut self) {
         self.due = 0;
     }
 

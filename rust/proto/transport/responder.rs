@@ -8,7 +8,7 @@
 //! not at all, and changes nothing. What was carried out before is in `repeat`; the answers themselves are
 //! made in `reply`.
 
-use super::habit::Habit;
+use super::delayed_ack::DelayedAck;
 use super::resource::{Resource, Ring, Work};
 use super::wire::{Ext, Kind, NakCode, PacketRepr, Psn, RethRepr, RnrTimer, Syndrome};
 use super::{
@@ -32,8 +32,8 @@ pub(super) enum Message {
 pub(super) struct Reply {
     pub(super) syndrome: Syndrome,
     pub(super) psn: Psn,
-    /// Until when it may wait for a message of ours; otherwise it is due now.
-    pub(super) until: Option<Instant>,
+    /// When it is due, if it is delayed (see `delayed_ack`); otherwise it is due now.
+    pub(super) deadline: Option<Instant>,
 }
 
 /// The receive side of a connection. `R` is the storage for records of READs and atomics.
@@ -49,7 +49,7 @@ pub struct Responder<R> {
     /// The peer was told to send from `epsn` again: nothing more is said until it does.
     pub(super) quiet: bool,
     pub(super) reply: Option<Reply>,
-    pub(super) habit: Habit,
+    pub(super) delayed_ack: DelayedAck,
     /// The connection is over, but for what is due and the NAK that says so.
     pub(super) closing: bool,
     /// The first packet has come.
@@ -89,7 +89,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             recv_in_use: false,
             quiet: false,
             reply: None,
-            habit: Habit::default(),
+            delayed_ack: DelayedAck::default(),
             closing: false,
             established: false,
             last_response: None,
@@ -104,29 +104,29 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.message = Message::None;
         self.quiet = false;
         self.reply = None;
-        self.habit = Habit::default();
+        self.delayed_ack = DelayedAck::default();
         self.closing = false;
         self.established = false;
         self.last_response = None;
         self.ring.clear();
     }
 
-    /// Says nothing any more, but for an ACK that was waiting: what it stands for was carried out, and
+    /// Sends nothing any more but a delayed ACK: the requests that it acknowledges were carried out, and
     /// the consumer knows.
-    pub(super) fn silence(&mut self) {
-        self.closing = self.reply.is_some_and(|reply| reply.until.is_some());
-        self.hurry();
+    pub(super) fn quiesce(&mut self) {
+        self.closing = self.reply.is_some_and(|reply| reply.deadline.is_some());
+        self.flush_delayed_ack();
         if !self.closing {
             self.reply = None;
         }
-        self.ring.silence();
+        self.ring.quiesce();
     }
 
-    /// Lets no ACK wait any longer.
+    /// Makes a delayed ACK due at once.
     #[inline]
-    pub(super) fn hurry(&mut self) {
+    pub(super) fn flush_delayed_ack(&mut self) {
         if let Some(reply) = &mut self.reply {
-            reply.until = None;
+            reply.deadline = None;
         }
     }
 
@@ -186,7 +186,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
                         timer: RnrTimer::new(attr.min_rnr_timer),
                     },
                     psn: self.epsn,
-                    until: None,
+                    deadline: None,
                 });
                 (Verdict::Dropped(Cause::NotReady), Events::NONE)
             }
@@ -204,7 +204,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.reply = Some(Reply {
             syndrome: Syndrome::Nak { code },
             psn,
-            until: None,
+            deadline: None,
         });
     }
 
@@ -218,7 +218,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
                     code: NakCode::PsnSequence,
                 },
                 psn: self.epsn,
-                until: None,
+                deadline: None,
             });
         }
         Verdict::Dropped(Cause::OutOfSequence)
@@ -261,7 +261,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             self.reply = Some(Reply {
                 syndrome: Syndrome::ACK,
                 psn: end.prev(),
-                until: may_wait.then(|| self.habit.hear(now)).flatten(),
+                deadline: may_wait.then(|| self.delayed_ack.on_message(now)).flatten(),
             });
         }
         self.epsn = end;

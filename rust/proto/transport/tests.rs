@@ -6,7 +6,7 @@
 mod host;
 mod pair;
 
-mod company;
+mod delayed_ack;
 mod datagrams;
 mod hostile;
 mod loss;
@@ -16,8 +16,8 @@ mod noise;
 mod records;
 mod recovery;
 mod runs;
-mod silence;
+mod tail_loss;
 mod sink;
 mod straight;
-mod together;
+mod coalescing;
 mod window;

@@ -28,7 +28,7 @@ pub const fn rnr_delay(code: u8) -> u64 {
 /// The least exponent of the local ACK timeout that is acted upon: 4.096 us * 2^10 = 4.2 ms.
 ///
 /// A peer in software answers in tens of microseconds when its processor is free, but not reliably: it may hold an
-/// ACK back for half a millisecond (see [`super::habit`]), and work put off to a thread waits for a tick of the
+/// ACK back for half a millisecond (see [`super::delayed_ack`]), and work put off to a thread waits for a tick of the
 /// scheduler, 4 ms at 250 Hz. A shorter timeout would expire again and again for nothing, until the retries are used up.
 const LEAST_EXPONENT: u8 = 10;
 

@@ -229,7 +229,7 @@ impl World {
     }
 
     /// A QP in error sends the last answers and a NAK, if it was its peer who was wrong, and otherwise
-    /// nothing but the ACK that waited for company.
+    /// nothing but the delayed ACK.
     fn check_silence(&self, qp: usize, seen: &Seen) -> Result<(), String> {
         let q = &self.qps[qp];
         let dead = q.conn.state() == State::Err;

@@ -2,7 +2,7 @@
 
 //! Nothing is heard for longer than usual: the requester asks again, long before the timeout.
 
-use super::super::probe::{CAREFREE, SHORTEST};
+use super::super::tail_loss::{LOSSLESS_MIN_TIMEOUT_NS, MIN_TIMEOUT_NS};
 use super::super::wire::{
     AethRepr, BthRepr, Ext, NakCode, Opcode, PKey, PacketRepr, Qpn, Syndrome,
 };
@@ -62,12 +62,12 @@ fn the_last_packet_is_sent_again_and_asks() {
     assert_eq!(psns(&mut node, now), [1, 2, 3]);
     let begin = now;
     assert_eq!(wait(&mut node, &mut now), [3]);
-    assert_eq!(now, begin.after(CAREFREE));
+    assert_eq!(now, begin.after(LOSSLESS_MIN_TIMEOUT_NS));
     // The probe may be lost, or a NAK was, and that is not repeated.
     assert_eq!(wait(&mut node, &mut now), [1, 2, 3]);
-    assert_eq!(now, begin.after(CAREFREE + 2 * SHORTEST));
+    assert_eq!(now, begin.after(LOSSLESS_MIN_TIMEOUT_NS + 2 * MIN_TIMEOUT_NS));
     assert_eq!(wait(&mut node, &mut now), [1, 2, 3]);
-    assert_eq!(now, begin.after(CAREFREE + 6 * SHORTEST));
+    assert_eq!(now, begin.after(LOSSLESS_MIN_TIMEOUT_NS + 6 * MIN_TIMEOUT_NS));
     // Enough is enough: now the timeout, which ran on all the time and counts as the one retry there is.
     assert_eq!(wait(&mut node, &mut now), [1, 2, 3]);
     assert_eq!(now, begin.after(TIMEOUT));
@@ -95,9 +95,9 @@ fn an_answer_ends_the_silence() {
     let (mut node, mut now) = experienced(&patient());
     node.post(SendOp::Send, vec![0; 600], 0);
     assert_eq!(psns(&mut node, now), [1, 2, 3]);
-    let heard = now.after(SHORTEST / 2);
+    let heard = now.after(MIN_TIMEOUT_NS / 2);
     let _ = node.receive(heard, &reply(2, Syndrome::ACK));
-    assert_eq!(node.conn.poll_timeout(), Some(heard.after(CAREFREE)));
+    assert_eq!(node.conn.poll_timeout(), Some(heard.after(LOSSLESS_MIN_TIMEOUT_NS)));
     assert_eq!(wait(&mut node, &mut now), [3]);
     let _ = node.receive(now, &reply(3, Syndrome::ACK));
     assert_eq!(node.conn.poll_timeout(), None);
@@ -159,14 +159,14 @@ fn long_round_trips_make_patient() {
     for at in 1..40 {
         node.post(SendOp::Send, vec![0; 4], 0);
         assert_eq!(psns(&mut node, now), [at]);
-        now = now.after(5 * SHORTEST);
+        now = now.after(5 * MIN_TIMEOUT_NS);
         let _ = node.receive(now, &reply(at, Syndrome::ACK));
     }
     node.post(SendOp::Send, vec![0; 4], 0);
     assert_eq!(psns(&mut node, now), [40]);
     let due = node.conn.poll_timeout().unwrap();
-    assert!(due > now.after(5 * SHORTEST), "{due:?}, {now:?}");
-    assert!(due < now.after(7 * SHORTEST), "{due:?}, {now:?}");
+    assert!(due > now.after(5 * MIN_TIMEOUT_NS), "{due:?}, {now:?}");
+    assert!(due < now.after(7 * MIN_TIMEOUT_NS), "{due:?}, {now:?}");
 }
 
 /// Whichever two packets are lost, the pair is done long before the timeout, once round trips are known.

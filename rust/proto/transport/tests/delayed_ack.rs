@@ -2,7 +2,7 @@
 
 //! ACKs that wait for a message to go with.
 
-use super::super::habit::PATIENCE;
+use super::super::delayed_ack::ACK_DELAY_NS;
 use super::super::wire::Opcode;
 use super::super::{Flags, Instant, Modify, Request, SendOp, State, Status};
 use super::pair::*;
@@ -59,7 +59,7 @@ fn the_ack_goes_behind_the_answer() {
     let mut pair = talkers();
     assert_eq!(say(&mut pair), []);
     assert!(!pair.b.conn.reply_is_due());
-    pair.now = pair.now.after(PATIENCE - 1);
+    pair.now = pair.now.after(ACK_DELAY_NS - 1);
     assert_eq!(pair.b.transmit_all(pair.now), []);
     pair.b.post(SendOp::Send, pattern(1000, 4), 0);
     let sent = opcodes(pair.b.transmit_all(pair.now));
@@ -70,7 +70,7 @@ fn the_ack_goes_behind_the_answer() {
 #[test]
 fn without_an_answer_it_goes_when_the_time_is_over() {
     let mut pair = talkers();
-    let end = pair.now.after(PATIENCE);
+    let end = pair.now.after(ACK_DELAY_NS);
     assert_eq!(say(&mut pair), []);
     assert_eq!(pair.b.conn.poll_timeout(), Some(end));
     pair.b.conn.handle_timeout(end, &mut pair.b.host);
@@ -91,10 +91,10 @@ fn a_second_message_ends_the_wait() {
 }
 
 #[test]
-fn a_late_answer_ends_the_habit() {
+fn a_late_reply_ends_the_delay() {
     let mut pair = talkers();
     assert_eq!(say(&mut pair), []);
-    pair.now = pair.now.after(PATIENCE + 1);
+    pair.now = pair.now.after(ACK_DELAY_NS + 1);
     pair.b.post(SendOp::Send, pattern(8, 4), 0);
     pair.exchange(|_, _, _| Fate::Deliver);
     assert_eq!(say(&mut pair), [Opcode::RcAck]);
@@ -161,10 +161,10 @@ fn an_ack_that_waits_survives_a_request_that_cannot_begin() {
 }
 
 #[test]
-fn hurry_ends_the_wait() {
+fn a_flush_ends_the_delay() {
     let mut pair = talkers();
     assert_eq!(say(&mut pair), []);
-    pair.b.conn.hurry();
+    pair.b.conn.flush_delayed();
     assert!(pair.b.conn.reply_is_due());
     assert_eq!(opcodes(pair.b.transmit_all(pair.now)), [Opcode::RcAck]);
 }
@@ -173,7 +173,7 @@ fn hurry_ends_the_wait() {
 fn an_ack_that_was_not_sent_does_not_wait_again() {
     let mut pair = talkers();
     assert_eq!(say(&mut pair), []);
-    pair.b.conn.hurry();
+    pair.b.conn.flush_delayed();
     let now = Instant(pair.now.0);
     let (ack, _) = pair.b.transmit(now).expect("the ACK");
     pair.b.conn.undo(&ack, &mut pair.b.host);

@@ -2,7 +2,7 @@
 
 //! Small requests that wait for others.
 
-use super::super::burst::{MOMENT, TOGETHER};
+use super::super::autocork::{MAX_DELAY_NS, MAX_COALESCED};
 use super::super::{Flags, Modify, SendOp, State, Status};
 use super::pair::*;
 
@@ -48,19 +48,19 @@ fn the_first_ones_do_not_wait() {
 fn they_go_together() {
     let mut pair = unhurried();
     assert_eq!(posts(&mut pair, 8, 1_000), [0; 8]);
-    for _ in 1..TOGETHER {
+    for _ in 1..MAX_COALESCED {
         assert_eq!(post(&mut pair, 8), 0);
     }
-    assert_eq!(post(&mut pair, 8), TOGETHER as usize);
+    assert_eq!(post(&mut pair, 8), MAX_COALESCED as usize);
     // And so on.
     assert_eq!(post(&mut pair, 8), 0);
-    assert!(pair.a.conn.poll_timeout() <= Some(pair.now.after(MOMENT)));
+    assert!(pair.a.conn.poll_timeout() <= Some(pair.now.after(MAX_DELAY_NS)));
 }
 
 #[test]
 fn they_wait_for_as_long_as_more_usually_take() {
     let mut pair = busy();
-    let usual = u64::from(TOGETHER) * 1_000;
+    let usual = u64::from(MAX_COALESCED) * 1_000;
     for _ in 0..3 {
         assert_eq!(post(&mut pair, 8), 0);
         let due = pair.a.conn.poll_timeout();
@@ -110,7 +110,7 @@ fn posts(pair: &mut Pair, count: usize, apart: u64) -> Vec<u64> {
 fn they_wait_for_a_moment_only() {
     let mut pair = unhurried();
     let waits = posts(&mut pair, 1_000, 20_000);
-    assert_eq!(waits.iter().max(), Some(&MOMENT));
+    assert_eq!(waits.iter().max(), Some(&MAX_DELAY_NS));
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn several_posted_at_once_do_not_wait() {
 fn none_is_left_behind() {
     let mut pair = busy();
     assert_eq!(post(&mut pair, 8), 0);
-    pair.a.conn.hurry();
+    pair.a.conn.flush_delayed();
     assert_eq!(pair.a.transmit_all(pair.now).len(), 1);
     // The error state flushes what waits.
     let mut pair = busy();
@@ -268,7 +268,7 @@ fn none_is_left_behind() {
             .modify(&Modify::to_state(state))
             .expect("RTS to SQD and back");
     }
-    pair.now = pair.now.after(MOMENT);
+    pair.now = pair.now.after(MAX_DELAY_NS);
     assert_eq!(pair.a.transmit_all(pair.now).len(), 1);
 }
 
@@ -282,5 +282,5 @@ fn no_timer_runs_for_one_that_may_not_go() {
         .expect("RTS to SQD");
     assert_eq!(pair.a.transmit_all(pair.now).len(), 0);
     // But for that of the requests that went before.
-    assert!(pair.a.conn.poll_timeout() > Some(pair.now.after(MOMENT)));
+    assert!(pair.a.conn.poll_timeout() > Some(pair.now.after(MAX_DELAY_NS)));
 }
