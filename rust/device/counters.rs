@@ -2,7 +2,7 @@
 
 //! What a port counts. `rdma statistic show` and the files under `hw_counters` show it.
 
-use crate::proto::transport::Cause;
+use crate::proto::transport::DropReason;
 use crate::proto::wire::ParseError;
 use kernel::str::CStr;
 use kernel::sync::atomic::{Atomic, Relaxed};
@@ -25,7 +25,7 @@ pub(crate) enum Count {
 }
 
 const OWN: usize = 10;
-const TOTAL: usize = OWN + ParseError::COUNT + Cause::COUNT;
+const TOTAL: usize = OWN + ParseError::COUNT + DropReason::COUNT;
 
 /// The names, in the order of the values.
 pub(crate) const NAMES: [&CStr; TOTAL] = [
@@ -103,7 +103,7 @@ impl Counters {
 
     /// Counts a packet that was not carried out.
     #[inline]
-    pub(crate) fn dropped(&self, cause: Cause) {
+    pub(crate) fn dropped(&self, cause: DropReason) {
         self.bump(OWN + ParseError::COUNT + cause as usize, 1);
     }
 

@@ -4,7 +4,7 @@
 
 use super::pd::PdId;
 use super::Core;
-use crate::proto::transport::{AtomicOp, Denied};
+use crate::proto::transport::{AccessError, AtomicOp};
 use crate::rdma::access::Access;
 use crate::rdma::bytes::Bytes;
 use crate::rdma::umem::{KernelMemory, UserMemory};
@@ -234,14 +234,14 @@ impl Mr {
     /// what was there. Atomic with respect to other regions and to the processor (IB_ATOMIC_GLOB).
     ///
     /// Any context. The caller has checked the right to it.
-    pub(crate) fn atomic(&self, va: u64, op: AtomicOp) -> Result<u64, Denied> {
+    pub(crate) fn atomic(&self, va: u64, op: AtomicOp) -> Result<u64, AccessError> {
         if va & 7 != 0 {
-            return Err(Denied::Misaligned);
+            return Err(AccessError::Misaligned);
         }
-        let offset = self.offset(va, 8).ok_or(Denied::Access)?;
+        let offset = self.offset(va, 8).ok_or(AccessError::Access)?;
         match &self.memory {
             Memory::User(gate) => {
-                let memory = gate.enter().ok_or(Denied::Access)?;
+                let memory = gate.enter().ok_or(AccessError::Access)?;
                 match op {
                     AtomicOp::CompareSwap { compare, swap } => {
                         memory.cmpxchg(offset, compare, swap)
@@ -250,7 +250,7 @@ impl Mr {
                 }
             }
             Memory::Kernel(gate) => {
-                let memory = gate.enter().ok_or(Denied::Access)?;
+                let memory = gate.enter().ok_or(AccessError::Access)?;
                 match op {
                     AtomicOp::CompareSwap { compare, swap } => memory.cmpxchg(va, compare, swap),
                     AtomicOp::FetchAdd { add } => memory.fetch_add(va, add),
@@ -258,6 +258,6 @@ impl Mr {
             }
         }
         // Aligned as the peer names it, but not in memory: iova and start differ in their low bits.
-        .ok_or(Denied::Misaligned)
+        .ok_or(AccessError::Misaligned)
     }
 }

@@ -14,8 +14,9 @@ use super::rq::RecvQueue;
 use super::sq::SendSlots;
 use super::tx::{Batch, NoPacket, Packets, Unsent, Whole};
 use crate::proto::transport::{
-    AtomicOp, Cause, Connection, Denied, Instant, Origin, Payload, RecvCompletion, RecvStart,
-    Request, Resource, ResponseSink, SendOp, SendQueue, Status, Target, Transmit, Verdict,
+    AccessError, AtomicOp, Connection, DropReason, Instant, Origin, Payload, RecvCompletion,
+    RecvStart, Request, RequesterOps, Resource, ResponderOps, SendOp, SendQueue, Status, Transmit,
+    Verdict,
 };
 use crate::proto::wire::bth::BTH_LEN;
 use crate::proto::wire::Position;
@@ -126,7 +127,7 @@ impl Rc {
                 repr: &transmit.header,
                 count: transmit.count,
                 each: transmit.each(),
-                more: followers(&transmit, slots, &self.conn).max(self.conn.reply_is_due().into()),
+                more: followers(&transmit, slots, &self.conn).max(self.conn.ack_is_due().into()),
             };
             let built = batch.add(&qp.core, path, &packets, |skip, len, out| {
                 payload(qp, &transmit.payload, slots, keys, (skip, len), out)
@@ -142,7 +143,7 @@ impl Rc {
                 // has its timer, and answers are asked for again.
                 NoPacket::NoRoute => match rest.origin {
                     Origin::Request { .. } => return Progress::Idle,
-                    Origin::Response | Origin::Reply => self.conn.lose_answers(),
+                    Origin::Response | Origin::Acknowledge => self.conn.drop_responses(),
                 },
                 NoPacket::NoMemory => {
                     self.conn.undo(&rest, sq);
@@ -196,7 +197,7 @@ impl Rc {
             qp.core.counters.count(Count::SendErrors);
             match transmit.origin {
                 Origin::Request { .. } => break,
-                Origin::Response | Origin::Reply => self.conn.lose_answers(),
+                Origin::Response | Origin::Acknowledge => self.conn.drop_responses(),
             }
         }
         Progress::Idle
@@ -288,14 +289,14 @@ fn followers(transmit: &Transmit, slots: &SendSlots, conn: &Connection<Resources
         }
         (Origin::Response, Payload::Read { res, .. }) if plain => conn.middle_left(res),
         (Origin::Response, _) => match header.bth.opcode.info().position {
-            Position::Only => conn.answers_due(),
+            Position::Only => conn.responses_due(),
             // The first one of the next answer is as long, and then a shorter one may follow.
             Position::Last if transmit.each() == conn.attr().pmtu.bytes() => {
-                conn.answers_due().min(2)
+                conn.responses_due().min(2)
             }
             _ => 0,
         },
-        (Origin::Reply, _) | (Origin::Request { .. }, Payload::Read { .. }) => 0,
+        (Origin::Acknowledge, _) | (Origin::Request { .. }, Payload::Read { .. }) => 0,
     }
 }
 
@@ -340,12 +341,12 @@ pub(crate) fn handle(
     now: Instant,
     incoming: Incoming<'_>,
     after: &mut After,
-) -> Result<(), Cause> {
+) -> Result<(), DropReason> {
     let Transport::Rc(rc) = &mut inner.transport else {
-        return Err(Cause::Service);
+        return Err(DropReason::Service);
     };
     // Without a path the queue pair has no peer yet.
-    let path = rc.path.as_ref().ok_or(Cause::State)?;
+    let path = rc.path.as_ref().ok_or(DropReason::State)?;
     // What comes from elsewhere is none of this connection's.
     if !incoming.came_by(path) {
         qp.core.counters.count(Count::WrongAddress);
@@ -405,7 +406,7 @@ impl SendQueue for Env<'_> {
     }
 }
 
-impl ResponseSink for Env<'_> {
+impl RequesterOps for Env<'_> {
     #[inline]
     fn place(&mut self, n: u32, offset: u32) -> Result<(), Status> {
         self.incoming.for_payload(Status::LocProt, |at, bytes| {
@@ -423,7 +424,7 @@ impl ResponseSink for Env<'_> {
     }
 }
 
-impl Target for Env<'_> {
+impl ResponderOps for Env<'_> {
     #[inline]
     fn recv_start(&mut self) -> RecvStart {
         self.rq.start(&self.qp.core)
@@ -445,7 +446,7 @@ impl Target for Env<'_> {
     }
 
     #[inline]
-    fn write_start(&mut self, va: u64, rkey: u32, len: u32) -> Result<(), Denied> {
+    fn write_start(&mut self, va: u64, rkey: u32, len: u32) -> Result<(), AccessError> {
         let qp = self.qp;
         let mr = Mr::find(
             &qp.core,
@@ -456,31 +457,37 @@ impl Target for Env<'_> {
             Access::REMOTE_WRITE,
         );
         *self.write_key = mr.map(|mr| WriteKey { mr, va });
-        self.write_key.as_ref().map(|_| ()).ok_or(Denied::Access)
+        self.write_key
+            .as_ref()
+            .map(|_| ())
+            .ok_or(AccessError::Access)
     }
 
     #[inline]
-    fn write_place(&mut self, offset: u32) -> Result<(), Denied> {
-        let key = self.write_key.as_ref().ok_or(Denied::Access)?;
+    fn write_place(&mut self, offset: u32) -> Result<(), AccessError> {
+        let key = self.write_key.as_ref().ok_or(AccessError::Access)?;
         let start = key.va.wrapping_add(u64::from(offset));
-        self.incoming.for_payload(Denied::Access, |at, bytes| {
+        self.incoming.for_payload(AccessError::Access, |at, bytes| {
             key.mr
                 .write(start.wrapping_add(u64::from(at)), bytes)
-                .ok_or(Denied::Access)
+                .ok_or(AccessError::Access)
         })
     }
 
     #[inline]
-    fn read_start(&mut self, res: u8, va: u64, rkey: u32, len: u32) -> Result<(), Denied> {
+    fn read_start(&mut self, res: u8, va: u64, rkey: u32, len: u32) -> Result<(), AccessError> {
         let mr = read_access(self.qp, va, rkey, len);
-        let place = self.read_keys.get_mut(usize::from(res)).ok_or(Denied::Op)?;
+        let place = self
+            .read_keys
+            .get_mut(usize::from(res))
+            .ok_or(AccessError::Op)?;
         *place = mr;
-        place.as_ref().map(|_| ()).ok_or(Denied::Access)
+        place.as_ref().map(|_| ()).ok_or(AccessError::Access)
     }
 
-    fn atomic(&mut self, va: u64, rkey: u32, op: AtomicOp) -> Result<u64, Denied> {
+    fn atomic(&mut self, va: u64, rkey: u32, op: AtomicOp) -> Result<u64, AccessError> {
         if va & 7 != 0 {
-            return Err(Denied::Misaligned);
+            return Err(AccessError::Misaligned);
         }
         Mr::find(
             &self.qp.core,
@@ -490,13 +497,13 @@ impl Target for Env<'_> {
             8,
             Access::REMOTE_ATOMIC,
         )
-        .ok_or(Denied::Access)?
+        .ok_or(AccessError::Access)?
         .atomic(va, op)
     }
 
-    fn invalidate(&mut self, _rkey: u32) -> Result<(), Denied> {
+    fn invalidate(&mut self, _rkey: u32) -> Result<(), AccessError> {
         // Only memory windows and fast-registered regions may be invalidated by the peer (IBTA
         // 10.6.5), and there are none yet.
-        Err(Denied::Access)
+        Err(AccessError::Access)
     }
 }

@@ -89,7 +89,7 @@ impl RecvQueue {
             Ok(()) => RecvStart::Taken,
             Err(status) => {
                 self.forget_sges();
-                RecvStart::Broken(status)
+                RecvStart::LocalError(status)
             }
         }
     }

@@ -49,7 +49,7 @@ struct Slot {
 impl Slot {
     fn empty() -> Self {
         Slot {
-            request: Request::broken(Status::General),
+            request: Request::with_local_error(Status::General),
             wr_id: 0,
             op: Op::Send,
             sges: 0,
@@ -205,7 +205,7 @@ impl SendSlots {
         if let Err((wr_id, op, status)) = self.load(core, n) {
             self.clear(n);
             if let Some(slot) = self.slot_mut(n) {
-                slot.request = Request::broken(status);
+                slot.request = Request::with_local_error(status);
                 slot.wr_id = wr_id;
                 slot.op = op;
             }

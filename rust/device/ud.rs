@@ -11,8 +11,8 @@ use super::qp::{Inner, Qp, Transport};
 use super::sq::SendSlots;
 use super::tx::{Batch, NoPacket, Packets, Unsent};
 use crate::proto::transport::{
-    check_recv, Cause, Datagram, DatagramAttr, DatagramSender, Events, RecvCompletion, RecvStart,
-    SendOp, SendQueue, State, Status,
+    check_recv, Datagram, DatagramAttr, DatagramSender, DropReason, Events, RecvCompletion,
+    RecvStart, SendOp, SendQueue, State, Status,
 };
 use crate::proto::wire::{PKey, Psn, Qpn, GRH_LEN};
 use crate::rdma::bytes::Bytes;
@@ -88,7 +88,7 @@ impl Ud {
     ) -> Option<Result<(), Option<Status>>> {
         let n = self.next;
         let request = sq.get(n)?;
-        if let Some(status) = request.broken_by() {
+        if let Some(status) = request.local_error() {
             return Some(Err(Some(status)));
         }
         let dest = sq.ud_dest(n)?;
@@ -215,27 +215,27 @@ pub(crate) fn handle(
     inner: &mut Inner,
     incoming: Incoming<'_>,
     after: &mut After,
-) -> Result<(), Cause> {
+) -> Result<(), DropReason> {
     let Transport::Datagram(ud) = &mut inner.transport else {
-        return Err(Cause::Service);
+        return Err(DropReason::Service);
     };
     if !ud.state.responds() {
-        return Err(Cause::State);
+        return Err(DropReason::State);
     }
     let pkeys = [PKey::new(limits::DEFAULT_PKEY)];
     ud.attr.mtu = 4096;
     let len = incoming.payload_len();
     let info = check_recv(incoming.repr(), len, &ud.attr, &pkeys)?;
-    let area = incoming.grh_area().ok_or(Cause::NoGrh)?;
+    let area = incoming.grh_area().ok_or(DropReason::NoGrh)?;
     let rq = &mut inner.rq;
     let status = match rq.start(&qp.core) {
-        RecvStart::Empty => return Err(Cause::NoReceive),
-        RecvStart::Broken(status) => status,
+        RecvStart::Empty => return Err(DropReason::NoReceive),
+        RecvStart::LocalError(status) => status,
         RecvStart::Taken => {
             // Too long for the buffer: dropped, the buffer stays (IBTA 9.8.3, responder checks).
             if len.saturating_add(GRH_LEN as u32) > rq.room() {
                 rq.put_back();
-                return Err(Cause::ReceiveTooShort);
+                return Err(DropReason::ReceiveTooShort);
             }
             let placed = rq.place(0, Bytes::new(&area)).and_then(|()| {
                 incoming.for_payload(Status::LocProt, |at, bytes| {

@@ -20,21 +20,21 @@
 pub mod attr;
 mod autocork;
 mod completer;
-mod compose;
 pub mod connection;
+mod cwnd;
 pub mod datagram;
 mod delayed_ack;
-mod cwnd;
-mod tail_loss;
-mod repeat;
-mod reply;
+mod duplicate;
 pub mod report;
 pub mod request;
+mod request_packet;
 pub mod requester;
 pub mod resource;
 pub mod responder;
+pub mod responder_ops;
+mod response;
 pub mod state;
-pub mod target;
+mod tail_loss;
 pub mod time;
 pub mod transmit;
 
@@ -45,15 +45,15 @@ use super::wire;
 
 pub use attr::{Access, Attr, Invalid, Modify, Pmtu, LOOPBACK_MTU};
 pub use connection::Connection;
-pub use datagram::{check_recv, Datagram, DatagramAttr, DatagramRecv, DatagramSender};
 pub use cwnd::MAX_CWND;
-pub use report::{Cause, Events, Verdict};
-pub use request::{Flags, Request, ResponseSink, SendCompletion, SendOp, SendQueue, Status};
+pub use datagram::{check_recv, Datagram, DatagramAttr, DatagramRecv, DatagramSender};
+pub use report::{DropReason, Events, Verdict};
+pub use request::{Flags, Request, RequesterOps, SendCompletion, SendOp, SendQueue, Status};
 pub use requester::Requester;
 pub use resource::Resource;
 pub use responder::Responder;
+pub use responder_ops::{AccessError, AtomicOp, RecvCompletion, RecvStart, ResponderOps};
 pub use state::State;
-pub use target::{AtomicOp, Denied, RecvCompletion, RecvStart, Target};
 pub use time::Instant;
 pub use transmit::{Origin, Payload, Transmit};
 

@@ -209,6 +209,6 @@ fn corkable_len(request: &Request) -> Option<u32> {
         && !request.solicited
         && !request.fence
         && request.len <= MAX_CORKED_LEN
-        && request.broken_by().is_none();
+        && request.local_error().is_none();
     corkable.then_some(request.len)
 }

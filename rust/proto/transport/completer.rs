@@ -6,7 +6,7 @@ use super::cwnd::READ_CHUNK;
 use super::time::{ack_timeout, ack_wait, rnr_delay};
 use super::wire::{AethRepr, Kind, NakCode, PacketRepr, Position, Psn, Syndrome};
 use super::{
-    Attr, Cause, Instant, Request, Requester, ResponseSink, SendOp, SendQueue, Status, Verdict,
+    Attr, DropReason, Instant, Request, Requester, RequesterOps, SendOp, SendQueue, Status, Verdict,
 };
 
 /// Whether everything before a PSN could be acknowledged.
@@ -37,7 +37,7 @@ impl Requester {
     /// Takes a response packet with `payload_len` bytes of payload, or a run of `count`, no more than
     /// [`Requester::run_limit`] says.
     #[inline]
-    pub(super) fn handle_response<E: SendQueue + ResponseSink>(
+    pub(super) fn handle_response<E: SendQueue + RequesterOps>(
         &mut self,
         now: Instant,
         attr: &Attr,
@@ -50,19 +50,19 @@ impl Requester {
         // IBTA 9.7.6.1, ghost acknowledgements: only PSNs that were sent and not yet acknowledged
         // mean anything.
         if self.offset(psn) >= self.offset(self.max) || self.has_failed() {
-            return Verdict::Dropped(Cause::Ghost);
+            return Verdict::Dropped(DropReason::Ghost);
         }
         let info = pkt.bth.opcode.info();
         let aeth = pkt.ext.aeth();
         if info.kind == Kind::Ack {
             return match aeth {
                 Some(aeth) => self.handle_ack(now, attr, psn, aeth, env),
-                None => Verdict::Dropped(Cause::BadResponse),
+                None => Verdict::Dropped(DropReason::BadResponse),
             };
         }
         // Responses with data are positive; a middle one has no AETH at all.
         if aeth.is_some_and(|aeth| !matches!(aeth.syndrome, Syndrome::Ack { .. })) {
-            return Verdict::Dropped(Cause::BadResponse);
+            return Verdict::Dropped(DropReason::BadResponse);
         }
         // IBTA 9.7.5.1.1: a response acknowledges all requests before its own.
         if self.acknowledge(now, attr, psn, env) == Reach::Short {
@@ -70,7 +70,7 @@ impl Requester {
         }
         let n = self.una.n;
         let Some(&request) = env.get(n) else {
-            return Verdict::Dropped(Cause::BadResponse);
+            return Verdict::Dropped(DropReason::BadResponse);
         };
         let result = if info.kind == Kind::AtomicAck {
             place_atomic(&request, n, pkt, env)
@@ -85,8 +85,8 @@ impl Requester {
             Err(status) => {
                 self.fail(status);
                 Verdict::Dropped(match status {
-                    Status::BadResp => Cause::BadResponse,
-                    _ => Cause::Unplaceable,
+                    Status::BadResp => DropReason::BadResponse,
+                    _ => DropReason::Unplaceable,
                 })
             }
         }
@@ -95,7 +95,7 @@ impl Requester {
     /// Checks and places the payload of the READ responses from PSN `una` on. Its place follows from the
     /// PSN alone, so that it does not matter how often the READ was resumed and from where.
     #[inline]
-    fn place_read<E: SendQueue + ResponseSink>(
+    fn place_read<E: SendQueue + RequesterOps>(
         &self,
         request: &Request,
         position: Position,
@@ -171,7 +171,7 @@ impl Requester {
                 Reach::Short => self.implied_nak(attr),
             },
             // IBTA 9.7.5.2.1: reserved syndromes are ignored.
-            Syndrome::Reserved(_) => Verdict::Dropped(Cause::BadResponse),
+            Syndrome::Reserved(_) => Verdict::Dropped(DropReason::BadResponse),
         }
     }
 
@@ -231,7 +231,8 @@ impl Requester {
         self.rnr_wait = false;
         self.congestion.on_ack();
         let more = self.una.psn != self.cursor.psn;
-        self.tail_loss.on_ack(now, self.una.psn, more, ack_timeout(attr.timeout));
+        self.tail_loss
+            .on_ack(now, self.una.psn, more, ack_timeout(attr.timeout));
         self.deadline = if !more {
             self.ack_req_owed = false;
             None
@@ -289,10 +290,11 @@ impl Requester {
     #[cold]
     fn implied_nak(&mut self, attr: &Attr) -> Verdict {
         if !self.recovering && !self.rnr_wait {
-            self.congestion.on_response_loss(self.offset(self.cursor.psn));
+            self.congestion
+                .on_response_loss(self.offset(self.cursor.psn));
             self.retry(attr);
         }
-        Verdict::Dropped(Cause::Gap)
+        Verdict::Dropped(DropReason::Gap)
     }
 
     /// The receiver was not ready for the packet with PSN `una` (IBTA 9.7.5.2.8).
@@ -301,7 +303,7 @@ impl Requester {
         const FOR_EVER: u8 = 7;
         if self.rnr_wait {
             // The network made two of one NAK.
-            return Verdict::Dropped(Cause::RepeatedNak);
+            return Verdict::Dropped(DropReason::RepeatedNak);
         }
         if attr.rnr_retry != FOR_EVER {
             if self.rnr_retries >= attr.rnr_retry {
@@ -324,7 +326,7 @@ impl Requester {
             NakCode::PsnSequence => {
                 // The same NAK again, or one that a timeout was faster than.
                 if self.recovering || self.rnr_wait {
-                    return Verdict::Dropped(Cause::RepeatedNak);
+                    return Verdict::Dropped(DropReason::RepeatedNak);
                 }
                 self.congestion.on_loss();
                 self.retry(attr);
@@ -333,7 +335,7 @@ impl Requester {
             NakCode::RemoteAccess => self.fail(Status::RemAccess),
             NakCode::RemoteOperational => self.fail(Status::RemOp),
             // Not for this service: ignored like the reserved ones.
-            NakCode::InvalidRdRequest => return Verdict::Dropped(Cause::BadResponse),
+            NakCode::InvalidRdRequest => return Verdict::Dropped(DropReason::BadResponse),
         }
         Verdict::Accepted
     }
@@ -361,7 +363,7 @@ impl Requester {
 
 /// Checks and stores the answer to the atomic `request`.
 #[inline]
-fn place_atomic<E: ResponseSink>(
+fn place_atomic<E: RequesterOps>(
     request: &Request,
     n: u32,
     pkt: &PacketRepr,

@@ -5,8 +5,8 @@
 use super::resource::Resource;
 use super::wire::{PacketRepr, Position, Psn, Service};
 use super::{
-    Attr, Cause, Events, Instant, Invalid, Modify, Origin, Requester, Responder, ResponseSink,
-    SendCompletion, SendQueue, State, Status, Target, Transmit, Verdict,
+    Attr, DropReason, Events, Instant, Invalid, Modify, Origin, Requester, RequesterOps, Responder,
+    ResponderOps, SendCompletion, SendQueue, State, Status, Transmit, Verdict,
 };
 
 /// The protocol state of one RC queue pair. `R` is the storage for records of READs and atomics of the
@@ -221,15 +221,15 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
 
     /// Whether an ACK or NAK will be the next packet, if there are no answers to READs.
     #[inline]
-    pub fn reply_is_due(&self) -> bool {
+    pub fn ack_is_due(&self) -> bool {
         self.responder
-            .reply
-            .is_some_and(|reply| reply.deadline.is_none())
+            .acknowledge
+            .is_some_and(|ack| ack.deadline.is_none())
     }
 
     /// How many READs and atomics of the peer may have answers that are to be sent.
     #[inline]
-    pub fn answers_due(&self) -> u32 {
+    pub fn responses_due(&self) -> u32 {
         self.responder.ring.due()
     }
 
@@ -244,7 +244,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     #[inline]
     pub fn may_transmit<Q: SendQueue>(&self, q: &Q) -> bool {
         let responds = self.state.responds() || self.responder.closing;
-        responds && (self.reply_is_due() || !self.responder.ring.is_idle())
+        responds && (self.ack_is_due() || !self.responder.ring.is_idle())
             || self.state.requests() && self.requester.may_transmit(q)
     }
 
@@ -268,16 +268,16 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             Origin::Response if self.state.responds() || self.responder.closing => {
                 self.responder.ring.undo(t.header.bth.psn);
             }
-            Origin::Reply if self.state.responds() => self.responder.undo_reply(&t.header),
+            Origin::Acknowledge if self.state.responds() => self.responder.undo_ack(&t.header),
             // The last word of a connection that its own responder ended.
-            Origin::Reply if self.state == State::Err => self.responder.undo_reply(&t.header),
+            Origin::Acknowledge if self.state == State::Err => self.responder.undo_ack(&t.header),
             _ => {}
         }
     }
 
     /// The answers to READs and atomics that are due are lost, as those that are sent may be: nothing leads to
     /// the peer now. It asks for them again (IBTA 9.7.5.1.3).
-    pub fn lose_answers(&mut self) {
+    pub fn drop_responses(&mut self) {
         self.responder.ring.lose();
     }
 
@@ -302,7 +302,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// Takes a packet that came for this QP, with `payload_len` bytes of payload, which `env` can
     /// reach. The caller has checked everything below the transport: address, length, ICRC.
     #[inline]
-    pub fn handle_packet<E: SendQueue + ResponseSink + Target>(
+    pub fn handle_packet<E: SendQueue + RequesterOps + ResponderOps>(
         &mut self,
         now: Instant,
         pkt: &PacketRepr,
@@ -337,7 +337,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     ///
     /// They are taken or refused as one, at the PSN of the first: they are of one message.
     #[inline]
-    pub fn handle_run<E: SendQueue + ResponseSink + Target>(
+    pub fn handle_run<E: SendQueue + RequesterOps + ResponderOps>(
         &mut self,
         now: Instant,
         pkt: &PacketRepr,
@@ -346,17 +346,17 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         env: &mut E,
     ) -> Verdict {
         if !self.state.responds() {
-            return Verdict::Dropped(Cause::State);
+            return Verdict::Dropped(DropReason::State);
         }
         let info = pkt.bth.opcode.info();
         match info.service {
             Service::Rc => {}
-            Service::Cnp => return Verdict::Dropped(Cause::Cnp),
-            _ => return Verdict::Dropped(Cause::Service),
+            Service::Cnp => return Verdict::Dropped(DropReason::Cnp),
+            _ => return Verdict::Dropped(DropReason::Service),
         }
         // IBTA 9.6.1.1 and 10.9.3.
         if !pkt.bth.pkey.matches(self.attr.pkey) {
-            return Verdict::Dropped(Cause::PKey);
+            return Verdict::Dropped(DropReason::PKey);
         }
         if info.kind.is_response() {
             return self.handle_response(now, pkt, count, payload_len, env);
@@ -378,7 +378,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     }
 
     #[inline]
-    fn handle_response<E: SendQueue + ResponseSink>(
+    fn handle_response<E: SendQueue + RequesterOps>(
         &mut self,
         now: Instant,
         pkt: &PacketRepr,
@@ -387,7 +387,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         env: &mut E,
     ) -> Verdict {
         if !self.state.requests() {
-            return Verdict::Dropped(Cause::State);
+            return Verdict::Dropped(DropReason::State);
         }
         let verdict = self
             .requester
@@ -410,7 +410,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let ack = if self.state.responds() {
-            self.responder.reply.and_then(|reply| reply.deadline)
+            self.responder.acknowledge.and_then(|ack| ack.deadline)
         } else {
             None
         };

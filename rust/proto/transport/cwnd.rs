@@ -68,7 +68,10 @@ impl Congestion {
     /// The last response packet of a chunk arrived.
     #[inline]
     pub(super) fn on_read_response(&mut self) {
-        self.read_window = self.read_window.saturating_add(READ_WINDOW_STEP).min(MAX_READ_WINDOW);
+        self.read_window = self
+            .read_window
+            .saturating_add(READ_WINDOW_STEP)
+            .min(MAX_READ_WINDOW);
     }
 
     /// The responder reported a lost request packet (PSN sequence error NAK).

@@ -7,7 +7,7 @@
 use super::wire::{
     pad_for, BthRepr, DethRepr, Ext, ImmDtRepr, Opcode, PKey, PacketRepr, Psn, Qpn, Service,
 };
-use super::{Cause, Status};
+use super::{DropReason, Status};
 
 /// A Q_Key with this bit in a work request stands for the QP's own one (IBTA 10.2.5, 11.4.1.1).
 pub const QKEY_FROM_QP: u32 = 1 << 31;
@@ -127,21 +127,21 @@ pub fn check_recv(
     payload_len: u32,
     attr: &DatagramAttr,
     pkeys: &[PKey],
-) -> Result<DatagramRecv, Cause> {
+) -> Result<DatagramRecv, DropReason> {
     let info = pkt.bth.opcode.info();
     let deth = match (info.service, pkt.ext.deth()) {
         (Service::Ud, Some(deth)) => deth,
-        (Service::Cnp, _) => return Err(Cause::Cnp),
-        _ => return Err(Cause::Service),
+        (Service::Cnp, _) => return Err(DropReason::Cnp),
+        _ => return Err(DropReason::Service),
     };
     if !pkeys.iter().any(|pkey| pkt.bth.pkey.matches(*pkey)) {
-        return Err(Cause::PKey);
+        return Err(DropReason::PKey);
     }
     if deth.qkey != attr.qkey {
-        return Err(Cause::QKey);
+        return Err(DropReason::QKey);
     }
     if payload_len > attr.mtu {
-        return Err(Cause::TooLong);
+        return Err(DropReason::TooLong);
     }
     Ok(DatagramRecv {
         src_qpn: deth.src_qp,

@@ -10,13 +10,13 @@ pub enum Verdict {
     /// It did what it was to do.
     Accepted,
     /// It was not carried out; count it under this cause. An answer may be due all the same.
-    Dropped(Cause),
+    Dropped(DropReason),
 }
 
 /// Why a packet was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Cause {
+pub enum DropReason {
     /// The QP's state does not take such packets.
     State = 0,
     /// The opcode belongs to another transport service than the QP.
@@ -59,7 +59,7 @@ pub enum Cause {
     Cnp = 19,
 }
 
-impl Cause {
+impl DropReason {
     /// How many causes there are; each one `as usize` is less.
     pub const COUNT: usize = 20;
 }

@@ -117,7 +117,7 @@ pub struct Request {
     // ----
     /// Cannot be carried out, or not any further. It completes with this status once all before it
     /// are complete.
-    pub(super) broken: Option<Status>,
+    pub(super) local_error: Option<Status>,
     /// The PSN of the first packet. Valid once started, as the next one.
     pub(super) first_psn: Psn,
     /// How many PSNs it consumes, 1 to 2^23.
@@ -136,7 +136,7 @@ impl Request {
             signaled: flags.signaled,
             solicited: flags.solicited,
             fence: flags.fence,
-            broken: None,
+            local_error: None,
             first_psn: Psn::ZERO,
             psns: 0,
         }
@@ -145,32 +145,36 @@ impl Request {
     /// A request that did not pass its owner's checks: it completes with `status` once all before it
     /// are complete, and the QP goes to the error state.
     #[inline]
-    pub const fn broken(status: Status) -> Self {
+    pub const fn with_local_error(status: Status) -> Self {
         let mut request = Self::new(SendOp::Send, 0, 0, 0, NO_FLAGS);
-        request.broken = Some(status);
+        request.local_error = Some(status);
         request
     }
 
-    /// The status that [`Request::broken`] was given, if the request was made by that.
+    /// The status that [`Request::with_local_error`] was given, if the request was made by that.
     #[inline]
-    pub const fn broken_by(&self) -> Option<Status> {
-        self.broken
+    pub const fn local_error(&self) -> Option<Status> {
+        self.local_error
     }
 
-    /// Why the request cannot start, if so.
+    /// Whether the request may start.
+    ///
+    /// # Errors
+    ///
+    /// The status with which it completes instead.
     #[inline]
-    pub(super) fn defect(&self, attr: &Attr) -> Option<Status> {
-        if self.broken.is_some() {
-            return self.broken;
+    pub(super) fn validate(&self, attr: &Attr) -> Result<(), Status> {
+        if let Some(status) = self.local_error {
+            return Err(status);
         }
         if self.len > MAX_MESSAGE {
-            return Some(Status::LocLen);
+            return Err(Status::LocLen);
         }
         // It would wait for ever.
         if self.op.wants_response() && attr.max_rd_atomic == 0 {
-            return Some(Status::LocQpOp);
+            return Err(Status::LocQpOp);
         }
-        None
+        Ok(())
     }
 
     /// Gives the request its PSNs (IBTA 9.7.2).
@@ -226,7 +230,7 @@ pub trait SendQueue {
 }
 
 /// Where answers of the responder go: the local memory of a READ or an atomic.
-pub trait ResponseSink {
+pub trait RequesterOps {
     /// Puts the whole payload of the packet in hand `offset` bytes into the local memory of READ
     /// request `n`. Called with every byte of a READ at most once, in order, and never past its
     /// length.

@@ -14,8 +14,8 @@
 //! half, what answers and timeouts do to these positions, is in `completer`.
 
 use super::autocork::Autocork;
-use super::compose::{message_packet, response_packet};
-use super::cwnd::{Congestion, READ_CHUNK, MAX_CWND};
+use super::cwnd::{Congestion, MAX_CWND, READ_CHUNK};
+use super::request_packet::{message_packet, rd_atomic_request_packet};
 use super::tail_loss::TailLoss;
 use super::time::{ack_timeout, ack_wait};
 use super::wire::Psn;
@@ -189,12 +189,12 @@ impl Requester {
         let Some(request) = q.get(n) else {
             return false;
         };
-        let defect = if fresh {
-            request.defect(attr)
+        let valid = if fresh {
+            request.validate(attr)
         } else {
-            request.broken
+            request.local_error.map_or(Ok(()), Err)
         };
-        if let Some(status) = defect {
+        if let Err(status) = valid {
             // It fails in its turn: when all before it are complete.
             if self.una.n == n {
                 self.fail(status);
@@ -273,7 +273,12 @@ impl Requester {
     /// again so that it does: it looked as if more would follow, and whatever waits must not wait for
     /// the timeout.
     #[cold]
-    fn request_ack<Q: SendQueue>(&mut self, now: Instant, attr: &Attr, q: &mut Q) -> Option<Transmit> {
+    fn request_ack<Q: SendQueue>(
+        &mut self,
+        now: Instant,
+        attr: &Attr,
+        q: &mut Q,
+    ) -> Option<Transmit> {
         if !self.ack_req_owed || self.in_flight == 0 || self.has_failed() {
             return None;
         }
@@ -315,7 +320,7 @@ impl Requester {
             self.outstanding_rd_atomic = self.outstanding_rd_atomic.saturating_add(1);
             self.since_ack_req = 0;
             self.ack_req_owed = false;
-            response_packet(&request, n, index, attr)
+            rd_atomic_request_packet(&request, n, index, attr)
         } else {
             self.run = self.run_length(&request, index, most.unwrap_or(1));
             self.cursor.psn = psn.add(self.run.into());
@@ -341,7 +346,8 @@ impl Requester {
             self.deadline = ack_wait(attr.timeout, self.retries).map(|nanos| now.after(nanos));
         }
         if !self.ack_req_owed {
-            self.tail_loss.on_ack_req(now, self.cursor.psn, fresh, ack_timeout(attr.timeout));
+            self.tail_loss
+                .on_ack_req(now, self.cursor.psn, fresh, ack_timeout(attr.timeout));
         }
         Some(transmit)
     }
@@ -349,7 +355,10 @@ impl Requester {
     /// Whether the run about to be sent leaves little room in the window.
     #[inline]
     fn takes_most(&self) -> bool {
-        let much = self.congestion.cwnd.saturating_sub(self.congestion.cwnd / LITTLE);
+        let much = self
+            .congestion
+            .cwnd
+            .saturating_sub(self.congestion.cwnd / LITTLE);
         self.in_flight <= much && self.in_flight.saturating_add(self.run) > much
     }
 
@@ -391,12 +400,12 @@ impl Requester {
             return false;
         }
         q.get(next).is_some_and(|request| {
-            let defect = if fresh {
-                request.defect(attr)
+            let valid = if fresh {
+                request.validate(attr).is_ok()
             } else {
-                request.broken
+                request.local_error.is_none()
             };
-            defect.is_none() && self.has_room(request, attr, true, fresh, 1)
+            valid && self.has_room(request, attr, true, fresh, 1)
         })
     }
 
@@ -468,7 +477,7 @@ impl Requester {
         q: &mut Q,
     ) {
         if let Some(request) = q.get_mut(n) {
-            request.broken = Some(status);
+            request.local_error = Some(status);
         }
         self.undo(n, psn, q);
     }

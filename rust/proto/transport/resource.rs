@@ -12,7 +12,7 @@ use super::{Attr, Pmtu};
 
 /// What a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum ResourceKind {
     /// A READ of `len` bytes at `va`.
     Read { va: u64, rkey: u32, len: u32 },
     /// An atomic which found this value.
@@ -23,7 +23,7 @@ pub(super) enum Work {
 /// memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Resource {
-    work: Work,
+    kind: ResourceKind,
     /// Something is still to be sent.
     due: bool,
     /// The answer in hand is not the first.
@@ -43,7 +43,7 @@ pub struct Resource {
 impl Resource {
     /// An unused record, to fill new storage with.
     pub const EMPTY: Resource = Resource {
-        work: Work::Atomic { original: 0 },
+        kind: ResourceKind::Atomic { original: 0 },
         due: false,
         again: false,
         first_psn: Psn::ZERO,
@@ -56,13 +56,13 @@ impl Resource {
     };
 
     /// The record of new work whose PSNs begin with `first_psn`.
-    pub(super) fn new(work: Work, first_psn: Psn, msn: u32, pmtu: Pmtu) -> Self {
-        let (psns, play_len) = match work {
-            Work::Read { len, .. } => (pmtu.packets(len), len),
-            Work::Atomic { .. } => (1, 0),
+    pub(super) fn new(kind: ResourceKind, first_psn: Psn, msn: u32, pmtu: Pmtu) -> Self {
+        let (psns, play_len) = match kind {
+            ResourceKind::Read { len, .. } => (pmtu.packets(len), len),
+            ResourceKind::Atomic { .. } => (1, 0),
         };
         Resource {
-            work,
+            kind,
             due: true,
             again: false,
             first_psn,
@@ -98,11 +98,11 @@ impl Default for Resource {
 
 /// One packet of an answer, or a run of those in its middle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct Response {
     /// Index of the record.
     pub(super) res: u8,
     /// What is answered.
-    pub(super) work: Work,
+    pub(super) kind: ResourceKind,
     /// PSN of the packet.
     pub(super) psn: Psn,
     /// MSN of the packet.
@@ -255,7 +255,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
 
     /// The next packet to be sent, if there is one, or a run of up to `most`. Counts as sent.
     #[inline]
-    pub(super) fn next_answer(&mut self, pmtu: Pmtu, most: u16) -> Option<Answer> {
+    pub(super) fn next_response(&mut self, pmtu: Pmtu, most: u16) -> Option<Response> {
         while self.due > 0 {
             let index = self.index(self.due);
             let slot = self.slots.as_mut().get_mut(index)?;
@@ -270,9 +270,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
             } else {
                 middle.min(most.into()).max(1)
             };
-            let answer = Answer {
+            let response = Response {
                 res: index as u8,
-                work: slot.work,
+                kind: slot.kind,
                 psn: slot.first_psn.add(slot.next),
                 msn: slot.msn,
                 starts: slot.next == slot.start,
@@ -283,11 +283,11 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
                 count: count as u16,
             };
             slot.next = slot.next.wrapping_add(count);
-            if answer.ends {
+            if response.ends {
                 slot.due = false;
                 self.due = self.due.wrapping_sub(1);
             }
-            return Some(answer);
+            return Some(response);
         }
         None
     }
@@ -320,11 +320,11 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
             return None;
         }
         let slot = self.get(age)?;
-        let Work::Read {
+        let ResourceKind::Read {
             va: all_va,
             rkey: all_rkey,
             len: all_len,
-        } = slot.work
+        } = slot.kind
         else {
             return None;
         };
@@ -345,7 +345,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
 
     /// Sends this part of a READ again.
     #[cold]
-    pub(super) fn repeat_read(&mut self, part: Part, pmtu: Pmtu) {
+    pub(super) fn replay_read(&mut self, part: Part, pmtu: Pmtu) {
         if let Some(slot) = self.get_mut(part.age) {
             slot.start = part.start;
             slot.next = part.start;
@@ -358,7 +358,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
 
     /// Sends the result of the atomic with `psn` again. Whether there is one.
     #[cold]
-    pub(super) fn repeat_atomic(&mut self, psn: Psn) -> bool {
+    pub(super) fn replay_atomic(&mut self, psn: Psn) -> bool {
         let age = self.find(psn);
         if age == 0 {
             return false;
@@ -366,7 +366,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
         let Some(slot) = self.get_mut(age) else {
             return false;
         };
-        if !matches!(slot.work, Work::Atomic { .. }) {
+        if !matches!(slot.kind, ResourceKind::Atomic { .. }) {
             return false;
         }
         slot.next = 0;

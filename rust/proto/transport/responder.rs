@@ -9,11 +9,11 @@
 //! made in `reply`.
 
 use super::delayed_ack::DelayedAck;
-use super::resource::{Resource, Ring, Work};
+use super::resource::{Resource, ResourceKind, Ring};
 use super::wire::{Ext, Kind, NakCode, PacketRepr, Psn, RethRepr, RnrTimer, Syndrome};
 use super::{
-    AtomicOp, Attr, Cause, Denied, Events, Instant, Pmtu, RecvCompletion, RecvStart, Status,
-    Target, Verdict, MAX_MESSAGE,
+    AccessError, AtomicOp, Attr, DropReason, Events, Instant, Pmtu, RecvCompletion, RecvStart,
+    ResponderOps, Status, Verdict, MAX_MESSAGE,
 };
 
 /// The message of which packets are still to come.
@@ -29,7 +29,7 @@ pub(super) enum Message {
 
 /// The ACK or NAK that is due after the answers to READs and atomics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reply {
+pub(super) struct Acknowledge {
     pub(super) syndrome: Syndrome,
     pub(super) psn: Psn,
     /// When it is due, if it is delayed (see `delayed_ack`); otherwise it is due now.
@@ -47,8 +47,8 @@ pub struct Responder<R> {
     /// A receive work request is in use.
     pub(super) recv_in_use: bool,
     /// The peer was told to send from `epsn` again: nothing more is said until it does.
-    pub(super) quiet: bool,
-    pub(super) reply: Option<Reply>,
+    pub(super) nak_sent: bool,
+    pub(super) acknowledge: Option<Acknowledge>,
     pub(super) delayed_ack: DelayedAck,
     /// The connection is over, but for what is due and the NAK that says so.
     pub(super) closing: bool,
@@ -69,12 +69,12 @@ enum Refusal {
 
 const INVALID: Refusal = Refusal::Nak(NakCode::InvalidRequest, Events::REQ_ERR);
 
-impl From<Denied> for Refusal {
-    fn from(denied: Denied) -> Self {
+impl From<AccessError> for Refusal {
+    fn from(denied: AccessError) -> Self {
         match denied {
-            Denied::Access => Refusal::Nak(NakCode::RemoteAccess, Events::ACCESS_ERR),
-            Denied::Op => Refusal::Nak(NakCode::RemoteOperational, Events::FATAL),
-            Denied::Misaligned => INVALID,
+            AccessError::Access => Refusal::Nak(NakCode::RemoteAccess, Events::ACCESS_ERR),
+            AccessError::Op => Refusal::Nak(NakCode::RemoteOperational, Events::FATAL),
+            AccessError::Misaligned => INVALID,
         }
     }
 }
@@ -87,8 +87,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             msn: 0,
             message: Message::None,
             recv_in_use: false,
-            quiet: false,
-            reply: None,
+            nak_sent: false,
+            acknowledge: None,
             delayed_ack: DelayedAck::default(),
             closing: false,
             established: false,
@@ -102,8 +102,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.epsn = psn;
         self.msn = 0;
         self.message = Message::None;
-        self.quiet = false;
-        self.reply = None;
+        self.nak_sent = false;
+        self.acknowledge = None;
         self.delayed_ack = DelayedAck::default();
         self.closing = false;
         self.established = false;
@@ -114,10 +114,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     /// Sends nothing any more but a delayed ACK: the requests that it acknowledges were carried out, and
     /// the consumer knows.
     pub(super) fn quiesce(&mut self) {
-        self.closing = self.reply.is_some_and(|reply| reply.deadline.is_some());
+        self.closing = self.acknowledge.is_some_and(|ack| ack.deadline.is_some());
         self.flush_delayed_ack();
         if !self.closing {
-            self.reply = None;
+            self.acknowledge = None;
         }
         self.ring.quiesce();
     }
@@ -125,8 +125,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     /// Makes a delayed ACK due at once.
     #[inline]
     pub(super) fn flush_delayed_ack(&mut self) {
-        if let Some(reply) = &mut self.reply {
-            reply.deadline = None;
+        if let Some(ack) = &mut self.acknowledge {
+            ack.deadline = None;
         }
     }
 
@@ -160,39 +160,39 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     /// [`Responder::run_limit`] says. Gives what the consumer is to know, too; sets `closing` when the
     /// connection is over.
     #[inline]
-    pub(super) fn handle_request<T: Target>(
+    pub(super) fn handle_request<T: ResponderOps>(
         &mut self,
         now: Instant,
         attr: &Attr,
         pkt: &PacketRepr,
         count: u16,
         payload_len: u32,
-        target: &mut T,
+        ops: &mut T,
     ) -> (Verdict, Events) {
         // IBTA 9.7.4.1.2: expected, duplicate or out of sequence.
         let ahead = pkt.bth.psn.distance(self.epsn);
         if ahead < 0 {
-            return (self.duplicate(attr, pkt, target), Events::NONE);
+            return (self.duplicate(attr, pkt, ops), Events::NONE);
         }
         if ahead > 0 {
             return (self.out_of_sequence(), Events::NONE);
         }
-        match self.execute(now, attr, pkt, count, payload_len, target) {
+        match self.execute(now, attr, pkt, count, payload_len, ops) {
             Ok(()) => (Verdict::Accepted, Events::NONE),
             Err(Refusal::NotReady) => {
-                self.quiet = true;
-                self.reply = Some(Reply {
+                self.nak_sent = true;
+                self.acknowledge = Some(Acknowledge {
                     syndrome: Syndrome::RnrNak {
                         timer: RnrTimer::new(attr.min_rnr_timer),
                     },
                     psn: self.epsn,
                     deadline: None,
                 });
-                (Verdict::Dropped(Cause::NotReady), Events::NONE)
+                (Verdict::Dropped(DropReason::NotReady), Events::NONE)
             }
             Err(Refusal::Nak(code, event)) => {
                 self.close(code, self.epsn);
-                (Verdict::Dropped(Cause::Refused), event)
+                (Verdict::Dropped(DropReason::Refused), event)
             }
         }
     }
@@ -201,7 +201,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     #[cold]
     pub(super) fn close(&mut self, code: NakCode, psn: Psn) {
         self.closing = true;
-        self.reply = Some(Reply {
+        self.acknowledge = Some(Acknowledge {
             syndrome: Syndrome::Nak { code },
             psn,
             deadline: None,
@@ -211,9 +211,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     /// A packet is missing: says so, once (IBTA 9.7.5.2, PSN sequence error).
     #[cold]
     fn out_of_sequence(&mut self) -> Verdict {
-        if !self.quiet {
-            self.quiet = true;
-            self.reply = Some(Reply {
+        if !self.nak_sent {
+            self.nak_sent = true;
+            self.acknowledge = Some(Acknowledge {
                 syndrome: Syndrome::Nak {
                     code: NakCode::PsnSequence,
                 },
@@ -221,19 +221,19 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
                 deadline: None,
             });
         }
-        Verdict::Dropped(Cause::OutOfSequence)
+        Verdict::Dropped(DropReason::OutOfSequence)
     }
 
     /// Carries out the expected packet, or the run that it begins.
     #[inline]
-    fn execute<T: Target>(
+    fn execute<T: ResponderOps>(
         &mut self,
         now: Instant,
         attr: &Attr,
         pkt: &PacketRepr,
         count: u16,
         payload_len: u32,
-        target: &mut T,
+        ops: &mut T,
     ) -> Result<(), Refusal> {
         let info = pkt.bth.opcode.info();
         // IBTA 9.7.4.1.6: the length that the position asks for.
@@ -245,20 +245,20 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         }
         let payload_len = payload_len.saturating_mul(count.into());
         match info.kind {
-            Kind::Send => self.execute_send(pkt, payload_len, target)?,
-            Kind::Write => self.execute_write(attr, pkt, payload_len, target)?,
-            Kind::ReadRequest => return self.execute_read(attr, pkt, target),
-            _ => return self.execute_atomic(attr, pkt, target),
+            Kind::Send => self.execute_send(pkt, payload_len, ops)?,
+            Kind::Write => self.execute_write(attr, pkt, payload_len, ops)?,
+            Kind::ReadRequest => return self.execute_read(attr, pkt, ops),
+            _ => return self.execute_atomic(attr, pkt, ops),
         }
-        self.quiet = false;
+        self.nak_sent = false;
         // A NAK that asked for this very packet and was not sent yet becomes an ACK: it may have taken
         // the place of one that was due.
-        let was_nak = self.reply.is_some_and(|reply| reply.psn == self.epsn);
+        let was_nak = self.acknowledge.is_some_and(|ack| ack.psn == self.epsn);
         let ends = info.position.is_end();
         let end = self.epsn.add(count.into());
         if pkt.bth.ack_req || was_nak {
             let may_wait = ends && !was_nak;
-            self.reply = Some(Reply {
+            self.acknowledge = Some(Acknowledge {
                 syndrome: Syndrome::ACK,
                 psn: end.prev(),
                 deadline: may_wait.then(|| self.delayed_ack.on_message(now)).flatten(),
@@ -277,16 +277,16 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
 
     /// Takes the next receive request.
     #[inline]
-    fn start_recv<T: Target>(&mut self, write_imm: bool, target: &mut T) -> Result<(), Refusal> {
-        match target.recv_start() {
+    fn start_recv<T: ResponderOps>(&mut self, write_imm: bool, ops: &mut T) -> Result<(), Refusal> {
+        match ops.recv_start() {
             RecvStart::Taken => {
                 self.recv_in_use = true;
                 Ok(())
             }
             RecvStart::Empty => Err(Refusal::NotReady),
-            RecvStart::Broken(status) => {
+            RecvStart::LocalError(status) => {
                 self.recv_in_use = true;
-                self.fail_recv(write_imm, status, target);
+                self.fail_recv(write_imm, status, ops);
                 Err(Refusal::Nak(NakCode::RemoteOperational, Events::NONE))
             }
         }
@@ -294,10 +294,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
 
     /// Completes the receive request in use with an error.
     #[cold]
-    fn fail_recv<T: Target>(&mut self, write_imm: bool, status: Status, target: &mut T) {
+    fn fail_recv<T: ResponderOps>(&mut self, write_imm: bool, status: Status, ops: &mut T) {
         self.recv_in_use = false;
         self.message = Message::None;
-        target.recv_done(RecvCompletion {
+        ops.recv_done(RecvCompletion {
             status,
             write_imm,
             byte_len: 0,
@@ -309,17 +309,17 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
 
     /// A packet of a SEND.
     #[inline]
-    fn execute_send<T: Target>(
+    fn execute_send<T: ResponderOps>(
         &mut self,
         pkt: &PacketRepr,
         payload_len: u32,
-        target: &mut T,
+        ops: &mut T,
     ) -> Result<(), Refusal> {
         let position = pkt.bth.opcode.position();
         // IBTA 9.7.4.1.3: first or only where none is under way, else a middle or last of the same.
         let received = match self.message {
             Message::None if position.is_start() => {
-                self.start_recv(false, target)?;
+                self.start_recv(false, ops)?;
                 0
             }
             Message::Send { received } if !position.is_start() => received,
@@ -331,10 +331,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         } else if payload_len == 0 {
             Ok(())
         } else {
-            target.recv_place(received)
+            ops.recv_place(received)
         };
         if let Err(status) = placed {
-            self.fail_recv(false, status, target);
+            self.fail_recv(false, status, ops);
             // IBTA 9.9.3: a message too long for its buffer is an invalid request.
             let code = match status {
                 Status::LocLen => NakCode::InvalidRequest,
@@ -348,30 +348,30 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         }
         let inv_rkey = pkt.ext.ieth().map(|ieth| ieth.rkey);
         if let Some(rkey) = inv_rkey {
-            if let Err(denied) = target.invalidate(rkey) {
-                self.fail_recv(false, Status::RemInvReq, target);
+            if let Err(denied) = ops.invalidate(rkey) {
+                self.fail_recv(false, Status::RemInvReq, ops);
                 let Refusal::Nak(code, _) = Refusal::from(denied) else {
                     return Err(INVALID);
                 };
                 return Err(Refusal::Nak(code, Events::NONE));
             }
         }
-        self.finish_recv(pkt, false, after, target);
+        self.finish_recv(pkt, false, after, ops);
         Ok(())
     }
 
     /// Completes the receive request in use, well.
     #[inline]
-    fn finish_recv<T: Target>(
+    fn finish_recv<T: ResponderOps>(
         &mut self,
         pkt: &PacketRepr,
         write_imm: bool,
         byte_len: u32,
-        target: &mut T,
+        ops: &mut T,
     ) {
         self.message = Message::None;
         self.recv_in_use = false;
-        target.recv_done(RecvCompletion {
+        ops.recv_done(RecvCompletion {
             status: Status::Success,
             write_imm,
             byte_len,
@@ -383,12 +383,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
 
     /// A packet of a WRITE.
     #[inline]
-    fn execute_write<T: Target>(
+    fn execute_write<T: ResponderOps>(
         &mut self,
         attr: &Attr,
         pkt: &PacketRepr,
         payload_len: u32,
-        target: &mut T,
+        ops: &mut T,
     ) -> Result<(), Refusal> {
         let position = pkt.bth.opcode.position();
         let (received, total) = match (self.message, pkt.ext.reth()) {
@@ -407,22 +407,22 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             return Err(INVALID);
         }
         if let (Some(reth), true) = (pkt.ext.reth(), total > 0) {
-            target.write_start(reth.va, reth.rkey, total)?;
+            ops.write_start(reth.va, reth.rkey, total)?;
         }
         let imm = pkt.ext.imm().is_some();
         if imm {
-            self.start_recv(true, target)?;
+            self.start_recv(true, ops)?;
         }
         if payload_len > 0 {
-            if let Err(denied) = target.write_place(received) {
+            if let Err(denied) = ops.write_place(received) {
                 if imm {
-                    self.fail_recv(true, Status::LocAccess, target);
+                    self.fail_recv(true, Status::LocAccess, ops);
                 }
                 return Err(denied.into());
             }
         }
         if imm {
-            self.finish_recv(pkt, true, total, target);
+            self.finish_recv(pkt, true, total, ops);
         }
         self.message = if position.is_end() {
             Message::None
@@ -436,11 +436,11 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     }
 
     /// A READ: recorded here, answered by and by.
-    fn execute_read<T: Target>(
+    fn execute_read<T: ResponderOps>(
         &mut self,
         attr: &Attr,
         pkt: &PacketRepr,
-        target: &mut T,
+        ops: &mut T,
     ) -> Result<(), Refusal> {
         let (Some(reth), Message::None) = (pkt.ext.reth(), self.message) else {
             return Err(INVALID);
@@ -451,23 +451,23 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         // IBTA 9.4.4, 9.7.4.1.4: more outstanding than max_dest_rd_atomic.
         let res = self.ring.vacancy().ok_or(INVALID)?;
         if reth.dma_len > 0 {
-            target.read_start(res, reth.va, reth.rkey, reth.dma_len)?;
+            ops.read_start(res, reth.va, reth.rkey, reth.dma_len)?;
         }
-        let work = Work::Read {
+        let kind = ResourceKind::Read {
             va: reth.va,
             rkey: reth.rkey,
             len: reth.dma_len,
         };
-        self.record(work, attr);
+        self.record(kind, attr);
         Ok(())
     }
 
     /// An atomic: carried out here, its result recorded.
-    fn execute_atomic<T: Target>(
+    fn execute_atomic<T: ResponderOps>(
         &mut self,
         attr: &Attr,
         pkt: &PacketRepr,
-        target: &mut T,
+        ops: &mut T,
     ) -> Result<(), Refusal> {
         let (Ext::Atomic(eth), Message::None) = (pkt.ext, self.message) else {
             return Err(INVALID);
@@ -484,22 +484,22 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         } else {
             AtomicOp::FetchAdd { add: eth.swap_add }
         };
-        let original = target.atomic(eth.va, eth.rkey, op)?;
-        self.record(Work::Atomic { original }, attr);
+        let original = ops.atomic(eth.va, eth.rkey, op)?;
+        self.record(ResourceKind::Atomic { original }, attr);
         Ok(())
     }
 
     /// Records an accepted READ or atomic, which has the expected PSN.
-    fn record(&mut self, work: Work, attr: &Attr) {
+    fn record(&mut self, kind: ResourceKind, attr: &Attr) {
         self.count_message();
-        let resource = Resource::new(work, self.epsn, self.msn, attr.pmtu);
+        let resource = Resource::new(kind, self.epsn, self.msn, attr.pmtu);
         self.epsn = self.epsn.add(resource.psns());
         self.last_response = Some(self.epsn.prev());
         self.ring.push(resource);
-        self.quiet = false;
+        self.nak_sent = false;
         // Its answer acknowledges everything before it (IBTA 9.7.5.1.1), so that an ACK which is due
         // need not go out, and a NAK which asked for this packet must not.
-        self.reply = None;
+        self.acknowledge = None;
     }
 }
 

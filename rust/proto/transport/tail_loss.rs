@@ -125,9 +125,7 @@ impl TailLoss {
         } else {
             let off = self.srtt.abs_diff(nanos);
             self.rttvar = (self.rttvar - self.rttvar / 4).saturating_add(off / 4);
-            self.srtt = (self.srtt - self.srtt / 8)
-                .saturating_add(nanos / 8)
-                .max(1);
+            self.srtt = (self.srtt - self.srtt / 8).saturating_add(nanos / 8).max(1);
         }
     }
 }

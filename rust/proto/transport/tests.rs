@@ -6,18 +6,18 @@
 mod host;
 mod pair;
 
-mod delayed_ack;
+mod coalescing;
 mod datagrams;
+mod delayed_ack;
+mod duplicates;
+mod fuzz;
 mod hostile;
 mod loss;
-mod machine;
+mod lossless;
 mod naks;
-mod noise;
-mod records;
+mod qp_states;
 mod recovery;
 mod runs;
-mod tail_loss;
 mod sink;
-mod straight;
-mod coalescing;
+mod tail_loss;
 mod window;

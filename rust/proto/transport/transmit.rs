@@ -20,7 +20,7 @@ pub enum Payload {
     },
     /// Bytes of this side's memory that the peer reads.
     Read {
-        /// The resource for which the key was resolved by `Target::read_start`.
+        /// The resource for which the key was resolved by `ResponderOps::read_start`.
         res: u8,
         /// The address that the latest `read_start` for it had.
         va: u64,
@@ -61,7 +61,7 @@ pub enum Origin {
     /// The responder, as part of the answer to a READ or an atomic.
     Response,
     /// The responder, as an ACK or NAK.
-    Reply,
+    Acknowledge,
 }
 
 /// A packet to be sent, or a run of packets: middle ones of a message, which differ in nothing but the PSN,

@@ -163,11 +163,11 @@ impl Hand<'_> {
         Ok(slot.local + offset as usize)
     }
 
-    fn resolve(&self, va: u64, rkey: u32, len: u32, right: Right) -> Result<usize, Denied> {
+    fn resolve(&self, va: u64, rkey: u32, len: u32, right: Right) -> Result<usize, AccessError> {
         let place = self.regions.resolve(va, rkey, len, right);
         place.map_err(|refusal| match refusal {
-            Refusal::Access => Denied::Access,
-            Refusal::Defect => Denied::Op,
+            Refusal::Access => AccessError::Access,
+            Refusal::Defect => AccessError::Op,
         })
     }
 }
@@ -186,7 +186,7 @@ impl SendQueue for Hand<'_> {
     }
 }
 
-impl ResponseSink for Hand<'_> {
+impl RequesterOps for Hand<'_> {
     fn place(&mut self, n: u32, offset: u32) -> Result<(), Status> {
         let at = self.local(n, offset, self.payload.len() as u32)?;
         self.store(at);
@@ -200,7 +200,7 @@ impl ResponseSink for Hand<'_> {
     }
 }
 
-impl Target for Hand<'_> {
+impl ResponderOps for Hand<'_> {
     fn recv_start(&mut self) -> RecvStart {
         if self.recv.current.is_some() {
             self.violation("a receive taken while another is in use".into());
@@ -212,7 +212,7 @@ impl Target for Hand<'_> {
         self.recv.current = Some(self.recv.next);
         self.recv.next += 1;
         if slot.broken {
-            return RecvStart::Broken(Status::LocProt);
+            return RecvStart::LocalError(Status::LocProt);
         }
         RecvStart::Taken
     }
@@ -244,7 +244,7 @@ impl Target for Hand<'_> {
         }
     }
 
-    fn write_start(&mut self, va: u64, rkey: u32, len: u32) -> Result<(), Denied> {
+    fn write_start(&mut self, va: u64, rkey: u32, len: u32) -> Result<(), AccessError> {
         if len == 0 {
             self.violation("a key asked for to write nothing".into());
         }
@@ -254,21 +254,21 @@ impl Target for Hand<'_> {
         Ok(())
     }
 
-    fn write_place(&mut self, offset: u32) -> Result<(), Denied> {
+    fn write_place(&mut self, offset: u32) -> Result<(), AccessError> {
         let end = u64::from(offset) + self.payload.len() as u64;
         match self.keys.write {
             // The region may be gone meanwhile.
-            Some((_, _, rkey)) if self.regions.is_gone(rkey) => return Err(Denied::Access),
+            Some((_, _, rkey)) if self.regions.is_gone(rkey) => return Err(AccessError::Access),
             Some((at, len, _)) if end <= len.into() => self.store(at + offset as usize),
             other => {
                 self.violation(format!("write of {offset}..{end}, resolved {other:?}"));
-                return Err(Denied::Op);
+                return Err(AccessError::Op);
             }
         }
         Ok(())
     }
 
-    fn read_start(&mut self, res: u8, va: u64, rkey: u32, len: u32) -> Result<(), Denied> {
+    fn read_start(&mut self, res: u8, va: u64, rkey: u32, len: u32) -> Result<(), AccessError> {
         if len == 0 {
             self.violation("a key asked for to read nothing".into());
         }
@@ -281,13 +281,13 @@ impl Target for Hand<'_> {
         Ok(())
     }
 
-    fn atomic(&mut self, va: u64, rkey: u32, op: AtomicOp) -> Result<u64, Denied> {
+    fn atomic(&mut self, va: u64, rkey: u32, op: AtomicOp) -> Result<u64, AccessError> {
         if va % 8 != 0 {
-            return Err(Denied::Misaligned);
+            return Err(AccessError::Misaligned);
         }
         let at = self.resolve(va, rkey, 8, Right::Atomic)?;
         let found = self.memory.read(at, 8).try_into().map(u64::from_ne_bytes);
-        let found = found.map_err(|_| Denied::Op)?;
+        let found = found.map_err(|_| AccessError::Op)?;
         let mut new = match op {
             AtomicOp::CompareSwap { compare, swap } if found == compare => swap,
             AtomicOp::CompareSwap { .. } => found,
@@ -302,7 +302,9 @@ impl Target for Hand<'_> {
         Ok(found)
     }
 
-    fn invalidate(&mut self, rkey: u32) -> Result<(), Denied> {
-        self.regions.invalidate(rkey).map_err(|_| Denied::Access)
+    fn invalidate(&mut self, rkey: u32) -> Result<(), AccessError> {
+        self.regions
+            .invalidate(rkey)
+            .map_err(|_| AccessError::Access)
     }
 }

@@ -206,7 +206,7 @@ impl World {
         let hides_gap = hide_loss(hand.saboteur, &q.watch, &q.flow, &seen, &mut repr);
         let mut verdict = q.conn.handle_run(self.now, &repr, count, len, &mut hand);
         if hides_gap {
-            verdict = Verdict::Dropped(Cause::Gap);
+            verdict = Verdict::Dropped(DropReason::Gap);
         }
         let request = repr.bth.opcode.kind().is_request() && verdict == Verdict::Accepted;
         if request && hand.saboteur.strikes(Sabotage::RepeatRequest) {
@@ -255,7 +255,7 @@ impl World {
         }
         let result = match verdict {
             Verdict::Accepted => q.watch.answer_heeded(self.now, &q.flow, q.limits(), seen),
-            Verdict::Dropped(Cause::Gap) => {
+            Verdict::Dropped(DropReason::Gap) => {
                 q.watch.gap_noticed(self.now, &q.flow, seen);
                 Ok(())
             }

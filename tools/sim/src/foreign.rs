@@ -185,7 +185,7 @@ impl Foreign {
     }
 
     /// Takes a packet.
-    pub fn handle_packet<E: SendQueue + ResponseSink + Target>(
+    pub fn handle_packet<E: SendQueue + RequesterOps + ResponderOps>(
         &mut self,
         now: u64,
         pkt: &PacketRepr,
@@ -195,7 +195,7 @@ impl Foreign {
         let kind = pkt.bth.opcode.kind();
         if kind.is_response() {
             if self.state != State::Rts {
-                return Verdict::Dropped(Cause::State);
+                return Verdict::Dropped(DropReason::State);
             }
             let verdict = self
                 .requester
@@ -204,7 +204,7 @@ impl Foreign {
             return verdict;
         }
         if !matches!(self.state, State::Rtr | State::Rts) {
-            return Verdict::Dropped(Cause::State);
+            return Verdict::Dropped(DropReason::State);
         }
         let verdict = self.responder.handle(&self.attr, pkt, payload_len, env);
         if self.responder.has_refused() {

@@ -339,29 +339,29 @@ impl World {
             return Ok(());
         };
         self.stats.dropped += 1;
-        if cause == Cause::Refused {
+        if cause == DropReason::Refused {
             self.stats.refused += 1;
         }
         if self.hostile() {
             return Ok(());
         }
         match cause {
-            Cause::Unplaceable => {
+            DropReason::Unplaceable => {
                 let q = &self.qps[qp];
                 let faulty = q.flow.doomed.map(|index| q.flow.ops[index].fault);
                 let lost = q.flow.ops.iter().any(|op| op.risk.local);
                 let mine = lost || faulty == Some(Some(Fault::Unplaceable));
                 ensure!(mine, "qp{qp}: memory did not take an honest response");
             }
-            Cause::BadResponse
-            | Cause::Cnp
-            | Cause::Service
-            | Cause::QKey
-            | Cause::TooLong
-            | Cause::PKey => {
+            DropReason::BadResponse
+            | DropReason::Cnp
+            | DropReason::Service
+            | DropReason::QKey
+            | DropReason::TooLong
+            | DropReason::PKey => {
                 return Err(format!("qp{qp}: an honest packet is dropped for {cause:?}"));
             }
-            Cause::Refused => {
+            DropReason::Refused => {
                 let doomed = !self.remote_dooms(qp).is_empty();
                 ensure!(doomed, "qp{qp}: an honest request is refused");
             }

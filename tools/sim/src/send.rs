@@ -28,7 +28,7 @@ impl World {
             let mut again = q.conn.poll_run(now, most, &mut q.send);
             if matches!(transmit.origin, Origin::Request { .. }) {
                 // The ACK that waited for it to begin may overtake it now.
-                if let Some(ack) = again.take_if(|again| again.origin == Origin::Reply) {
+                if let Some(ack) = again.take_if(|again| again.origin == Origin::Acknowledge) {
                     self.transmit(qp, ack)?;
                     let q = &mut self.qps[qp];
                     again = q.conn.poll_run(now, most, &mut q.send);

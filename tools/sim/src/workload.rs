@@ -127,7 +127,7 @@ impl World {
             Verb::FetchAdd { add } => SendOp::FetchAdd { add },
         };
         let request = match op.fault {
-            Some(Fault::Unfit(status)) => Request::broken(status),
+            Some(Fault::Unfit(status)) => Request::with_local_error(status),
             _ => Request::new(send_op, op.len, op.va, op.rkey, flags),
         };
         let unusable = matches!(op.fault, Some(Fault::Unreadable | Fault::Unplaceable));

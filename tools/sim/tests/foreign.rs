@@ -76,7 +76,7 @@ impl SendQueue for Memory {
     }
 }
 
-impl ResponseSink for Memory {
+impl RequesterOps for Memory {
     fn place(&mut self, _: u32, offset: u32) -> Result<(), Status> {
         Memory::advance(self.payload, &mut self.placed, offset);
         Ok(())
@@ -86,7 +86,7 @@ impl ResponseSink for Memory {
     }
 }
 
-impl Target for Memory {
+impl ResponderOps for Memory {
     fn recv_start(&mut self) -> RecvStart {
         RecvStart::Taken
     }
@@ -98,25 +98,25 @@ impl Target for Memory {
         assert_eq!((c.status, c.byte_len), (Status::Success, GIANT));
         self.receives += 1;
     }
-    fn write_start(&mut self, va: u64, _: u32, len: u32) -> Result<(), Denied> {
+    fn write_start(&mut self, va: u64, _: u32, len: u32) -> Result<(), AccessError> {
         assert_eq!((va, len), (VA, GIANT));
         Ok(())
     }
-    fn write_place(&mut self, offset: u32) -> Result<(), Denied> {
+    fn write_place(&mut self, offset: u32) -> Result<(), AccessError> {
         Memory::advance(self.payload, &mut self.written, offset);
         Ok(())
     }
-    fn read_start(&mut self, _: u8, va: u64, _: u32, len: u32) -> Result<(), Denied> {
-        let offset = va.checked_sub(VA).ok_or(Denied::Access)? as u32;
+    fn read_start(&mut self, _: u8, va: u64, _: u32, len: u32) -> Result<(), AccessError> {
+        let offset = va.checked_sub(VA).ok_or(AccessError::Access)? as u32;
         assert!(len <= GIANT - offset, "READ of {len} bytes at {offset}");
         *self.reads.entry((offset, len)).or_default() += 1;
         Ok(())
     }
-    fn atomic(&mut self, _: u64, _: u32, _: AtomicOp) -> Result<u64, Denied> {
-        Err(Denied::Op)
+    fn atomic(&mut self, _: u64, _: u32, _: AtomicOp) -> Result<u64, AccessError> {
+        Err(AccessError::Op)
     }
-    fn invalidate(&mut self, _: u32) -> Result<(), Denied> {
-        Err(Denied::Op)
+    fn invalidate(&mut self, _: u32) -> Result<(), AccessError> {
+        Err(AccessError::Op)
     }
 }
 
@@ -185,12 +185,12 @@ impl End {
             verdict,
             Verdict::Accepted
                 | Verdict::Dropped(
-                    Cause::Duplicate
-                        | Cause::UnknownDuplicate
-                        | Cause::OutOfSequence
-                        | Cause::Gap
-                        | Cause::Ghost
-                        | Cause::RepeatedNak
+                    DropReason::Duplicate
+                        | DropReason::UnknownDuplicate
+                        | DropReason::OutOfSequence
+                        | DropReason::Gap
+                        | DropReason::Ghost
+                        | DropReason::RepeatedNak
                 )
         );
         assert!(honest, "{verdict:?} of {header:?}");

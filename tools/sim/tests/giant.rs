@@ -108,7 +108,7 @@ fn advance(done: &mut u32, offset: u32, len: u32) {
     *done += len;
 }
 
-impl ResponseSink for End {
+impl RequesterOps for End {
     fn place(&mut self, _: u32, offset: u32) -> Result<(), Status> {
         advance(&mut self.placed, offset, self.payload);
         Ok(())
@@ -118,7 +118,7 @@ impl ResponseSink for End {
     }
 }
 
-impl Target for End {
+impl ResponderOps for End {
     fn recv_start(&mut self) -> RecvStart {
         RecvStart::Taken
     }
@@ -129,26 +129,26 @@ impl Target for End {
     fn recv_done(&mut self, c: RecvCompletion) {
         assert_eq!((c.status, c.byte_len), (Status::Success, GIANT));
     }
-    fn write_start(&mut self, va: u64, _: u32, len: u32) -> Result<(), Denied> {
+    fn write_start(&mut self, va: u64, _: u32, len: u32) -> Result<(), AccessError> {
         assert_eq!((va, len), (u64::MAX - u64::from(GIANT) + 1, GIANT));
         Ok(())
     }
-    fn write_place(&mut self, offset: u32) -> Result<(), Denied> {
+    fn write_place(&mut self, offset: u32) -> Result<(), AccessError> {
         advance(&mut self.written, offset, self.payload);
         Ok(())
     }
-    fn read_start(&mut self, _: u8, va: u64, _: u32, len: u32) -> Result<(), Denied> {
+    fn read_start(&mut self, _: u8, va: u64, _: u32, len: u32) -> Result<(), AccessError> {
         let offset = va - (u64::MAX - u64::from(GIANT) + 1);
         let left = GIANT - offset as u32;
         assert_eq!(len, left.min(READ_CHUNK * 256));
         advance(&mut self.read, offset as u32, len);
         Ok(())
     }
-    fn atomic(&mut self, _: u64, _: u32, _: AtomicOp) -> Result<u64, Denied> {
-        Err(Denied::Op)
+    fn atomic(&mut self, _: u64, _: u32, _: AtomicOp) -> Result<u64, AccessError> {
+        Err(AccessError::Op)
     }
-    fn invalidate(&mut self, _: u32) -> Result<(), Denied> {
-        Err(Denied::Op)
+    fn invalidate(&mut self, _: u32) -> Result<(), AccessError> {
+        Err(AccessError::Op)
     }
 }
 

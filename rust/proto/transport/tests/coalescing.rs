@@ -2,7 +2,7 @@
 
 //! Small requests that wait for others.
 
-use super::super::autocork::{MAX_DELAY_NS, MAX_COALESCED};
+use super::super::autocork::{MAX_COALESCED, MAX_DELAY_NS};
 use super::super::{Flags, Modify, SendOp, State, Status};
 use super::pair::*;
 

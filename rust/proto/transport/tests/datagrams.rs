@@ -4,7 +4,7 @@
 
 use super::super::datagram::{QKEY_FROM_QP, QKEY_GSI};
 use super::super::wire::{Ext, Opcode, PKey, PacketRepr, Psn, Qpn};
-use super::super::{check_recv, Cause, Datagram, DatagramAttr, DatagramSender, Status};
+use super::super::{check_recv, Datagram, DatagramAttr, DatagramSender, DropReason, Status};
 
 const PKEYS: &[PKey] = &[PKey::DEFAULT];
 
@@ -109,23 +109,23 @@ fn what_is_dropped_and_why() {
     });
     assert!(check_recv(&good, 1024, &attr(), PKEYS).is_ok());
     let cause = |packet: &PacketRepr, len, pkeys| check_recv(packet, len, &attr(), pkeys).err();
-    assert_eq!(cause(&good, 1025, PKEYS), Some(Cause::TooLong));
-    assert_eq!(cause(&build(&datagram()), 4, PKEYS), Some(Cause::QKey));
+    assert_eq!(cause(&good, 1025, PKEYS), Some(DropReason::TooLong));
+    assert_eq!(cause(&build(&datagram()), 4, PKEYS), Some(DropReason::QKey));
     let mut other = good;
     other.bth.pkey = PKey::new(0x8001);
-    assert_eq!(cause(&other, 4, PKEYS), Some(Cause::PKey));
+    assert_eq!(cause(&other, 4, PKEYS), Some(DropReason::PKey));
     const BOTH: &[PKey] = &[PKey::DEFAULT, PKey::new(1)];
     assert_eq!(cause(&other, 4, BOTH), None);
-    assert_eq!(cause(&good, 4, &[]), Some(Cause::PKey));
+    assert_eq!(cause(&good, 4, &[]), Some(DropReason::PKey));
     const LIMITED: &[PKey] = &[PKey::DEFAULT_LIMITED];
     let mut limited = good;
     limited.bth.pkey = PKey::DEFAULT_LIMITED;
-    assert_eq!(cause(&limited, 4, LIMITED), Some(Cause::PKey));
+    assert_eq!(cause(&limited, 4, LIMITED), Some(DropReason::PKey));
     let mut other = good;
     other.bth.opcode = Opcode::RcSendOnly;
     other.ext = Ext::None;
-    assert_eq!(cause(&other, 4, PKEYS), Some(Cause::Service));
+    assert_eq!(cause(&other, 4, PKEYS), Some(DropReason::Service));
     other.bth.opcode = Opcode::Cnp;
     other.ext = Ext::Cnp;
-    assert_eq!(cause(&other, 0, PKEYS), Some(Cause::Cnp));
+    assert_eq!(cause(&other, 0, PKEYS), Some(DropReason::Cnp));
 }

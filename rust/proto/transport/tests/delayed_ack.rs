@@ -58,7 +58,7 @@ fn a_stranger_is_answered_at_once() {
 fn the_ack_goes_behind_the_answer() {
     let mut pair = talkers();
     assert_eq!(say(&mut pair), []);
-    assert!(!pair.b.conn.reply_is_due());
+    assert!(!pair.b.conn.ack_is_due());
     pair.now = pair.now.after(ACK_DELAY_NS - 1);
     assert_eq!(pair.b.transmit_all(pair.now), []);
     pair.b.post(SendOp::Send, pattern(1000, 4), 0);
@@ -165,7 +165,7 @@ fn a_flush_ends_the_delay() {
     let mut pair = talkers();
     assert_eq!(say(&mut pair), []);
     pair.b.conn.flush_delayed();
-    assert!(pair.b.conn.reply_is_due());
+    assert!(pair.b.conn.ack_is_due());
     assert_eq!(opcodes(pair.b.transmit_all(pair.now)), [Opcode::RcAck]);
 }
 

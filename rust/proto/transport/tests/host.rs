@@ -4,8 +4,8 @@
 //! asked for something that was not agreed.
 
 use super::super::{
-    AtomicOp, Denied, Payload, RecvCompletion, RecvStart, Request, ResponseSink, SendCompletion,
-    SendQueue, Status, Target,
+    AccessError, AtomicOp, Payload, RecvCompletion, RecvStart, Request, RequesterOps, ResponderOps,
+    SendCompletion, SendQueue, Status,
 };
 use super::pair::pattern;
 use std::collections::VecDeque;
@@ -45,7 +45,7 @@ pub struct Host {
     /// A key that is not remembered for a resource is found again instead of being a mistake.
     pub find_keys_again: bool,
     /// Memory access fails from now on.
-    pub deny: Option<Denied>,
+    pub deny: Option<AccessError>,
     /// Placing a response fails.
     pub deny_place: Option<Status>,
     /// Placing into a receive buffer fails.
@@ -75,14 +75,16 @@ impl Host {
         }
     }
 
-    fn check(&self, va: u64, rkey: u32, len: u32) -> Result<usize, Denied> {
+    fn check(&self, va: u64, rkey: u32, len: u32) -> Result<usize, AccessError> {
         if let Some(denied) = self.deny {
             return Err(denied);
         }
-        let start = va.checked_sub(BASE).ok_or(Denied::Access)?;
-        let end = start.checked_add(u64::from(len)).ok_or(Denied::Access)?;
+        let start = va.checked_sub(BASE).ok_or(AccessError::Access)?;
+        let end = start
+            .checked_add(u64::from(len))
+            .ok_or(AccessError::Access)?;
         if rkey != RKEY || end > self.memory.len() as u64 {
-            return Err(Denied::Access);
+            return Err(AccessError::Access);
         }
         Ok(start as usize)
     }
@@ -131,7 +133,7 @@ impl SendQueue for Host {
     }
 }
 
-impl ResponseSink for Host {
+impl RequesterOps for Host {
     fn place(&mut self, n: u32, offset: u32) -> Result<(), Status> {
         assert!(!self.in_hand.is_empty());
         if let Some(status) = self.deny_place {
@@ -151,7 +153,7 @@ impl ResponseSink for Host {
     }
 }
 
-impl Target for Host {
+impl ResponderOps for Host {
     fn recv_start(&mut self) -> RecvStart {
         assert!(self.recv.is_none(), "a receive is in use");
         match self.recvs.pop_front() {
@@ -162,7 +164,7 @@ impl Target for Host {
             }
             Some(Err(status)) => {
                 self.recv = Some((0, Vec::new()));
-                RecvStart::Broken(status)
+                RecvStart::LocalError(status)
             }
         }
     }
@@ -186,7 +188,7 @@ impl Target for Host {
         self.received.push(Received { completion, data });
     }
 
-    fn write_start(&mut self, va: u64, rkey: u32, len: u32) -> Result<(), Denied> {
+    fn write_start(&mut self, va: u64, rkey: u32, len: u32) -> Result<(), AccessError> {
         assert_ne!(len, 0);
         self.check(va, rkey, len)?;
         self.write = Some((va, len));
@@ -194,7 +196,7 @@ impl Target for Host {
         Ok(())
     }
 
-    fn write_place(&mut self, offset: u32) -> Result<(), Denied> {
+    fn write_place(&mut self, offset: u32) -> Result<(), AccessError> {
         let (va, len) = self.write.expect("write_start came first");
         assert!(offset as usize + self.in_hand.len() <= len as usize);
         let start = self.check(va + u64::from(offset), RKEY, self.in_hand.len() as u32)?;
@@ -202,14 +204,14 @@ impl Target for Host {
         Ok(())
     }
 
-    fn read_start(&mut self, res: u8, va: u64, rkey: u32, len: u32) -> Result<(), Denied> {
+    fn read_start(&mut self, res: u8, va: u64, rkey: u32, len: u32) -> Result<(), AccessError> {
         assert_ne!(len, 0);
         self.check(va, rkey, len)?;
         self.reads[res as usize] = Some((va, rkey, len));
         Ok(())
     }
 
-    fn atomic(&mut self, va: u64, rkey: u32, op: AtomicOp) -> Result<u64, Denied> {
+    fn atomic(&mut self, va: u64, rkey: u32, op: AtomicOp) -> Result<u64, AccessError> {
         let start = self.check(va, rkey, 8)?;
         self.atomics_done += 1;
         let place = &mut self.memory[start..start + 8];
@@ -223,9 +225,9 @@ impl Target for Host {
         Ok(original)
     }
 
-    fn invalidate(&mut self, rkey: u32) -> Result<(), Denied> {
+    fn invalidate(&mut self, rkey: u32) -> Result<(), AccessError> {
         if rkey != TEMP_KEY || !self.temp_key_valid {
-            return Err(Denied::Access);
+            return Err(AccessError::Access);
         }
         self.temp_key_valid = false;
         Ok(())

@@ -7,7 +7,7 @@ use super::super::wire::{
     opcode, AethRepr, AtomicAckEthRepr, AtomicEthRepr, BthRepr, Ext, IethRepr, ImmDtRepr, NakCode,
     Opcode, PKey, PacketRepr, Qpn, RethRepr, RnrTimer, Syndrome,
 };
-use super::super::{Cause, Events, Instant, Modify, Request, SendOp, State, Status, Verdict};
+use super::super::{DropReason, Events, Instant, Modify, Request, SendOp, State, Status, Verdict};
 use super::pair::*;
 use super::sink::Sink;
 
@@ -53,7 +53,7 @@ fn check_invalid(what: &str, packets: &[Packet]) {
     let memory = node.host.memory.clone();
     assert_eq!(
         node.receive(NOW, last),
-        Verdict::Dropped(Cause::Refused),
+        Verdict::Dropped(DropReason::Refused),
         "{what}"
     );
     assert_eq!(node.host.memory, memory, "{what}");
@@ -70,7 +70,7 @@ fn check_invalid(what: &str, packets: &[Packet]) {
     // The packet is not looked at again, nor is any other.
     assert_eq!(
         node.receive(NOW, last),
-        Verdict::Dropped(Cause::State),
+        Verdict::Dropped(DropReason::State),
         "{what}"
     );
     assert!(node.transmit_all(NOW).is_empty(), "{what}");
@@ -196,7 +196,10 @@ fn reads_and_atomics_beyond_the_limits() {
     for packet in [read(0), packet(RcFetchAdd, 0, Ext::Atomic(eth), 0)] {
         let mut node = target();
         assert_eq!(node.conn.replace_resources(Vec::new()).len(), 16);
-        assert_eq!(node.receive(NOW, &packet), Verdict::Dropped(Cause::Refused));
+        assert_eq!(
+            node.receive(NOW, &packet),
+            Verdict::Dropped(DropReason::Refused)
+        );
         assert_eq!(node.host.atomics_done, 0);
     }
 }
@@ -218,7 +221,7 @@ fn check_bad_response(what: &str, good: &[Packet], bad: Packet, done: usize) {
     }
     assert_eq!(
         node.receive(NOW, &bad),
-        Verdict::Dropped(Cause::BadResponse),
+        Verdict::Dropped(DropReason::BadResponse),
         "{what}"
     );
     node.settle();
@@ -310,10 +313,10 @@ fn responses_that_mean_nothing() {
             },
         ] {
             let verdict = node.receive(NOW, &packet(RcAck, at, aeth(syndrome), 0));
-            assert_eq!(verdict, Verdict::Dropped(Cause::Ghost));
+            assert_eq!(verdict, Verdict::Dropped(DropReason::Ghost));
         }
         let verdict = node.receive(NOW, &packet(RcReadResponseOnly, at, ok, 4));
-        assert_eq!(verdict, Verdict::Dropped(Cause::Ghost));
+        assert_eq!(verdict, Verdict::Dropped(DropReason::Ghost));
     }
     let invalid_rd = Syndrome::Nak {
         code: NakCode::InvalidRdRequest,
@@ -324,13 +327,13 @@ fn responses_that_mean_nothing() {
         invalid_rd,
     ] {
         let verdict = node.receive(NOW, &packet(RcAck, 0, aeth(syndrome), 0));
-        assert_eq!(verdict, Verdict::Dropped(Cause::BadResponse));
+        assert_eq!(verdict, Verdict::Dropped(DropReason::BadResponse));
     }
     let nak = Syndrome::Nak {
         code: NakCode::RemoteAccess,
     };
     let verdict = node.receive(NOW, &packet(RcReadResponseFirst, 1, aeth(nak), 256));
-    assert_eq!(verdict, Verdict::Dropped(Cause::BadResponse));
+    assert_eq!(verdict, Verdict::Dropped(DropReason::BadResponse));
     node.settle();
     assert!(node.host.completed.is_empty() && node.events.is_empty());
     assert_eq!(node.host.local[1], vec![0xee; 600]);
@@ -341,7 +344,7 @@ fn an_ack_does_not_complete_a_read_or_an_atomic() {
     for at in 1..=4 {
         let mut node = requester();
         let ack = packet(Opcode::RcAck, at, aeth(Syndrome::ACK), 0);
-        assert_eq!(node.receive(NOW, &ack), Verdict::Dropped(Cause::Gap));
+        assert_eq!(node.receive(NOW, &ack), Verdict::Dropped(DropReason::Gap));
         node.settle();
         assert_eq!(node.statuses(), [Status::Success]);
         // An implied NAK: both are asked for again.
@@ -370,7 +373,7 @@ fn repeated_requests_that_were_never_made() {
     }
     let done = node.transmit_all(NOW).len();
     assert_eq!(done, 5);
-    let unknown = Verdict::Dropped(Cause::UnknownDuplicate);
+    let unknown = Verdict::Dropped(DropReason::UnknownDuplicate);
     for bad in [
         read(999, reth(0, 4)),
         read(1000, reth(0, 1001)),
@@ -400,7 +403,10 @@ fn repeated_requests_that_were_never_made() {
         read(1001, reth(256, 300)),
         good[1].clone(),
     ] {
-        assert_eq!(node.receive(NOW, &part), Verdict::Dropped(Cause::Duplicate));
+        assert_eq!(
+            node.receive(NOW, &part),
+            Verdict::Dropped(DropReason::Duplicate)
+        );
     }
     // The second narrows the first, as a later wish; then the atomic.
     let again: Vec<_> = node
@@ -419,13 +425,13 @@ fn a_send_that_does_not_end() {
         ..config()
     };
     let full = (1u32 << 31) / 4096;
-    let refused = Verdict::Dropped(Cause::Refused);
+    let refused = Verdict::Dropped(DropReason::Refused);
     for (before, last, expect, status, len) in [
         (full - 1, 4096, Verdict::Accepted, Status::Success, 1 << 31),
         (full, 1, refused, Status::LocLen, 0),
     ] {
         let mut node = Node::new(1, &config, 0, 0);
-        let mut sink = Sink::new(Request::broken(Status::General));
+        let mut sink = Sink::new(Request::with_local_error(Status::General));
         let mut feed = |opcode, at, len| {
             let header = packet(opcode, at, Ext::None, 0).header;
             node.conn.handle_packet(NOW, &header, len, &mut sink)

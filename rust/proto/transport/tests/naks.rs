@@ -4,7 +4,7 @@
 
 use super::super::wire::{NakCode, Syndrome};
 use super::super::{
-    Access, Cause, Denied, Events, Flags, Modify, Request, SendOp, State, Status, Verdict,
+    Access, AccessError, DropReason, Events, Flags, Modify, Request, SendOp, State, Status, Verdict,
 };
 use super::pair::*;
 
@@ -91,7 +91,7 @@ fn a_write_that_loses_its_memory_on_the_way_is_refused() {
     pair.a.post(SendOp::Write, pattern(900, 5), 0);
     let packets = pair.a.transmit_all(pair.now);
     let _ = pair.b.receive(pair.now, &packets[0]);
-    pair.b.host.deny = Some(Denied::Op);
+    pair.b.host.deny = Some(AccessError::Op);
     let _ = pair.b.receive(pair.now, &packets[1]);
     let replies = pair.b.transmit_all(pair.now);
     assert_eq!(replies[0].syndrome(), Some(nak(NakCode::RemoteOperational)));
@@ -224,7 +224,7 @@ fn reading_back_fails_halfway() {
         let _ = pair.b.receive(pair.now, &packet);
     }
     let (_, first) = pair.b.transmit(pair.now).unwrap();
-    pair.b.host.deny = Some(Denied::Access);
+    pair.b.host.deny = Some(AccessError::Access);
     let (_, second) = pair.b.transmit(pair.now).unwrap();
     assert_eq!(
         (second.psn(), second.syndrome()),
@@ -265,7 +265,7 @@ fn a_response_that_finds_no_place_was_no_bad_one() {
         let _ = pair.b.receive(pair.now, &request);
         let response = pair.b.transmit(pair.now).unwrap().1;
         let verdict = pair.a.receive(pair.now, &response);
-        assert_eq!(verdict, Verdict::Dropped(Cause::Unplaceable));
+        assert_eq!(verdict, Verdict::Dropped(DropReason::Unplaceable));
     }
 }
 
@@ -275,7 +275,7 @@ fn a_broken_request_waits_for_its_turn() {
     pair.a.post(SendOp::Write, pattern(600, 0), 0);
     pair.a.post(SendOp::Read, vec![0; 600], 0);
     pair.a
-        .post_request(Request::broken(Status::LocQpOp), vec![]);
+        .post_request(Request::with_local_error(Status::LocQpOp), vec![]);
     pair.a.post(SendOp::Write, pattern(4, 0), 0);
     pair.run();
     let expect = [
@@ -293,7 +293,7 @@ fn a_broken_request_waits_for_its_turn() {
 fn a_broken_request_alone() {
     let mut pair = Pair::new();
     pair.a
-        .post_request(Request::broken(Status::LocProt), vec![]);
+        .post_request(Request::with_local_error(Status::LocProt), vec![]);
     pair.run();
     assert_eq!(pair.a.statuses(), [Status::LocProt]);
 }
@@ -493,7 +493,7 @@ fn the_last_or_only_packet_of_an_answer_cannot_be_read() {
             let (_, packet) = pair.b.transmit(pair.now).unwrap();
             let _ = pair.a.receive(pair.now, &packet);
         }
-        pair.b.host.deny = Some(Denied::Access);
+        pair.b.host.deny = Some(AccessError::Access);
         let (_, last) = pair.b.transmit(pair.now).unwrap();
         assert_eq!(last.syndrome(), Some(nak(NakCode::RemoteAccess)), "{len}");
         let _ = pair.a.receive(pair.now, &last);

@@ -5,7 +5,7 @@
 use super::super::wire::{
     AethRepr, BthRepr, Ext, NakCode, Opcode, PKey, PacketRepr, Qpn, RnrTimer, Syndrome,
 };
-use super::super::{Cause, Instant, Modify, SendOp, Status, Verdict};
+use super::super::{DropReason, Instant, Modify, SendOp, Status, Verdict};
 use super::pair::*;
 
 const NOW: Instant = Instant(0);
@@ -98,7 +98,7 @@ fn a_nak_said_twice_is_heard_once() {
     assert_eq!(psns(&mut node, NOW), [1, 2]);
     assert_eq!(
         node.receive(NOW, &reply(1, SEQUENCE)),
-        Verdict::Dropped(Cause::RepeatedNak)
+        Verdict::Dropped(DropReason::RepeatedNak)
     );
     assert!(psns(&mut node, NOW).is_empty());
     // One about a later packet is news.
@@ -165,10 +165,10 @@ fn naks_and_gaps_during_an_rnr_wait_are_echoes() {
     node.transmit_all(NOW);
     assert_eq!(node.receive(NOW, &reply(0, NOT_READY)), Verdict::Accepted);
     for (at, syndrome, cause) in [
-        (0, SEQUENCE, Cause::RepeatedNak),
-        (0, NOT_READY, Cause::RepeatedNak),
-        (1, Syndrome::ACK, Cause::Gap),
-        (1, SEQUENCE, Cause::Gap),
+        (0, SEQUENCE, DropReason::RepeatedNak),
+        (0, NOT_READY, DropReason::RepeatedNak),
+        (1, Syndrome::ACK, DropReason::Gap),
+        (1, SEQUENCE, DropReason::Gap),
     ] {
         assert_eq!(
             node.receive(NOW, &reply(at, syndrome)),

@@ -215,7 +215,7 @@ fn origins(reads: &[usize], writes: &[usize]) -> Vec<char> {
         .map(|t| match t.origin {
             Origin::Request { .. } => 'w',
             Origin::Response => 'r',
-            Origin::Reply => 'a',
+            Origin::Acknowledge => 'a',
         })
         .collect()
 }

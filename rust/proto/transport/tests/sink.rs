@@ -3,8 +3,8 @@
 //! A host that counts bytes instead of moving them, for messages larger than a test has memory.
 
 use super::super::{
-    AtomicOp, Denied, Payload, RecvCompletion, RecvStart, Request, ResponseSink, SendQueue, Status,
-    Target,
+    AccessError, AtomicOp, Payload, RecvCompletion, RecvStart, Request, RequesterOps, ResponderOps,
+    SendQueue, Status,
 };
 
 /// One request, and the memory that it is about, both imagined.
@@ -43,7 +43,7 @@ impl SendQueue for Sink {
     }
 }
 
-impl ResponseSink for Sink {
+impl RequesterOps for Sink {
     fn place(&mut self, n: u32, offset: u32) -> Result<(), Status> {
         assert_eq!((n, u64::from(offset)), (0, self.placed));
         let Payload::Read {
@@ -65,7 +65,7 @@ impl ResponseSink for Sink {
     }
 }
 
-impl Target for Sink {
+impl ResponderOps for Sink {
     fn recv_start(&mut self) -> RecvStart {
         RecvStart::Taken
     }
@@ -75,19 +75,19 @@ impl Target for Sink {
     fn recv_done(&mut self, completion: RecvCompletion) {
         self.received.push((completion.status, completion.byte_len));
     }
-    fn write_start(&mut self, _: u64, _: u32, _: u32) -> Result<(), Denied> {
+    fn write_start(&mut self, _: u64, _: u32, _: u32) -> Result<(), AccessError> {
         Ok(())
     }
-    fn write_place(&mut self, _: u32) -> Result<(), Denied> {
+    fn write_place(&mut self, _: u32) -> Result<(), AccessError> {
         Ok(())
     }
-    fn read_start(&mut self, _: u8, _: u64, _: u32, _: u32) -> Result<(), Denied> {
+    fn read_start(&mut self, _: u8, _: u64, _: u32, _: u32) -> Result<(), AccessError> {
         Ok(())
     }
-    fn atomic(&mut self, _: u64, _: u32, _: AtomicOp) -> Result<u64, Denied> {
-        Err(Denied::Access)
+    fn atomic(&mut self, _: u64, _: u32, _: AtomicOp) -> Result<u64, AccessError> {
+        Err(AccessError::Access)
     }
-    fn invalidate(&mut self, _: u32) -> Result<(), Denied> {
-        Err(Denied::Access)
+    fn invalidate(&mut self, _: u32) -> Result<(), AccessError> {
+        Err(AccessError::Access)
     }
 }

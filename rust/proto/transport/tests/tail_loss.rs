@@ -65,9 +65,15 @@ fn the_last_packet_is_sent_again_and_asks() {
     assert_eq!(now, begin.after(LOSSLESS_MIN_TIMEOUT_NS));
     // The probe may be lost, or a NAK was, and that is not repeated.
     assert_eq!(wait(&mut node, &mut now), [1, 2, 3]);
-    assert_eq!(now, begin.after(LOSSLESS_MIN_TIMEOUT_NS + 2 * MIN_TIMEOUT_NS));
+    assert_eq!(
+        now,
+        begin.after(LOSSLESS_MIN_TIMEOUT_NS + 2 * MIN_TIMEOUT_NS)
+    );
     assert_eq!(wait(&mut node, &mut now), [1, 2, 3]);
-    assert_eq!(now, begin.after(LOSSLESS_MIN_TIMEOUT_NS + 6 * MIN_TIMEOUT_NS));
+    assert_eq!(
+        now,
+        begin.after(LOSSLESS_MIN_TIMEOUT_NS + 6 * MIN_TIMEOUT_NS)
+    );
     // Enough is enough: now the timeout, which ran on all the time and counts as the one retry there is.
     assert_eq!(wait(&mut node, &mut now), [1, 2, 3]);
     assert_eq!(now, begin.after(TIMEOUT));
@@ -97,7 +103,10 @@ fn an_answer_ends_the_silence() {
     assert_eq!(psns(&mut node, now), [1, 2, 3]);
     let heard = now.after(MIN_TIMEOUT_NS / 2);
     let _ = node.receive(heard, &reply(2, Syndrome::ACK));
-    assert_eq!(node.conn.poll_timeout(), Some(heard.after(LOSSLESS_MIN_TIMEOUT_NS)));
+    assert_eq!(
+        node.conn.poll_timeout(),
+        Some(heard.after(LOSSLESS_MIN_TIMEOUT_NS))
+    );
     assert_eq!(wait(&mut node, &mut now), [3]);
     let _ = node.receive(now, &reply(3, Syndrome::ACK));
     assert_eq!(node.conn.poll_timeout(), None);

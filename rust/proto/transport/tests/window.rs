@@ -5,7 +5,8 @@
 use super::super::cwnd::READ_CHUNK;
 use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
 use super::super::{
-    Cause, Flags, Instant, Modify, Request, SendOp, SendQueue, State, Status, Verdict, MAX_CWND,
+    DropReason, Flags, Instant, Modify, Request, SendOp, SendQueue, State, Status, Verdict,
+    MAX_CWND,
 };
 use super::pair::*;
 use super::sink::Sink;
@@ -103,7 +104,7 @@ fn whatever_stops_the_queue_the_last_packet_asks() {
             node.post(SendOp::Read, vec![0; 4], 0);
         }),
         ("a broken one", |node, _| {
-            node.post_request(Request::broken(Status::LocProt), vec![]);
+            node.post_request(Request::with_local_error(Status::LocProt), vec![]);
         }),
     ];
     for (what, post) in cases {
@@ -402,7 +403,7 @@ fn a_piece_that_does_not_end_is_refused() {
     let middle = response(Opcode::RcReadResponseMiddle, last, 256);
     assert_eq!(
         node.receive(NOW, &middle),
-        Verdict::Dropped(Cause::BadResponse)
+        Verdict::Dropped(DropReason::BadResponse)
     );
     node.settle();
     assert_eq!(node.statuses(), [Status::BadResp]);

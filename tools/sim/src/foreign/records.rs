@@ -83,7 +83,7 @@ impl Responder {
         record
     }
 
-    pub(super) fn read<T: Target>(
+    pub(super) fn read<T: ResponderOps>(
         &mut self,
         attr: &Attr,
         pkt: &PacketRepr,
@@ -111,7 +111,7 @@ impl Responder {
         Ok(())
     }
 
-    pub(super) fn atomic<T: Target>(
+    pub(super) fn atomic<T: ResponderOps>(
         &mut self,
         attr: &Attr,
         pkt: &PacketRepr,
@@ -138,7 +138,7 @@ impl Responder {
 
     /// A request that was carried out before: a READ is carried out again, an atomic's result is sent again, and all else is
     /// acknowledged (IBTA 9.7.5.1.3).
-    pub(super) fn duplicate<T: Target>(
+    pub(super) fn duplicate<T: ResponderOps>(
         &mut self,
         at: u64,
         pkt: &PacketRepr,
@@ -147,20 +147,20 @@ impl Responder {
         let kind = pkt.bth.opcode.kind();
         if kind != Kind::ReadRequest && !kind.is_atomic() {
             self.acknowledge();
-            return Verdict::Dropped(Cause::Duplicate);
+            return Verdict::Dropped(DropReason::Duplicate);
         }
         let known = self.records.iter().find(|r| (r.first..r.end).contains(&at));
         let Some(record) = known.copied() else {
-            return Verdict::Dropped(Cause::UnknownDuplicate);
+            return Verdict::Dropped(DropReason::UnknownDuplicate);
         };
         let (Some(reth), Some(_)) = (pkt.ext.reth(), record.read) else {
             let again = true;
             self.answers.push_back(Answer::Atomic { record, again });
-            return Verdict::Dropped(Cause::Duplicate);
+            return Verdict::Dropped(DropReason::Duplicate);
         };
         let RethRepr { va, rkey, dma_len } = reth;
         if dma_len > 0 && target.read_start(record.res, va, rkey, dma_len).is_err() {
-            return Verdict::Dropped(Cause::StaleKey);
+            return Verdict::Dropped(DropReason::StaleKey);
         }
         // An answer that is under way begins anew.
         let due = self.answers.iter().enumerate().find_map(|(i, a)| match a {
@@ -181,6 +181,6 @@ impl Responder {
             Some((i, _)) => self.answers[i] = answer,
             None => self.answers.push_back(answer),
         }
-        Verdict::Dropped(Cause::Duplicate)
+        Verdict::Dropped(DropReason::Duplicate)
     }
 }

@@ -118,7 +118,7 @@ impl Requester {
         let current = self.current(attr, q)?;
         let request = *q.get(current.n)?;
         let broken = self.broken.filter(|(n, _)| *n == current.n);
-        if let Some(status) = request.broken_by().or(broken.map(|(_, status)| status)) {
+        if let Some(status) = request.local_error().or(broken.map(|(_, status)| status)) {
             if self.una == self.nxt {
                 self.fail(status);
             }
@@ -192,7 +192,7 @@ impl Requester {
     }
 
     /// Takes a response.
-    pub fn handle<E: SendQueue + ResponseSink>(
+    pub fn handle<E: SendQueue + RequesterOps>(
         &mut self,
         now: u64,
         attr: &Attr,
@@ -203,7 +203,7 @@ impl Requester {
         let una_psn = self.psn(self.una);
         let at = unwrap_psn(pkt.bth.psn.get(), una_psn, self.una);
         let Some(at) = at.filter(|at| (self.una..self.max).contains(at)) else {
-            return Verdict::Dropped(Cause::Ghost);
+            return Verdict::Dropped(DropReason::Ghost);
         };
         let Some(aeth) = pkt.ext.aeth() else {
             // The middle of an answer to a READ.
@@ -222,7 +222,7 @@ impl Requester {
                 Verdict::Accepted => self.refused(now, attr, code),
                 gap => gap,
             },
-            Syndrome::Reserved(_) => Verdict::Dropped(Cause::BadResponse),
+            Syndrome::Reserved(_) => Verdict::Dropped(DropReason::BadResponse),
         }
     }
 
@@ -234,7 +234,7 @@ impl Requester {
                 if !self.went_back {
                     self.retry(now, attr);
                 }
-                return Verdict::Dropped(Cause::Gap);
+                return Verdict::Dropped(DropReason::Gap);
             };
             let reached = oldest.end.min(end);
             self.advance(now, attr, reached);
@@ -258,7 +258,7 @@ impl Requester {
     }
 
     /// A packet of the answer to a READ, or the answer to an atomic.
-    fn handle_answer<E: SendQueue + ResponseSink>(
+    fn handle_answer<E: SendQueue + RequesterOps>(
         &mut self,
         now: u64,
         attr: &Attr,
@@ -275,7 +275,7 @@ impl Requester {
         let oldest = self.begun.front().copied();
         let request = oldest.and_then(|b| Some((b, *env.get(b.n)?)));
         let Some((oldest, request)) = request else {
-            return Verdict::Dropped(Cause::BadResponse);
+            return Verdict::Dropped(DropReason::BadResponse);
         };
         let placed = match pkt.ext.atomic_ack() {
             Some(ack) if is_atomic(&request.op) => env.place_atomic(oldest.n, ack.original),
@@ -296,8 +296,8 @@ impl Requester {
         if let Err(status) = placed {
             self.fail(status);
             return Verdict::Dropped(match status {
-                Status::BadResp => Cause::BadResponse,
-                _ => Cause::Unplaceable,
+                Status::BadResp => DropReason::BadResponse,
+                _ => DropReason::Unplaceable,
             });
         }
         self.advance(now, attr, at + 1);
@@ -306,7 +306,7 @@ impl Requester {
 
     fn not_ready(&mut self, now: u64, attr: &Attr, wait: u64) -> Verdict {
         if self.rnr_until.is_some() {
-            return Verdict::Dropped(Cause::RepeatedNak);
+            return Verdict::Dropped(DropReason::RepeatedNak);
         }
         // Seven is for ever (IBTA 9.7.5.2.8).
         if attr.rnr_retry != 7 && self.rnr_retries >= attr.rnr_retry {
@@ -323,13 +323,13 @@ impl Requester {
     fn refused(&mut self, now: u64, attr: &Attr, code: NakCode) -> Verdict {
         match code {
             NakCode::PsnSequence if self.went_back || self.rnr_until.is_some() => {
-                return Verdict::Dropped(Cause::RepeatedNak);
+                return Verdict::Dropped(DropReason::RepeatedNak);
             }
             NakCode::PsnSequence => self.retry(now, attr),
             NakCode::InvalidRequest => self.fail(Status::RemInvReq),
             NakCode::RemoteAccess => self.fail(Status::RemAccess),
             NakCode::RemoteOperational => self.fail(Status::RemOp),
-            NakCode::InvalidRdRequest => return Verdict::Dropped(Cause::BadResponse),
+            NakCode::InvalidRdRequest => return Verdict::Dropped(DropReason::BadResponse),
         }
         Verdict::Accepted
     }

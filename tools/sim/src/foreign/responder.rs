@@ -29,12 +29,12 @@ pub(super) enum Refusal {
 
 pub(super) const INVALID: Refusal = Refusal::Nak(NakCode::InvalidRequest);
 
-impl From<Denied> for Refusal {
-    fn from(denied: Denied) -> Self {
+impl From<AccessError> for Refusal {
+    fn from(denied: AccessError) -> Self {
         Refusal::Nak(match denied {
-            Denied::Access => NakCode::RemoteAccess,
-            Denied::Op => NakCode::RemoteOperational,
-            Denied::Misaligned => NakCode::InvalidRequest,
+            AccessError::Access => NakCode::RemoteAccess,
+            AccessError::Op => NakCode::RemoteOperational,
+            AccessError::Misaligned => NakCode::InvalidRequest,
         })
     }
 }
@@ -108,7 +108,7 @@ impl Responder {
                 let (syndrome, msn) = (*syndrome, self.msn);
                 let ext = Ext::Aeth(AethRepr { syndrome, msn });
                 let bth = attr.bth(Opcode::RcAck, psn(*at), 0);
-                packet(bth, ext, Payload::None, Origin::Reply)
+                packet(bth, ext, Payload::None, Origin::Acknowledge)
             }
             Answer::Atomic { record, .. } => {
                 let original = record.original;
@@ -175,7 +175,7 @@ impl Responder {
     }
 
     /// Takes a request packet.
-    pub fn handle<T: Target>(
+    pub fn handle<T: ResponderOps>(
         &mut self,
         attr: &Attr,
         pkt: &PacketRepr,
@@ -184,7 +184,7 @@ impl Responder {
     ) -> Verdict {
         let expected = self.expected_psn();
         let Some(at) = unwrap_psn(pkt.bth.psn.get(), expected, self.expected) else {
-            return Verdict::Dropped(Cause::Duplicate);
+            return Verdict::Dropped(DropReason::Duplicate);
         };
         if at < self.expected {
             return self.duplicate(at, pkt, target);
@@ -195,7 +195,7 @@ impl Responder {
                 let code = NakCode::PsnSequence;
                 self.nak(self.expected, Syndrome::Nak { code });
             }
-            return Verdict::Dropped(Cause::OutOfSequence);
+            return Verdict::Dropped(DropReason::OutOfSequence);
         }
         match self.execute(attr, pkt, payload_len, target) {
             Ok(()) => {
@@ -210,17 +210,17 @@ impl Responder {
             Err(Refusal::NotReady) => {
                 let timer = RnrTimer::new(attr.min_rnr_timer);
                 self.nak(at, Syndrome::RnrNak { timer });
-                Verdict::Dropped(Cause::NotReady)
+                Verdict::Dropped(DropReason::NotReady)
             }
             Err(Refusal::Nak(code)) => {
                 self.nak(at, Syndrome::Nak { code });
                 self.refused = true;
-                Verdict::Dropped(Cause::Refused)
+                Verdict::Dropped(DropReason::Refused)
             }
         }
     }
 
-    fn execute<T: Target>(
+    fn execute<T: ResponderOps>(
         &mut self,
         attr: &Attr,
         pkt: &PacketRepr,
@@ -256,21 +256,25 @@ impl Responder {
         Ok(())
     }
 
-    fn start_recv<T: Target>(&mut self, write_imm: bool, target: &mut T) -> Result<(), Refusal> {
+    fn start_recv<T: ResponderOps>(
+        &mut self,
+        write_imm: bool,
+        target: &mut T,
+    ) -> Result<(), Refusal> {
         match target.recv_start() {
             RecvStart::Empty => Err(Refusal::NotReady),
             RecvStart::Taken => {
                 self.recv_in_use = true;
                 Ok(())
             }
-            RecvStart::Broken(status) => {
+            RecvStart::LocalError(status) => {
                 self.finish_recv(None, status, write_imm, 0, target);
                 Err(Refusal::Nak(NakCode::RemoteOperational))
             }
         }
     }
 
-    fn finish_recv<T: Target>(
+    fn finish_recv<T: ResponderOps>(
         &mut self,
         pkt: Option<&PacketRepr>,
         status: Status,
@@ -291,7 +295,7 @@ impl Responder {
         });
     }
 
-    fn send<T: Target>(
+    fn send<T: ResponderOps>(
         &mut self,
         pkt: &PacketRepr,
         len: u32,
@@ -332,7 +336,7 @@ impl Responder {
         Ok(())
     }
 
-    fn write<T: Target>(
+    fn write<T: ResponderOps>(
         &mut self,
         attr: &Attr,
         pkt: &PacketRepr,

@@ -84,7 +84,12 @@ fn message_ext(request: &Request, starts: bool, ends: bool) -> Ext {
 /// The packet of an atomic, or of a READ from its `index`th packet to the end of that part: after a loss only
 /// what is missing is asked for again (IBTA 9.7.6.1, 9.9.2.1).
 #[inline]
-pub(super) fn response_packet(request: &Request, n: u32, index: u32, attr: &Attr) -> Transmit {
+pub(super) fn rd_atomic_request_packet(
+    request: &Request,
+    n: u32,
+    index: u32,
+    attr: &Attr,
+) -> Transmit {
     let atomic = |swap_add, compare| {
         Ext::Atomic(AtomicEthRepr {
             va: request.va,

@@ -3,11 +3,13 @@
 //! Repetition: what the responder remembers, and for how long.
 
 use super::super::wire::{NakCode, Opcode, Syndrome};
-use super::super::{Cause, Denied, Instant, Modify, Payload, Resource, SendOp, Status, Verdict};
+use super::super::{
+    AccessError, DropReason, Instant, Modify, Payload, Resource, SendOp, Status, Verdict,
+};
 use super::pair::*;
 
 const NOW: Instant = Instant(0);
-const AGAIN: Verdict = Verdict::Dropped(Cause::Duplicate);
+const AGAIN: Verdict = Verdict::Dropped(DropReason::Duplicate);
 
 /// Sends `ops` from a to b and has b answer; gives the requests and the answers.
 fn converse(pair: &mut Pair, ops: &[(SendOp, usize)]) -> (Vec<Packet>, Vec<Packet>) {
@@ -73,7 +75,7 @@ fn it_is_known_how_many_answers_follow() {
         let Payload::Read { res, .. } = transmit.payload else {
             panic!("{transmit:?} answers no READ");
         };
-        assert_eq!(pair.b.conn.answers_due(), answers);
+        assert_eq!(pair.b.conn.responses_due(), answers);
         assert_eq!(pair.b.conn.middle_left(res), middle);
     }
     assert!(pair.b.transmit(NOW).is_none());
@@ -99,7 +101,7 @@ fn repeated_atomics_get_the_saved_result() {
     }
     converse(&mut pair, &[(op, 8)]);
     let verdict = pair.b.receive(NOW, &requests[0]);
-    assert_eq!(verdict, Verdict::Dropped(Cause::UnknownDuplicate));
+    assert_eq!(verdict, Verdict::Dropped(DropReason::UnknownDuplicate));
     assert_eq!(pair.b.receive(NOW, &requests[1]), AGAIN);
 }
 
@@ -116,9 +118,9 @@ fn repeated_reads_are_read_again_with_the_key_checked() {
     assert_eq!(pair.b.receive(NOW, &requests[1]), AGAIN);
     assert_eq!(pair.b.transmit_all(NOW), answers[3..]);
     // Without its key it is not answered; nor is it worth the connection.
-    pair.b.host.deny = Some(Denied::Access);
+    pair.b.host.deny = Some(AccessError::Access);
     let verdict = pair.b.receive(NOW, &requests[0]);
-    assert_eq!(verdict, Verdict::Dropped(Cause::StaleKey));
+    assert_eq!(verdict, Verdict::Dropped(DropReason::StaleKey));
     assert!(pair.b.transmit_all(NOW).is_empty());
 }
 
@@ -127,7 +129,7 @@ fn a_key_lost_while_answering_again_ends_nothing() {
     let mut pair = Pair::new();
     let (requests, _) = converse(&mut pair, &[(SendOp::Read, 600)]);
     assert_eq!(pair.b.receive(NOW, &requests[0]), AGAIN);
-    pair.b.host.deny = Some(Denied::Access);
+    pair.b.host.deny = Some(AccessError::Access);
     assert!(pair.b.transmit_all(NOW).is_empty());
     pair.b.settle();
     assert!(pair.b.events.is_empty());
@@ -146,8 +148,8 @@ fn answers_that_are_given_up_can_be_asked_for_again() {
     }
     // The first packet goes out, and then no way leads to the peer.
     assert!(pair.b.transmit(NOW).is_some());
-    pair.b.conn.lose_answers();
-    assert_eq!(pair.b.conn.answers_due(), 0);
+    pair.b.conn.drop_responses();
+    assert_eq!(pair.b.conn.responses_due(), 0);
     assert!(pair.b.transmit_all(NOW).is_empty());
     // What is asked for again is answered, and no more than that.
     assert_eq!(pair.b.receive(NOW, &requests[1]), AGAIN);
@@ -179,7 +181,7 @@ fn one_nak_until_the_missing_packet_comes() {
     let _ = pair.b.receive(NOW, &packets[0]);
     for late in &packets[2..6] {
         let verdict = pair.b.receive(NOW, late);
-        assert_eq!(verdict, Verdict::Dropped(Cause::OutOfSequence));
+        assert_eq!(verdict, Verdict::Dropped(DropReason::OutOfSequence));
     }
     let naks = pair.b.transmit_all(NOW);
     assert_eq!(naks.len(), 1);
@@ -221,12 +223,12 @@ fn after_an_rnr_nak_what_follows_is_ignored() {
     let packets = pair.a.transmit_all(NOW);
     assert_eq!(
         pair.b.receive(NOW, &packets[0]),
-        Verdict::Dropped(Cause::NotReady)
+        Verdict::Dropped(DropReason::NotReady)
     );
     pair.b.host.recvs.push_back(Ok(4));
     for packet in &packets[1..] {
         let verdict = pair.b.receive(NOW, packet);
-        assert_eq!(verdict, Verdict::Dropped(Cause::OutOfSequence));
+        assert_eq!(verdict, Verdict::Dropped(DropReason::OutOfSequence));
     }
     let naks = pair.b.transmit_all(NOW);
     assert_eq!(naks.len(), 1);

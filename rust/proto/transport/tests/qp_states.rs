@@ -4,7 +4,8 @@
 
 use super::super::wire::{Kind, Opcode, PKey, Service, Syndrome};
 use super::super::{
-    Cause, Connection, Events, Flags, Instant, Modify, Resource, SendOp, State, Status, Verdict,
+    Connection, DropReason, Events, Flags, Instant, Modify, Resource, SendOp, State, Status,
+    Verdict,
 };
 use super::pair::*;
 
@@ -121,12 +122,14 @@ fn every_state_and_packet() {
             let starts = packet.opcode().position().is_start();
             let expect = match state {
                 State::Rtr | State::Rts | State::Sqd if request && starts => Verdict::Accepted,
-                State::Rtr | State::Rts | State::Sqd if request => Verdict::Dropped(Cause::Refused),
-                State::Rts | State::Sqd => Verdict::Dropped(Cause::Ghost),
-                _ => Verdict::Dropped(Cause::State),
+                State::Rtr | State::Rts | State::Sqd if request => {
+                    Verdict::Dropped(DropReason::Refused)
+                }
+                State::Rts | State::Sqd => Verdict::Dropped(DropReason::Ghost),
+                _ => Verdict::Dropped(DropReason::State),
             };
             assert_eq!(verdict, expect, "{state:?} {:?}", packet.opcode());
-            let refused = expect == Verdict::Dropped(Cause::Refused);
+            let refused = expect == Verdict::Dropped(DropReason::Refused);
             let after = if refused { State::Err } else { state };
             assert_eq!(node.conn.state(), after, "{state:?} {:?}", packet.opcode());
             assert_eq!(node.saw(Events::ENTERED_ERROR), refused);
@@ -195,9 +198,9 @@ fn foreign_services_and_partitions_are_dropped() {
     pair.a.post(SendOp::Write, vec![1; 4], 0);
     let packet = pair.a.transmit_all(Instant(0)).remove(0);
     for (opcode, cause) in [
-        (Opcode::UcWriteOnly, Cause::Service),
-        (Opcode::UdSendOnly, Cause::Service),
-        (Opcode::Cnp, Cause::Cnp),
+        (Opcode::UcWriteOnly, DropReason::Service),
+        (Opcode::UdSendOnly, DropReason::Service),
+        (Opcode::Cnp, DropReason::Cnp),
     ] {
         let mut other = packet.clone();
         other.header.bth.opcode = opcode;
@@ -213,7 +216,11 @@ fn foreign_services_and_partitions_are_dropped() {
         let mut other = packet.clone();
         other.header.bth.pkey = PKey::new(pkey);
         let verdict = pair.b.receive(Instant(0), &other);
-        assert_eq!(verdict != Verdict::Dropped(Cause::PKey), good, "{pkey:#x}");
+        assert_eq!(
+            verdict != Verdict::Dropped(DropReason::PKey),
+            good,
+            "{pkey:#x}"
+        );
     }
 }
 

@@ -4,8 +4,8 @@
 //! them one ACK or NAK (IBTA 9.7.5.1). An ACK thereby never overtakes an answer that it would stand
 //! for, and one ACK stands for as many packets as have come meanwhile.
 
-use super::resource::{Answer, Resource, Work};
-use super::responder::{Reply, Responder};
+use super::resource::{Resource, ResourceKind, Response};
+use super::responder::{Acknowledge, Responder};
 use super::wire::{
     pad_for, AethRepr, AtomicAckEthRepr, BthRepr, Ext, Kind, NakCode, Opcode, PacketRepr, Position,
     Psn, Service, Syndrome, Tail,
@@ -16,39 +16,39 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     /// The next packet of the responder, if there is one, or a run of up to `most`.
     #[inline]
     pub(super) fn poll(&mut self, now: Instant, attr: &Attr, most: u16) -> Option<Transmit> {
-        if let Some(answer) = self.ring.next_answer(attr.pmtu, most) {
-            return Some(answer_packet(&answer, attr));
+        if let Some(response) = self.ring.next_response(attr.pmtu, most) {
+            return Some(response_packet(&response, attr));
         }
-        let reply = self
-            .reply
-            .take_if(|reply| reply.deadline.is_none_or(|end| now >= end))?;
-        if reply.deadline.is_some() {
+        let ack = self
+            .acknowledge
+            .take_if(|ack| ack.deadline.is_none_or(|end| now >= end))?;
+        if ack.deadline.is_some() {
             self.delayed_ack.on_expiry();
         }
         let aeth = AethRepr {
-            syndrome: reply.syndrome,
+            syndrome: ack.syndrome,
             msn: self.msn,
         };
         Some(Transmit {
             header: PacketRepr {
-                bth: BthRepr::new(Opcode::RcAck, attr.pkey, attr.dest_qpn, reply.psn),
+                bth: BthRepr::new(Opcode::RcAck, attr.pkey, attr.dest_qpn, ack.psn),
                 ext: Ext::Aeth(aeth),
             },
             payload: Payload::None,
-            origin: Origin::Reply,
+            origin: Origin::Acknowledge,
             count: 1,
         })
     }
 
     /// The ACK or NAK with these headers was not sent after all. A newer one takes precedence.
     #[cold]
-    pub(super) fn undo_reply(&mut self, header: &PacketRepr) {
+    pub(super) fn undo_ack(&mut self, header: &PacketRepr) {
         let Some(aeth) = header.ext.aeth() else {
             return;
         };
         let fatal = matches!(aeth.syndrome, Syndrome::Nak { code } if code != NakCode::PsnSequence);
-        if fatal || self.reply.is_none() {
-            self.reply = Some(Reply {
+        if fatal || self.acknowledge.is_none() {
+            self.acknowledge = Some(Acknowledge {
                 syndrome: aeth.syndrome,
                 psn: header.bth.psn,
                 deadline: None,
@@ -72,28 +72,28 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
 
 /// The packet of an answer (IBTA 9.7.5.1, opcodes in Table 38).
 #[inline]
-fn answer_packet(answer: &Answer, attr: &Attr) -> Transmit {
+fn response_packet(response: &Response, attr: &Attr) -> Transmit {
     let aeth = AethRepr {
         syndrome: Syndrome::ACK,
-        msn: answer.msn,
+        msn: response.msn,
     };
-    let (opcode, ext, payload) = match answer.work {
-        Work::Atomic { original } => (
+    let (opcode, ext, payload) = match response.kind {
+        ResourceKind::Atomic { original } => (
             Opcode::RcAtomicAck,
             Ext::AtomicAck(aeth, AtomicAckEthRepr { original }),
             Payload::None,
         ),
-        Work::Read { va, rkey, .. } => {
-            let position = Position::of(answer.starts, answer.ends);
+        ResourceKind::Read { va, rkey, .. } => {
+            let position = Position::of(response.starts, response.ends);
             let ext = match position {
                 Position::Middle => Ext::None,
                 _ => Ext::Aeth(aeth),
             };
-            (read_opcode(position), ext, read_payload(answer, va, rkey))
+            (read_opcode(position), ext, read_payload(response, va, rkey))
         }
     };
     let mut header = PacketRepr {
-        bth: BthRepr::new(opcode, attr.pkey, attr.dest_qpn, answer.psn),
+        bth: BthRepr::new(opcode, attr.pkey, attr.dest_qpn, response.psn),
         ext,
     };
     // Packets of a run need no pad, as any path MTU is a multiple of four.
@@ -102,7 +102,7 @@ fn answer_packet(answer: &Answer, attr: &Attr) -> Transmit {
         header,
         payload,
         origin: Origin::Response,
-        count: answer.count,
+        count: response.count,
     }
 }
 
@@ -114,15 +114,15 @@ fn read_opcode(position: Position) -> Opcode {
 }
 
 #[inline]
-fn read_payload(answer: &Answer, va: u64, rkey: u32) -> Payload {
-    if answer.len == 0 {
+fn read_payload(response: &Response, va: u64, rkey: u32) -> Payload {
+    if response.len == 0 {
         return Payload::None;
     }
     Payload::Read {
-        res: answer.res,
-        va: va.wrapping_add(u64::from(answer.base)),
+        res: response.res,
+        va: va.wrapping_add(u64::from(response.base)),
         rkey,
-        offset: answer.offset,
-        len: answer.len,
+        offset: response.offset,
+        len: response.len,
     }
 }

@@ -7,7 +7,7 @@ use super::Status;
 
 /// Why the peer may not do what it asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Denied {
+pub enum AccessError {
     /// The key, the range or the rights are wrong: NAK remote access error.
     Access,
     /// It could not be done for local reasons: NAK remote operational error.
@@ -24,7 +24,7 @@ pub enum RecvStart {
     /// Nothing: RNR NAK.
     Empty,
     /// A work request that is garbage, now in use: it completes with this status.
-    Broken(Status),
+    LocalError(Status),
 }
 
 /// An atomic operation; values in host order.
@@ -62,7 +62,7 @@ pub struct RecvCompletion {
 }
 
 /// The owner's side of the responder. Every call is about the one request packet in hand.
-pub trait Target {
+pub trait ResponderOps {
     /// Takes the next receive work request for a SEND or a WRITE with immediate.
     fn recv_start(&mut self) -> RecvStart;
     /// Puts the whole payload `offset` bytes into the receive request in use.
@@ -77,32 +77,32 @@ pub trait Target {
     ///
     /// # Errors
     ///
-    /// [`Denied`] refuses the message.
-    fn write_start(&mut self, va: u64, rkey: u32, len: u32) -> Result<(), Denied>;
+    /// [`AccessError`] refuses the message.
+    fn write_start(&mut self, va: u64, rkey: u32, len: u32) -> Result<(), AccessError>;
     /// Puts the whole payload `offset` bytes into the memory that the WRITE in progress named. Never
     /// past its length.
     ///
     /// # Errors
     ///
-    /// [`Denied`] when the memory is gone meanwhile.
-    fn write_place(&mut self, offset: u32) -> Result<(), Denied>;
+    /// [`AccessError`] when the memory is gone meanwhile.
+    fn write_place(&mut self, offset: u32) -> Result<(), AccessError>;
     /// A READ of `len` bytes (not 0) begins, or a part of one begins again: checks the key and
     /// remembers it under `res` in place of what was there.
     ///
     /// # Errors
     ///
-    /// [`Denied`] refuses the READ.
-    fn read_start(&mut self, res: u8, va: u64, rkey: u32, len: u32) -> Result<(), Denied>;
+    /// [`AccessError`] refuses the READ.
+    fn read_start(&mut self, res: u8, va: u64, rkey: u32, len: u32) -> Result<(), AccessError>;
     /// Carries out an atomic operation; gives the 8 bytes as they were, in host order.
     ///
     /// # Errors
     ///
-    /// [`Denied`] refuses it.
-    fn atomic(&mut self, va: u64, rkey: u32, op: AtomicOp) -> Result<u64, Denied>;
+    /// [`AccessError`] refuses it.
+    fn atomic(&mut self, va: u64, rkey: u32, op: AtomicOp) -> Result<u64, AccessError>;
     /// Invalidates a key for a SEND with invalidate.
     ///
     /// # Errors
     ///
-    /// [`Denied`] when it is none that may be invalidated.
-    fn invalidate(&mut self, rkey: u32) -> Result<(), Denied>;
+    /// [`AccessError`] when it is none that may be invalidated.
+    fn invalidate(&mut self, rkey: u32) -> Result<(), AccessError>;
 }
