@@ -202,7 +202,7 @@ fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &mut Input<'_>, af
         Input::Packet(packet) => loop {
             if let (Transport::Rc(rc), true) = (&inner.transport, packet.skb.is_row()) {
                 let (repr, len) = (&packet.repr, packet.payload_len);
-                let limit = rc.conn.run_limit(repr, len, &inner.sq);
+                let limit = rc.conn.max_segments(repr, len, &inner.sq);
                 packet.extend(&qp.core, limit);
             }
             handle(qp, inner, now, Incoming::Packet(packet), after);

@@ -28,7 +28,7 @@ impl Incoming<'_> {
         }
     }
 
-    /// How many packets these are: they are alike, see `Connection::handle_run`.
+    /// How many packets these are: they are alike, see `Connection::handle_segments`.
     #[inline]
     pub(crate) fn count(&self) -> u16 {
         match self {

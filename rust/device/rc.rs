@@ -111,7 +111,7 @@ impl Rc {
         }
         let Some(path) = self.path.as_mut() else {
             // Only the poll notices broken requests, whose turn has come; no path, no packets.
-            let _ = self.conn.poll_transmit(now, sq);
+            let _ = self.conn.poll_transmit(now, 1, sq);
             return Progress::Idle;
         };
         let whole = Whole::of(self.conn.attr().pmtu.bytes());
@@ -119,14 +119,14 @@ impl Rc {
             if batch.must_wait(qp) {
                 return Progress::Idle;
             }
-            let Some(transmit) = self.conn.poll_run(now, batch.room(&whole), sq) else {
+            let Some(transmit) = self.conn.poll_transmit(now, batch.room(&whole), sq) else {
                 return Progress::Idle;
             };
             let (keys, slots) = (&self.read_keys, &*sq);
             let packets = Packets {
                 repr: &transmit.header,
-                count: transmit.count,
-                each: transmit.each(),
+                count: transmit.segments,
+                each: transmit.segment_size(),
                 more: followers(&transmit, slots, &self.conn).max(self.conn.ack_is_due().into()),
             };
             let built = batch.add(&qp.core, path, &packets, |skip, len, out| {
@@ -166,7 +166,7 @@ impl Rc {
             return self.lose(qp, sq, now);
         }
         while !mail.is_full() {
-            let Some(transmit) = self.conn.poll_transmit(now, sq) else {
+            let Some(transmit) = self.conn.poll_transmit(now, 1, sq) else {
                 return Progress::Idle;
             };
             let source = self
@@ -193,7 +193,7 @@ impl Rc {
     /// over to packets.
     #[cold]
     fn lose(&mut self, qp: &Qp, sq: &mut SendSlots, now: Instant) -> Progress {
-        while let Some(transmit) = self.conn.poll_transmit(now, sq) {
+        while let Some(transmit) = self.conn.poll_transmit(now, 1, sq) {
             qp.core.counters.count(Count::SendErrors);
             match transmit.origin {
                 Origin::Request { .. } => break,
@@ -285,13 +285,13 @@ fn followers(transmit: &Transmit, slots: &SendSlots, conn: &Connection<Resources
         (Origin::Request { n }, Payload::None) => slots.alike_after(n),
         (Origin::Request { n }, Payload::Request { offset, len, .. }) => {
             let end = offset.saturating_add(len);
-            request_followers(slots, n, end, transmit.each(), plain)
+            request_followers(slots, n, end, transmit.segment_size(), plain)
         }
         (Origin::Response, Payload::Read { res, .. }) if plain => conn.middle_left(res),
         (Origin::Response, _) => match header.bth.opcode.info().position {
             Position::Only => conn.responses_due(),
             // The first one of the next answer is as long, and then a shorter one may follow.
-            Position::Last if transmit.each() == conn.attr().pmtu.bytes() => {
+            Position::Last if transmit.segment_size() == conn.attr().pmtu.bytes() => {
                 conn.responses_due().min(2)
             }
             _ => 0,
@@ -366,7 +366,7 @@ pub(crate) fn handle(
         write_key: &mut rc.write_key,
         after,
     };
-    match rc.conn.handle_run(
+    match rc.conn.handle_segments(
         now,
         incoming.repr(),
         count,

@@ -21,7 +21,7 @@ enum Reach {
 impl Requester {
     /// How many middle responses may be taken at a time, of which `psn` is the first's.
     #[inline]
-    pub(super) fn run_limit<Q: SendQueue>(&self, psn: Psn, q: &Q) -> u32 {
+    pub(super) fn max_segments<Q: SendQueue>(&self, psn: Psn, q: &Q) -> u32 {
         let read = q
             .get(self.una.n)
             .filter(|request| psn == self.una.psn && request.op == SendOp::Read);
@@ -34,15 +34,15 @@ impl Requester {
         })
     }
 
-    /// Takes a response packet with `payload_len` bytes of payload, or a run of `count`, no more than
-    /// [`Requester::run_limit`] says.
+    /// Takes a response packet with `payload_len` bytes of payload, or `segments` of them, no more than
+    /// [`Requester::max_segments`] says.
     #[inline]
     pub(super) fn handle_response<E: SendQueue + RequesterOps>(
         &mut self,
         now: Instant,
         attr: &Attr,
         pkt: &PacketRepr,
-        count: u16,
+        segments: u16,
         payload_len: u32,
         env: &mut E,
     ) -> Verdict {
@@ -79,7 +79,7 @@ impl Requester {
         };
         match result {
             Ok(()) => {
-                self.take_response(now, attr, &request, count);
+                self.take_response(now, attr, &request, segments);
                 Verdict::Accepted
             }
             Err(status) => {
@@ -125,11 +125,11 @@ impl Requester {
 
     /// `count` responses from PSN `una` on, for `request`, were taken.
     #[inline]
-    fn take_response(&mut self, now: Instant, attr: &Attr, request: &Request, count: u16) {
+    fn take_response(&mut self, now: Instant, attr: &Attr, request: &Request, segments: u16) {
         let was_at_cursor = self.cursor.psn == self.una.psn;
         let index = self.una.psn.offset_from(request.first_psn);
-        let after = index.saturating_add(count.into());
-        self.una.psn = self.una.psn.add(count.into());
+        let after = index.saturating_add(segments.into());
+        self.una.psn = self.una.psn.add(segments.into());
         if after >= request.chunk_end(index) && !was_at_cursor {
             self.in_flight = self.in_flight.saturating_sub(1);
             self.outstanding_rd_atomic = self.outstanding_rd_atomic.saturating_sub(1);

@@ -137,36 +137,32 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.responder.ring.replace(resources)
     }
 
-    /// The next packet to be sent: the responder's first, then the requester's; but in turns while the answer to a READ is
-    /// longer than a packet, so that a peer that always has READs outstanding does not starve this side's requests (IBTA 9.5
-    /// orders responses among themselves alone). `None` when there is none now.
+    /// The next packet to send, or up to `max_segments` packets that differ in PSN and payload alone, as one
+    /// [`Transmit`]. `None` when no packet may be sent now.
+    ///
+    /// The responder's packets come before the requester's. While a READ response is longer than a packet
+    /// the two take turns, so that a peer that always has READs outstanding does not starve this side's
+    /// requests (IBTA 9.5 orders responses among themselves alone).
     #[inline]
-    pub fn poll_transmit<Q: SendQueue>(&mut self, now: Instant, q: &mut Q) -> Option<Transmit> {
-        self.poll_run(now, 1, q)
-    }
-
-    /// As [`Connection::poll_transmit`], and where packets are alike gives up to `most` of them as one
-    /// [`Transmit`].
-    #[inline]
-    pub fn poll_run<Q: SendQueue>(
+    pub fn poll_transmit<Q: SendQueue>(
         &mut self,
         now: Instant,
-        most: u16,
+        max_segments: u16,
         q: &mut Q,
     ) -> Option<Transmit> {
         let requester_first = core::mem::take(&mut self.requester_next);
         if !requester_first {
-            if let Some(transmit) = self.poll_responder(now, most) {
+            if let Some(transmit) = self.poll_responder(now, max_segments) {
                 self.requester_next = transmit.is_long_response();
                 return Some(transmit);
             }
         }
-        if let Some(transmit) = self.poll_requester(now, most, q) {
+        if let Some(transmit) = self.poll_requester(now, max_segments, q) {
             return Some(transmit);
         }
         // A request that could not even begin has ended all, and no one may ask again.
         if requester_first || self.responder.closing {
-            return self.poll_responder_last(now, most);
+            return self.poll_responder_last(now, max_segments);
         }
         None
     }
@@ -175,7 +171,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     fn poll_requester<Q: SendQueue>(
         &mut self,
         now: Instant,
-        most: u16,
+        max_segments: u16,
         q: &mut Q,
     ) -> Option<Transmit> {
         if !self.state.requests() {
@@ -184,7 +180,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         let draining = self.state == State::Sqd;
         let begun = self.requester.started.n;
         // Noted on each way out, so that a Transmit, some 200 bytes, is moved only where there is one.
-        let Some(transmit) = self.requester.poll(now, &self.attr, draining, most, q) else {
+        let Some(transmit) = self
+            .requester
+            .poll(now, &self.attr, draining, max_segments, q)
+        else {
             self.note_started(now, begun);
             return None;
         };
@@ -204,17 +203,17 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     }
 
     #[inline]
-    fn poll_responder(&mut self, now: Instant, most: u16) -> Option<Transmit> {
+    fn poll_responder(&mut self, now: Instant, max_segments: u16) -> Option<Transmit> {
         if self.state.responds() || self.responder.closing {
-            self.responder.poll(now, &self.attr, most)
+            self.responder.poll(now, &self.attr, max_segments)
         } else {
             None
         }
     }
 
     /// The responder's turn comes after the requester's: between long answers, and once at the end.
-    fn poll_responder_last(&mut self, now: Instant, most: u16) -> Option<Transmit> {
-        let transmit = self.poll_responder(now, most)?;
+    fn poll_responder_last(&mut self, now: Instant, max_segments: u16) -> Option<Transmit> {
+        let transmit = self.poll_responder(now, max_segments)?;
         self.requester_next = transmit.is_long_response();
         Some(transmit)
     }
@@ -257,7 +256,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     }
 
     /// The packets of `t` were never sent, for want of memory perhaps: it is as if they had not been asked
-    /// for, and they will be given again. Costs no retry. If the first of a run were sent, `t` is the rest
+    /// for, and they will be given again. Costs no retry. If the first segments were sent, `t` is the rest
     /// of it ([`Transmit::rest`]).
     pub fn undo<Q: SendQueue>(&mut self, t: &Transmit, q: &mut Q) {
         self.requester_next = matches!(t.origin, Origin::Request { .. });
@@ -281,7 +280,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.responder.ring.lose();
     }
 
-    /// The payload of the packets of `t` could not be read, and they were not sent; if the first of a run
+    /// The payload of the packets of `t` could not be read, and they were not sent; if the first segments
     /// were, `t` is the rest of it. A request
     /// completes with `status` in its turn; for the answer to a READ the peer gets a NAK (remote access
     /// error) and the QP goes to the error state.
@@ -309,39 +308,39 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         payload_len: u32,
         env: &mut E,
     ) -> Verdict {
-        self.handle_run(now, pkt, 1, payload_len, env)
+        self.handle_segments(now, pkt, 1, payload_len, env)
     }
 
-    /// How many packets may be given to [`Connection::handle_run`] at a time, `pkt` being the first, with
+    /// How many packets may be given to [`Connection::handle_segments`] at a time, `pkt` being the first, with
     /// `payload_len` bytes of payload: more than one if it is what was expected, from the middle of a
     /// message.
     #[inline]
-    pub fn run_limit<Q: SendQueue>(&self, pkt: &PacketRepr, payload_len: u32, q: &Q) -> u16 {
+    pub fn max_segments<Q: SendQueue>(&self, pkt: &PacketRepr, payload_len: u32, q: &Q) -> u16 {
         let info = pkt.bth.opcode.info();
         if info.position != Position::Middle || payload_len != self.attr.pmtu.bytes() {
             return 1;
         }
         let psn = pkt.bth.psn;
         let limit = if info.kind.is_response() {
-            self.requester.run_limit(psn, q)
+            self.requester.max_segments(psn, q)
         } else {
-            self.responder.run_limit(psn, self.attr.pmtu)
+            self.responder.max_segments(psn, self.attr.pmtu)
         };
         u16::try_from(limit).unwrap_or(u16::MAX).max(1)
     }
 
     /// As [`Connection::handle_packet`], for `count` packets which are alike but for their PSNs, which
     /// follow each other, and for AckReq, which is set in `pkt` if it was in any of them. They are no more
-    /// than [`Connection::run_limit`] said just before. Each has `payload_len` bytes of payload, and `env`
+    /// than [`Connection::max_segments`] said just before. Each has `payload_len` bytes of payload, and `env`
     /// can reach all.
     ///
     /// They are taken or refused as one, at the PSN of the first: they are of one message.
     #[inline]
-    pub fn handle_run<E: SendQueue + RequesterOps + ResponderOps>(
+    pub fn handle_segments<E: SendQueue + RequesterOps + ResponderOps>(
         &mut self,
         now: Instant,
         pkt: &PacketRepr,
-        count: u16,
+        segments: u16,
         payload_len: u32,
         env: &mut E,
     ) -> Verdict {
@@ -359,7 +358,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             return Verdict::Dropped(DropReason::PKey);
         }
         if info.kind.is_response() {
-            return self.handle_response(now, pkt, count, payload_len, env);
+            return self.handle_response(now, pkt, segments, payload_len, env);
         }
         if self.state == State::Rtr {
             self.note_established();
@@ -369,7 +368,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         let attr = &self.attr;
         let (verdict, event) =
             self.responder
-                .handle_request(now, attr, pkt, count, payload_len, env);
+                .handle_request(now, attr, pkt, segments, payload_len, env);
         self.events.raise(event);
         if self.responder.closing {
             self.enter_error();
@@ -382,16 +381,16 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         &mut self,
         now: Instant,
         pkt: &PacketRepr,
-        count: u16,
+        segments: u16,
         payload_len: u32,
         env: &mut E,
     ) -> Verdict {
         if !self.state.requests() {
             return Verdict::Dropped(DropReason::State);
         }
-        let verdict = self
-            .requester
-            .handle_response(now, &self.attr, pkt, count, payload_len, env);
+        let verdict =
+            self.requester
+                .handle_response(now, &self.attr, pkt, segments, payload_len, env);
         self.note_failure();
         self.note_drained();
         verdict

@@ -17,13 +17,13 @@ fn header(opcode: Opcode, psn: Psn, ext: Ext, attr: &Attr) -> PacketRepr {
     }
 }
 
-/// The packet of a SEND or WRITE that is the `index`th of its message, or a run of `count` from there on.
+/// The packet of a SEND or WRITE that is the `index`th of its message, or `segments` packets from there on.
 #[inline]
 pub(super) fn message_packet(
     request: &Request,
     n: u32,
     index: u32,
-    count: u16,
+    segments: u16,
     ask: bool,
     attr: &Attr,
 ) -> Transmit {
@@ -31,7 +31,7 @@ pub(super) fn message_packet(
     let len = request
         .len
         .saturating_sub(offset)
-        .min(attr.pmtu.offset(count.into()));
+        .min(attr.pmtu.offset(segments.into()));
     let starts = index == 0;
     let ends = index.wrapping_add(1) >= request.psns;
     let (kind, tail) = match request.op {
@@ -58,7 +58,7 @@ pub(super) fn message_packet(
             Payload::Request { n, offset, len }
         },
         origin: Origin::Request { n },
-        count,
+        segments,
     }
 }
 
@@ -118,6 +118,6 @@ pub(super) fn rd_atomic_request_packet(
         header,
         payload: Payload::None,
         origin: Origin::Request { n },
-        count: 1,
+        segments: 1,
     }
 }

@@ -61,10 +61,10 @@ pub struct Requester {
     pub(super) since_ack_req: u16,
     /// The packet before `cursor` did not ask for an acknowledgement.
     pub(super) ack_req_owed: bool,
-    /// What `ack_req_owed` was before the run sent last.
+    /// What `ack_req_owed` was before the latest packets were sent.
     ack_req_was_owed: bool,
     /// How many packets that had.
-    run: u16,
+    segments: u16,
     /// The cursor went back to `una` and nothing was acknowledged since.
     pub(super) recovering: bool,
     /// `deadline` is the end of a wait that an RNR NAK asked for.
@@ -97,7 +97,7 @@ impl Requester {
             since_ack_req: 0,
             ack_req_owed: false,
             ack_req_was_owed: false,
-            run: 0,
+            segments: 0,
             recovering: false,
             rnr_wait: false,
             retries: 0,
@@ -142,7 +142,7 @@ impl Requester {
         self.cursor.n != q.tail() || self.ack_req_owed
     }
 
-    /// The next request packet, if one may go out now, or a run of up to `most`. With `draining` no new
+    /// The next request packet, if one may be sent now, or up to `max_segments` segments. With `draining` no new
     /// request begins.
     #[inline]
     pub(super) fn poll<Q: SendQueue>(
@@ -150,7 +150,7 @@ impl Requester {
         now: Instant,
         attr: &Attr,
         draining: bool,
-        most: u16,
+        max_segments: u16,
         q: &mut Q,
     ) -> Option<Transmit> {
         if self.rnr_wait {
@@ -169,13 +169,13 @@ impl Requester {
         } else if self.autocork.is_corked(now, next, q) {
             return None;
         }
-        if most > 1 && self.avoids_sws(q) {
+        if max_segments > 1 && self.avoids_sws(q) {
             return None;
         }
         if !self.may_send(attr, draining, q) {
             return self.request_ack(now, attr, q);
         }
-        self.send(now, attr, draining, Some(most), q)
+        self.send(now, attr, draining, Some(max_segments), q)
     }
 
     /// Whether the packet at the cursor may go out now. Notices when its request can never.
@@ -261,12 +261,12 @@ impl Requester {
         };
         let span = self.offset(self.cursor.psn).wrapping_add(span);
         // A READ that stands alone is answered, whatever is lost.
-        let most = if self.outstanding_rd_atomic > 0 {
+        let limit = if self.outstanding_rd_atomic > 0 {
             self.congestion.read_window
         } else {
             SPAN
         };
-        span <= SPAN && (span <= most || !request.op.wants_response())
+        span <= SPAN && (span <= limit || !request.op.wants_response())
     }
 
     /// Nothing more may go out now. If the last packet did not ask for an acknowledgement, sends it
@@ -291,15 +291,15 @@ impl Requester {
         self.send(now, attr, true, None, q)
     }
 
-    /// Sends the packet at the cursor, or a run of up to `most` of them, and moves the cursor past it.
-    /// Without `most` it is one packet that asks for an acknowledgement.
+    /// Sends the packet at the cursor, or up to `max_segments` segments from there, and moves the cursor past them.
+    /// Without `max_segments` it is one packet that asks for an acknowledgement.
     #[inline]
     fn send<Q: SendQueue>(
         &mut self,
         now: Instant,
         attr: &Attr,
         draining: bool,
-        most: Option<u16>,
+        max_segments: Option<u16>,
         q: &mut Q,
     ) -> Option<Transmit> {
         let Cursor { n, psn } = self.cursor;
@@ -314,7 +314,7 @@ impl Requester {
         let request = *request;
         self.ack_req_was_owed = self.ack_req_owed;
         let index = psn.offset_from(request.first_psn);
-        self.run = 1;
+        self.segments = 1;
         let transmit = if request.op.wants_response() {
             self.cursor.psn = request.first_psn.add(request.chunk_end(index));
             self.outstanding_rd_atomic = self.outstanding_rd_atomic.saturating_add(1);
@@ -322,22 +322,22 @@ impl Requester {
             self.ack_req_owed = false;
             rd_atomic_request_packet(&request, n, index, attr)
         } else {
-            self.run = self.run_length(&request, index, most.unwrap_or(1));
-            self.cursor.psn = psn.add(self.run.into());
+            self.segments = self.segment_count(&request, index, max_segments.unwrap_or(1));
+            self.cursor.psn = psn.add(self.segments.into());
             let ends = index.wrapping_add(1) >= request.psns;
-            let ask = most.is_none() || self.wants_ack(ends, attr, draining, q);
+            let ask = max_segments.is_none() || self.wants_ack(ends, attr, draining, q);
             self.ack_req_owed = !ask;
             self.since_ack_req = if ask {
                 0
             } else {
-                self.since_ack_req.saturating_add(self.run)
+                self.since_ack_req.saturating_add(self.segments)
             };
-            message_packet(&request, n, index, self.run, ask, attr)
+            message_packet(&request, n, index, self.segments, ask, attr)
         };
         if self.cursor.psn == request.end_psn() {
             self.cursor.n = n.wrapping_add(1);
         }
-        self.in_flight = self.in_flight.saturating_add(self.run);
+        self.in_flight = self.in_flight.saturating_add(self.segments);
         let fresh = self.offset(self.cursor.psn) > self.offset(self.max);
         if fresh {
             self.max = self.cursor.psn;
@@ -352,39 +352,39 @@ impl Requester {
         Some(transmit)
     }
 
-    /// Whether the run about to be sent leaves little room in the window.
+    /// Whether sending `self.segments` packets leaves little room in the window.
     #[inline]
     fn takes_most(&self) -> bool {
         let much = self
             .congestion
             .cwnd
             .saturating_sub(self.congestion.cwnd / LITTLE);
-        self.in_flight <= much && self.in_flight.saturating_add(self.run) > much
+        self.in_flight <= much && self.in_flight.saturating_add(self.segments) > much
     }
 
-    /// How many packets from the `index`th of `request` on go as a run: only middle ones, no more than
-    /// `most`, than the window admits, and than may go before one asks for an acknowledgement.
+    /// How many packets from the `index`th of `request` on are sent as segments: only middle ones, no more than
+    /// `max_segments`, than the window admits, and than may go before one asks for an acknowledgement.
     #[inline]
-    fn run_length(&self, request: &Request, index: u32, most: u16) -> u16 {
+    fn segment_count(&self, request: &Request, index: u32, max_segments: u16) -> u16 {
         let middle = request.psns.saturating_sub(1).saturating_sub(index);
         if index == 0 || middle <= 1 {
             return 1;
         }
         let span = SPAN.saturating_sub(self.offset(self.cursor.psn));
-        let most = most
+        let max_segments = max_segments
             .min(self.congestion.cwnd.saturating_sub(self.in_flight))
             .min(ACK_EVERY.saturating_sub(self.since_ack_req))
             .max(1);
-        u32::from(most).min(middle).min(span).max(1) as u16
+        u32::from(max_segments).min(middle).min(span).max(1) as u16
     }
 
-    /// Whether the run about to be sent, which `ends` its message or not, is to ask for an
+    /// Whether the last of the packets about to be sent, which `ends` its message or not, is to ask for an
     /// acknowledgement (IBTA 9.7.5.1.2, coalesced ACKs): now and then, and when none may follow it.
     #[inline]
     fn wants_ack<Q: SendQueue>(&self, ends: bool, attr: &Attr, draining: bool, q: &Q) -> bool {
-        if self.since_ack_req.saturating_add(self.run) >= ACK_EVERY
-            || self.in_flight.saturating_add(self.run) >= self.congestion.cwnd
-            || self.run > 1 && self.takes_most()
+        if self.since_ack_req.saturating_add(self.segments) >= ACK_EVERY
+            || self.in_flight.saturating_add(self.segments) >= self.congestion.cwnd
+            || self.segments > 1 && self.takes_most()
         {
             return true;
         }
@@ -437,7 +437,7 @@ impl Requester {
         self.cursor = Cursor { n, psn };
         self.in_flight = self.in_flight.saturating_sub(undone);
         // What went before it may have counted on it to ask for the acknowledgement.
-        let asks_later = self.ack_req_was_owed || undone < self.run;
+        let asks_later = self.ack_req_was_owed || undone < self.segments;
         self.ack_req_owed = self.in_flight > 0 && asks_later && !self.ends_with_response(q);
         self.ack_req_was_owed = true;
         if self.in_flight == 0 && !self.rnr_wait {

@@ -96,7 +96,7 @@ impl Default for Resource {
     }
 }
 
-/// One packet of an answer, or a run of those in its middle.
+/// One packet of a response, or several middle ones as segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Response {
     /// Index of the record.
@@ -112,7 +112,7 @@ pub(super) struct Response {
     /// The answer ends with this packet.
     pub(super) ends: bool,
     /// How many packets these are.
-    pub(super) count: u16,
+    pub(super) segments: u16,
     /// The part of a READ that is being answered begins so many bytes after its address.
     pub(super) base: u32,
     /// The packet's bytes, counted from `base`.
@@ -253,9 +253,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
         }
     }
 
-    /// The next packet to be sent, if there is one, or a run of up to `most`. Counts as sent.
+    /// The next packet to be sent, if there is one, or up to `max_segments` segments. Counts as sent.
     #[inline]
-    pub(super) fn next_response(&mut self, pmtu: Pmtu, most: u16) -> Option<Response> {
+    pub(super) fn next_response(&mut self, pmtu: Pmtu, max_segments: u16) -> Option<Response> {
         while self.due > 0 {
             let index = self.index(self.due);
             let slot = self.slots.as_mut().get_mut(index)?;
@@ -265,10 +265,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
             }
             let offset = pmtu.offset(slot.next.wrapping_sub(slot.start));
             let middle = slot.end.saturating_sub(1).saturating_sub(slot.next);
-            let count = if slot.next == slot.start {
+            let segments = if slot.next == slot.start {
                 1
             } else {
-                middle.min(most.into()).max(1)
+                middle.min(max_segments.into()).max(1)
             };
             let response = Response {
                 res: index as u8,
@@ -279,10 +279,13 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
                 ends: slot.next.wrapping_add(1) >= slot.end,
                 base: pmtu.offset(slot.start),
                 offset,
-                len: slot.play_len.saturating_sub(offset).min(pmtu.offset(count)),
-                count: count as u16,
+                len: slot
+                    .play_len
+                    .saturating_sub(offset)
+                    .min(pmtu.offset(segments)),
+                segments: segments as u16,
             };
-            slot.next = slot.next.wrapping_add(count);
+            slot.next = slot.next.wrapping_add(segments);
             if response.ends {
                 slot.due = false;
                 self.due = self.due.wrapping_sub(1);

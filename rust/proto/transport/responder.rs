@@ -144,7 +144,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
 
     /// How many middle packets may be taken at a time, of which `psn` is the first's.
     #[inline]
-    pub(super) fn run_limit(&self, psn: Psn, pmtu: Pmtu) -> u32 {
+    pub(super) fn max_segments(&self, psn: Psn, pmtu: Pmtu) -> u32 {
         match self.message {
             _ if psn != self.epsn => 1,
             Message::None => 1,
@@ -156,8 +156,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         }
     }
 
-    /// Takes a request packet with `payload_len` bytes of payload, or a run of `count`, no more than
-    /// [`Responder::run_limit`] says. Gives what the consumer is to know, too; sets `closing` when the
+    /// Takes a request packet with `payload_len` bytes of payload, or `segments` of them, no more than
+    /// [`Responder::max_segments`] says. Gives what the consumer is to know, too; sets `closing` when the
     /// connection is over.
     #[inline]
     pub(super) fn handle_request<T: ResponderOps>(
@@ -165,7 +165,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         now: Instant,
         attr: &Attr,
         pkt: &PacketRepr,
-        count: u16,
+        segments: u16,
         payload_len: u32,
         ops: &mut T,
     ) -> (Verdict, Events) {
@@ -177,7 +177,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         if ahead > 0 {
             return (self.out_of_sequence(), Events::NONE);
         }
-        match self.execute(now, attr, pkt, count, payload_len, ops) {
+        match self.execute(now, attr, pkt, segments, payload_len, ops) {
             Ok(()) => (Verdict::Accepted, Events::NONE),
             Err(Refusal::NotReady) => {
                 self.nak_sent = true;
@@ -224,14 +224,14 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         Verdict::Dropped(DropReason::OutOfSequence)
     }
 
-    /// Carries out the expected packet, or the run that it begins.
+    /// Carries out the expected packet, or the segments that it begins.
     #[inline]
     fn execute<T: ResponderOps>(
         &mut self,
         now: Instant,
         attr: &Attr,
         pkt: &PacketRepr,
-        count: u16,
+        segments: u16,
         payload_len: u32,
         ops: &mut T,
     ) -> Result<(), Refusal> {
@@ -243,7 +243,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         {
             return Err(INVALID);
         }
-        let payload_len = payload_len.saturating_mul(count.into());
+        let payload_len = payload_len.saturating_mul(segments.into());
         match info.kind {
             Kind::Send => self.execute_send(pkt, payload_len, ops)?,
             Kind::Write => self.execute_write(attr, pkt, payload_len, ops)?,
@@ -255,7 +255,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         // the place of one that was due.
         let was_nak = self.acknowledge.is_some_and(|ack| ack.psn == self.epsn);
         let ends = info.position.is_end();
-        let end = self.epsn.add(count.into());
+        let end = self.epsn.add(segments.into());
         if pkt.bth.ack_req || was_nak {
             let may_wait = ends && !was_nak;
             self.acknowledge = Some(Acknowledge {

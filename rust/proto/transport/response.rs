@@ -13,10 +13,15 @@ use super::wire::{
 use super::{Attr, Instant, Origin, Payload, Transmit};
 
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
-    /// The next packet of the responder, if there is one, or a run of up to `most`.
+    /// The next packet of the responder, if there is one, or up to `max_segments` segments.
     #[inline]
-    pub(super) fn poll(&mut self, now: Instant, attr: &Attr, most: u16) -> Option<Transmit> {
-        if let Some(response) = self.ring.next_response(attr.pmtu, most) {
+    pub(super) fn poll(
+        &mut self,
+        now: Instant,
+        attr: &Attr,
+        max_segments: u16,
+    ) -> Option<Transmit> {
+        if let Some(response) = self.ring.next_response(attr.pmtu, max_segments) {
             return Some(response_packet(&response, attr));
         }
         let ack = self
@@ -36,7 +41,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             },
             payload: Payload::None,
             origin: Origin::Acknowledge,
-            count: 1,
+            segments: 1,
         })
     }
 
@@ -96,13 +101,13 @@ fn response_packet(response: &Response, attr: &Attr) -> Transmit {
         bth: BthRepr::new(opcode, attr.pkey, attr.dest_qpn, response.psn),
         ext,
     };
-    // Packets of a run need no pad, as any path MTU is a multiple of four.
+    // Segments of several need no pad, as any path MTU is a multiple of four.
     header.bth.pad = pad_for(payload.len() as usize);
     Transmit {
         header,
         payload,
         origin: Origin::Response,
-        count: response.count,
+        segments: response.segments,
     }
 }
 

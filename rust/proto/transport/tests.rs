@@ -17,7 +17,7 @@ mod lossless;
 mod naks;
 mod qp_states;
 mod recovery;
-mod runs;
+mod segments;
 mod sink;
 mod tail_loss;
 mod window;

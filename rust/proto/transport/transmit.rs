@@ -64,7 +64,7 @@ pub enum Origin {
     Acknowledge,
 }
 
-/// A packet to be sent, or a run of packets: middle ones of a message, which differ in nothing but the PSN,
+/// A packet to be sent, or several segments: middle ones of a message, which differ in nothing but the PSN,
 /// their part of the payload, and that the last one alone may ask for an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
@@ -75,14 +75,14 @@ pub struct Transmit {
     /// Who made it.
     pub origin: Origin,
     /// How many packets these are; not 0.
-    pub count: u16,
+    pub segments: u16,
 }
 
 impl Transmit {
     /// The bytes of payload that each packet has.
     #[inline]
-    pub fn each(&self) -> u32 {
-        self.payload.len() / u32::from(self.count.max(1))
+    pub fn segment_size(&self) -> u32 {
+        self.payload.len() / u32::from(self.segments.max(1))
     }
 
     /// Whether these belong to an answer that takes more than a packet.
@@ -94,10 +94,10 @@ impl Transmit {
     /// What is left when the first `done` packets are gone; `None` when that is nothing.
     #[inline]
     pub fn rest(&self, done: u16) -> Option<Transmit> {
-        let count = self.count.checked_sub(done).filter(|count| *count > 0)?;
-        let skip = self.each().wrapping_mul(u32::from(done));
+        let segments = self.segments.checked_sub(done).filter(|left| *left > 0)?;
+        let skip = self.segment_size().wrapping_mul(u32::from(done));
         let mut rest = *self;
-        rest.count = count;
+        rest.segments = segments;
         rest.header.bth.psn = self.header.bth.psn.add(u32::from(done));
         match &mut rest.payload {
             Payload::None => {}
@@ -111,13 +111,13 @@ impl Transmit {
 
     /// The first packet alone.
     pub fn first(&self) -> Transmit {
-        let each = self.each();
+        let segment_size = self.segment_size();
         let mut first = *self;
-        first.count = 1;
-        first.header.bth.ack_req &= self.count == 1;
+        first.segments = 1;
+        first.header.bth.ack_req &= self.segments == 1;
         match &mut first.payload {
             Payload::None => {}
-            Payload::Request { len, .. } | Payload::Read { len, .. } => *len = each,
+            Payload::Request { len, .. } | Payload::Read { len, .. } => *len = segment_size,
         }
         first
     }

@@ -101,7 +101,7 @@ impl World {
             budget -= 1;
             let most = self.rng.range(1, self.plan.rows + 1) as u16;
             let q = &mut self.qps[qp];
-            let Some(transmit) = q.conn.poll_run(self.now, most, &mut q.send) else {
+            let Some(transmit) = q.conn.poll_transmit(self.now, most, &mut q.send) else {
                 self.check_asked(qp)?;
                 break;
             };
@@ -162,7 +162,7 @@ impl World {
         {
             let q = &self.qps[qp];
             let len = payload.len() as u32;
-            let limit = q.conn.run_limit(&parsed.repr, len, &q.send);
+            let limit = q.conn.max_segments(&parsed.repr, len, &q.send);
             let taken = row.len().min(limit.into());
             self.deliver(qp, &parsed.repr, &row[..taken])?;
             return Ok(taken);
@@ -204,7 +204,9 @@ impl World {
         };
         let len = payload.len() as u32 / u32::from(count);
         let hides_gap = hide_loss(hand.saboteur, &q.watch, &q.flow, &seen, &mut repr);
-        let mut verdict = q.conn.handle_run(self.now, &repr, count, len, &mut hand);
+        let mut verdict = q
+            .conn
+            .handle_segments(self.now, &repr, count, len, &mut hand);
         if hides_gap {
             verdict = Verdict::Dropped(DropReason::Gap);
         }
@@ -212,7 +214,9 @@ impl World {
         if request && hand.saboteur.strikes(Sabotage::RepeatRequest) {
             let mut again = repr;
             again.bth.psn = again.bth.psn.add(count.into());
-            let _ = q.conn.handle_run(self.now, &again, count, len, &mut hand);
+            let _ = q
+                .conn
+                .handle_segments(self.now, &again, count, len, &mut hand);
         }
         tell!(self, "qp{qp} <- {:?}*{count}+{len} {verdict:?}", repr.bth);
         if let Some(text) = notes.violation {

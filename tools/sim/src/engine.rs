@@ -60,9 +60,9 @@ impl Engine {
         }
     }
 
-    pub fn poll_run(&mut self, now: u64, most: u16, q: &mut SendRing) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self, now: u64, most: u16, q: &mut SendRing) -> Option<Transmit> {
         match self {
-            Oxe(conn) => conn.poll_run(Instant(now), most, q),
+            Oxe(conn) => conn.poll_transmit(Instant(now), most, q),
             Stock(peer) => peer.poll_transmit(now, q),
         }
     }
@@ -81,14 +81,14 @@ impl Engine {
         }
     }
 
-    pub fn run_limit(&self, repr: &PacketRepr, payload_len: u32, q: &SendRing) -> u16 {
+    pub fn max_segments(&self, repr: &PacketRepr, payload_len: u32, q: &SendRing) -> u16 {
         match self {
-            Oxe(conn) => conn.run_limit(repr, payload_len, q),
+            Oxe(conn) => conn.max_segments(repr, payload_len, q),
             Stock(_) => 1,
         }
     }
 
-    pub fn handle_run(
+    pub fn handle_segments(
         &mut self,
         now: u64,
         repr: &PacketRepr,
@@ -97,7 +97,7 @@ impl Engine {
         hand: &mut Hand,
     ) -> Verdict {
         match self {
-            Oxe(conn) => conn.handle_run(Instant(now), repr, count, payload_len, hand),
+            Oxe(conn) => conn.handle_segments(Instant(now), repr, count, payload_len, hand),
             Stock(peer) => peer.handle_packet(now, repr, payload_len, hand),
         }
     }

@@ -263,6 +263,6 @@ fn packet(bth: BthRepr, ext: Ext, payload: Payload, origin: Origin) -> Transmit 
         header: PacketRepr { bth, ext },
         payload,
         origin,
-        count: 1,
+        segments: 1,
     }
 }

@@ -58,7 +58,7 @@ impl World {
         ensure!(done.is_ok(), "qp{qp}: to RESET: {done:?}");
         q.send = SendRing::default();
         let silent = q.conn.state() == State::Reset
-            && q.conn.poll_run(self.now, 1, &mut q.send).is_none()
+            && q.conn.poll_transmit(self.now, 1, &mut q.send).is_none()
             && q.conn.poll_send_completion(&mut q.send).is_none()
             && q.conn.poll_timeout().is_none()
             && q.conn.take_events().is_empty()

@@ -24,14 +24,14 @@ impl World {
         q.conn.undo(transmit, &mut q.send);
         if self.rng.one_in(2) {
             let q = &mut self.qps[qp];
-            let most = transmit.count;
-            let mut again = q.conn.poll_run(now, most, &mut q.send);
+            let most = transmit.segments;
+            let mut again = q.conn.poll_transmit(now, most, &mut q.send);
             if matches!(transmit.origin, Origin::Request { .. }) {
                 // The ACK that waited for it to begin may overtake it now.
                 if let Some(ack) = again.take_if(|again| again.origin == Origin::Acknowledge) {
                     self.transmit(qp, ack)?;
                     let q = &mut self.qps[qp];
-                    again = q.conn.poll_run(now, most, &mut q.send);
+                    again = q.conn.poll_transmit(now, most, &mut q.send);
                 }
             }
             let q = &mut self.qps[qp];

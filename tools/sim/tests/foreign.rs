@@ -169,7 +169,7 @@ impl End {
     fn poll(&mut self, now: u64) -> Option<Transmit> {
         let q = &mut self.memory;
         match &mut self.engine {
-            Engine::Oxe(conn) => conn.poll_transmit(Instant(now), q),
+            Engine::Oxe(conn) => conn.poll_transmit(Instant(now), 1, q),
             Engine::Stock(peer) => peer.poll_transmit(now, q),
         }
     }

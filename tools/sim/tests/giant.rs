@@ -54,7 +54,7 @@ impl End {
 
     fn poll(&mut self) -> Option<Transmit> {
         let mut queue = Queue(&mut self.requests, self.retired);
-        self.conn.poll_transmit(Instant(0), &mut queue)
+        self.conn.poll_transmit(Instant(0), 1, &mut queue)
     }
 
     fn take(&mut self, header: &PacketRepr, payload: u32) {

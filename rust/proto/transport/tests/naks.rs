@@ -327,7 +327,7 @@ fn a_payload_that_cannot_be_read() {
     let t = pair
         .a
         .conn
-        .poll_transmit(pair.now, &mut pair.a.host)
+        .poll_transmit(pair.now, 1, &mut pair.a.host)
         .unwrap();
     pair.a
         .conn

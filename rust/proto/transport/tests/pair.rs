@@ -88,7 +88,7 @@ impl Node {
         let timer = self.conn.poll_timeout().is_some_and(|due| due <= now);
         let may = self.conn.may_transmit(&self.host) || timer;
         loop {
-            let t = self.conn.poll_transmit(now, &mut self.host)?;
+            let t = self.conn.poll_transmit(now, 1, &mut self.host)?;
             assert!(may, "{t:?} comes unexpectedly");
             match self.host.payload_of(&t.payload) {
                 Ok(payload) => {

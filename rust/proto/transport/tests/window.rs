@@ -129,7 +129,7 @@ fn a_queue_that_stops_unforeseen_asks_once_more() {
     node.post(SendOp::Write, vec![0; 4], 0);
     node.post(SendOp::Write, vec![0; 4], 0);
     assert!(!node.transmit(NOW).unwrap().1.header.bth.ack_req);
-    let t = node.conn.poll_transmit(NOW, &mut node.host).unwrap();
+    let t = node.conn.poll_transmit(NOW, 1, &mut node.host).unwrap();
     node.conn.local_error(&t, Status::LocProt, &mut node.host);
     let again = node.transmit_all(NOW);
     assert_eq!(again.len(), 1);
@@ -146,7 +146,7 @@ fn a_packet_that_asked_is_not_sent_again_to_ask() {
     node.post(SendOp::Write, vec![0; 4], 0);
     assert!(node.transmit(NOW).unwrap().1.header.bth.ack_req);
     node.post(SendOp::Write, vec![0; 4], 0);
-    let t = node.conn.poll_transmit(NOW, &mut node.host).unwrap();
+    let t = node.conn.poll_transmit(NOW, 1, &mut node.host).unwrap();
     node.conn.local_error(&t, Status::LocProt, &mut node.host);
     assert!(node.transmit(NOW).is_none());
 }
@@ -274,13 +274,13 @@ fn taking_a_packet_back() {
 fn nothing_in_flight_needs_no_timer() {
     let mut node = Node::new(1, &config(), 0, 0);
     node.post(SendOp::Write, vec![0; 4], 0);
-    let t = node.conn.poll_transmit(NOW, &mut node.host).unwrap();
+    let t = node.conn.poll_transmit(NOW, 1, &mut node.host).unwrap();
     assert!(node.conn.poll_timeout().is_some());
     node.conn.undo(&t, &mut node.host);
     assert_eq!(node.conn.poll_timeout(), None);
     // Nor does it cost a retry, however often.
     for _ in 0..100 {
-        let t = node.conn.poll_transmit(NOW, &mut node.host).unwrap();
+        let t = node.conn.poll_transmit(NOW, 1, &mut node.host).unwrap();
         node.conn.undo(&t, &mut node.host);
     }
     assert_eq!(node.transmit_all(NOW).len(), 1);
@@ -293,7 +293,7 @@ fn a_read_taken_back_while_late_answers_come() {
     node.post(SendOp::Read, vec![0; 1000], 0);
     node.transmit_all(NOW);
     let _ = node.receive(NOW, &response(Opcode::RcReadResponseMiddle, 2, 256));
-    let t = node.conn.poll_transmit(NOW, &mut node.host).unwrap();
+    let t = node.conn.poll_transmit(NOW, 1, &mut node.host).unwrap();
     let _ = node.receive(NOW, &response(Opcode::RcReadResponseFirst, 0, 256));
     node.conn.undo(&t, &mut node.host);
     let again: Vec<_> = node.transmit_all(NOW).iter().map(Packet::psn).collect();
@@ -317,7 +317,7 @@ impl SendQueue for Huge {
 
 /// The READs that go out now: where they begin, and how many bytes each asks for.
 fn reads<Q: SendQueue>(node: &mut Node, now: Instant, q: &mut Q) -> Vec<(u64, u32)> {
-    std::iter::from_fn(|| node.conn.poll_transmit(now, q))
+    std::iter::from_fn(|| node.conn.poll_transmit(now, 1, q))
         .map(|t| t.header.ext.reth().map(|reth| (reth.va, reth.dma_len)))
         .map(Option::unwrap)
         .collect()
@@ -418,11 +418,11 @@ fn a_read_of_two_gibibytes_is_answered_and_taken() {
     let mut sink = Sink::new(Request::new(SendOp::Read, len, 7, RKEY, signaled()));
     let mut packets = 0u32;
     while packets < 1 << 23 {
-        if let Some(request) = a.conn.poll_transmit(NOW, &mut sink) {
+        if let Some(request) = a.conn.poll_transmit(NOW, 1, &mut sink) {
             let _ = b.conn.handle_packet(NOW, &request.header, 0, &mut sink);
             continue;
         }
-        let t = b.conn.poll_transmit(NOW, &mut b.host).unwrap();
+        let t = b.conn.poll_transmit(NOW, 1, &mut b.host).unwrap();
         sink.expect = t.payload;
         let payload = t.payload.len();
         let verdict = a.conn.handle_packet(NOW, &t.header, payload, &mut sink);
@@ -432,7 +432,7 @@ fn a_read_of_two_gibibytes_is_answered_and_taken() {
             // A loss far into it: the rest is asked for, and that in the same way.
             let end = a.conn.poll_timeout().unwrap();
             a.conn.handle_timeout(end, &mut sink);
-            let again = a.conn.poll_transmit(end, &mut sink).unwrap();
+            let again = a.conn.poll_transmit(end, 1, &mut sink).unwrap();
             let reth = again.header.ext.reth().unwrap();
             assert_eq!(reth.va, 7 + 256 * 5_000_000);
             let left = READ_CHUNK - 5_000_000 % READ_CHUNK;
@@ -457,13 +457,13 @@ fn a_long_read_has_more_under_way_with_each_piece_that_comes() {
     let mut under_way = Vec::new();
     let mut came = 0;
     while came < (1 << 25) / 256 {
-        while let Some(request) = a.conn.poll_transmit(NOW, &mut sink) {
+        while let Some(request) = a.conn.poll_transmit(NOW, 1, &mut sink) {
             let verdict = b.conn.handle_packet(NOW, &request.header, 0, &mut sink);
             assert_eq!(verdict, Verdict::Accepted);
         }
         under_way.push(a.conn.requester().next_psn().get() - came);
         for _ in 0..READ_CHUNK {
-            let Some(t) = b.conn.poll_transmit(NOW, &mut b.host) else {
+            let Some(t) = b.conn.poll_transmit(NOW, 1, &mut b.host) else {
                 break;
             };
             sink.expect = t.payload;

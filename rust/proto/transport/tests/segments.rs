@@ -26,14 +26,14 @@ fn sender(packets: usize) -> Node {
 }
 
 fn poll(node: &mut Node, most: u16) -> Option<Transmit> {
-    node.conn.poll_run(NOW, most, &mut node.host)
+    node.conn.poll_transmit(NOW, most, &mut node.host)
 }
 
 /// PSN, packets and AckReq of what is sent at a time.
 fn runs(node: &mut Node, most: u16) -> Vec<(u32, u16, bool)> {
     let next = || poll(node, most);
     std::iter::from_fn(next)
-        .map(|t| (t.header.bth.psn.get(), t.count, t.header.bth.ack_req))
+        .map(|t| (t.header.bth.psn.get(), t.segments, t.header.bth.ack_req))
         .collect()
 }
 
@@ -55,10 +55,10 @@ fn the_last_of_a_run_asks() {
     let mut node = sender(100);
     let _ = poll(&mut node, 64);
     let run = poll(&mut node, 64).expect("more");
-    assert_eq!((run.count, run.header.bth.ack_req), (31, true));
-    assert_eq!(run.each(), PMTU as u32);
+    assert_eq!((run.segments, run.header.bth.ack_req), (31, true));
+    assert_eq!(run.segment_size(), PMTU as u32);
     let first = run.first();
-    assert_eq!((first.count, first.header.bth.ack_req), (1, false));
+    assert_eq!((first.segments, first.header.bth.ack_req), (1, false));
     let last = run.rest(30).expect("one is left");
     assert_eq!(last, last.first());
     assert_eq!(
@@ -97,15 +97,15 @@ fn what_was_not_sent_is_sent_again() {
         let run = poll(&mut node, 64).expect("more");
         let rest = run.rest(done).expect("some");
         node.conn.undo(&rest, &mut node.host);
-        let again = poll(&mut node, rest.count).expect("again");
+        let again = poll(&mut node, rest.segments).expect("again");
         // It may ask for the acknowledgement later instead.
         let mut same = rest.first();
         same.header.bth.ack_req = again.first().header.bth.ack_req;
         assert_eq!(again.first(), same, "after {done}");
-        let mut next = again.header.bth.psn.add(again.count.into());
+        let mut next = again.header.bth.psn.add(again.segments.into());
         while let Some(t) = poll(&mut node, 7) {
             assert_eq!(t.header.bth.psn, next);
-            next = next.add(t.count.into());
+            next = next.add(t.segments.into());
         }
     }
 }
@@ -131,18 +131,22 @@ fn transfer(op: SendOp, most: u16) -> (Node, Node) {
                 let mut rest = Some(t);
                 let mut at = 0;
                 while let Some(t) = rest {
-                    let limit = to.conn.run_limit(&t.header, t.each(), &to.host);
-                    let count = limit.min(t.count);
+                    let limit = to.conn.max_segments(&t.header, t.segment_size(), &to.host);
+                    let count = limit.min(t.segments);
                     assert!(
-                        t.count == 1 || limit > 1,
+                        t.segments == 1 || limit > 1,
                         "expected packets are taken together"
                     );
-                    let end = at + usize::from(count) * t.each() as usize;
+                    let end = at + usize::from(count) * t.segment_size() as usize;
                     to.host.in_hand = payload[at..end].to_vec();
                     at = end;
-                    let verdict = to
-                        .conn
-                        .handle_run(NOW, &t.header, count, t.each(), &mut to.host);
+                    let verdict = to.conn.handle_segments(
+                        NOW,
+                        &t.header,
+                        count,
+                        t.segment_size(),
+                        &mut to.host,
+                    );
                     assert_eq!(verdict, Verdict::Accepted);
                     rest = t.rest(count);
                 }
@@ -179,12 +183,12 @@ fn only_what_is_expected_is_taken_together() {
     let first = poll(&mut a, 1).expect("first");
     let run = poll(&mut a, 64).expect("middle");
     assert_eq!(run.header.bth.opcode, Opcode::RcWriteMiddle);
-    let limit = |b: &Node, t: &Transmit| b.conn.run_limit(&t.header, t.each(), &b.host);
+    let limit = |b: &Node, t: &Transmit| b.conn.max_segments(&t.header, t.segment_size(), &b.host);
     assert_eq!(limit(&b, &run), 1, "no message is under way");
     b.host.in_hand = vec![0; PMTU];
     let _ = b
         .conn
-        .handle_run(NOW, &first.header, 1, first.each(), &mut b.host);
+        .handle_segments(NOW, &first.header, 1, first.segment_size(), &mut b.host);
     // The last one is none of the middle.
     assert_eq!(limit(&b, &run), 8);
     assert_eq!(limit(&b, &run.rest(2).expect("more")), 1, "out of sequence");
