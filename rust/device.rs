@@ -5,7 +5,7 @@
 //! ```text
 //!   post ─> ring ─> sq ─> engine ─> rc/ud ─> tx ─> wire
 //!   wire ─> rx ─> engine ─> rc/ud ─> sge/mr, rq ─> cq
-//!   on one device: parcel in place of tx, wire and rx
+//!   on one device: loopback in place of tx, wire and rx
 //! ```
 
 mod ah;
@@ -15,12 +15,11 @@ mod cq;
 mod driver;
 mod engine;
 mod flush;
-mod incoming;
 mod limits;
 mod link;
+mod loopback;
 mod modify;
 mod mr;
-mod parcel;
 mod path;
 mod pd;
 mod port;
@@ -30,6 +29,7 @@ mod rc;
 mod ring;
 mod rq;
 mod rx;
+mod rx_packet;
 mod sge;
 mod sq;
 mod tx;

@@ -9,10 +9,10 @@
 
 use super::counters::Count;
 use super::cq::Wake;
-use super::incoming::Incoming;
-use super::parcel::Mail;
+use super::loopback::LoopbackQueue;
 use super::qp::{Inner, Qp, Transport};
-use super::rx::Packet;
+use super::rx::WirePacket;
+use super::rx_packet::RxPacket;
 use super::tx::Batch;
 use super::{flush, rc, ud, Core};
 use crate::proto::transport::{Events, Instant};
@@ -21,7 +21,7 @@ use crate::sync::bh::{self, BhGuard};
 use crate::sync::{timer, work};
 use kernel::sync::Arc;
 
-/// How many batches of parcels one call hands over before it leaves the rest to work of its own. Of packets it
+/// Batches of loopback packets that one call delivers before it defers the rest to work. Of packets for the wire it
 /// sends one: receivers on this processor, and the answers, have their turn then.
 const MAX_BATCHES: usize = 16;
 
@@ -45,7 +45,7 @@ pub(crate) enum Input<'a> {
     /// The QP is about to be reset or destroyed: what the peer is owed is sent.
     Farewell,
     /// A packet came, perhaps with others behind it; those of them that are for this QP are taken too.
-    Packet(&'a mut Packet),
+    Packet(&'a mut WirePacket),
 }
 
 /// What is left to be done once the lock is free.
@@ -130,7 +130,7 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
         }
         drop(inner);
         let packets = batch.send(&qp.core);
-        deliver(&qp.core, &mut batch.mail);
+        flush_loopback(&qp.core, &mut batch.loopback);
         tell(qp, core::mem::take(&mut after));
         batches += 1;
         inner = qp.inner.lock();
@@ -160,14 +160,14 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
 #[inline]
 fn begin(inner: &mut Inner, batch: &mut Batch<'_>) {
     inner.sending = true;
-    batch.mail.keep(&mut inner.mail);
+    batch.loopback.keep(&mut inner.loopback);
 }
 
 /// It does not any more.
 #[inline]
 fn end(inner: &mut Inner, batch: &mut Batch<'_>) {
     inner.sending = false;
-    inner.mail.keep(&mut batch.mail);
+    inner.loopback.keep(&mut batch.loopback);
 }
 
 /// Runs `qp` in a softirq: at once, on the way out of here, where the caller's context allows it.
@@ -205,7 +205,7 @@ fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &mut Input<'_>, af
                 let limit = rc.conn.max_segments(repr, len, &inner.sq);
                 packet.extend(&qp.core, limit);
             }
-            handle(qp, inner, now, Incoming::Packet(packet), after);
+            handle(qp, inner, now, RxPacket::Wire(packet), after);
             if !packet.advance(&qp.core) || packet.repr.bth.dest_qp.get() != qp.qpn {
                 return;
             }
@@ -213,49 +213,43 @@ fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &mut Input<'_>, af
     }
 }
 
-/// Gives a packet or a parcel to the transport, and counts it if it is dropped.
+/// Gives a received packet to the transport, and counts it if it is dropped.
 #[inline]
-fn handle(
-    qp: &Arc<Qp>,
-    inner: &mut Inner,
-    now: Instant,
-    incoming: Incoming<'_>,
-    after: &mut After,
-) {
+fn handle(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, packet: RxPacket<'_>, after: &mut After) {
     let dropped = match &mut inner.transport {
-        Transport::Rc(_) => rc::handle(qp, inner, now, incoming, after),
-        Transport::Datagram(_) => ud::handle(qp, inner, incoming, after),
+        Transport::Rc(_) => rc::handle(qp, inner, now, packet, after),
+        Transport::Datagram(_) => ud::handle(qp, inner, packet, after),
     };
     if let Err(cause) = dropped {
         qp.core.counters.dropped(cause);
     }
 }
 
-/// Hands parcels over to the queue pairs of this device that they are for. No lock held.
+/// Delivers all loopback packets to their queue pairs of this device. No lock held.
 #[inline]
-fn deliver(core: &Core, mail: &mut Mail) {
-    while let Some(qpn) = mail.dest() {
+fn flush_loopback(core: &Core, loopback: &mut LoopbackQueue) {
+    while let Some(qpn) = loopback.dest() {
         match core.qps.get(qpn) {
-            Some(qp) => accept(&qp, mail),
+            Some(qp) => deliver_loopback(&qp, loopback),
             None => {
                 core.counters.count(Count::NoQp);
-                let _ = mail.next_for(qpn);
+                let _ = loopback.next_for(qpn);
             }
         }
     }
-    mail.clear();
+    loopback.clear();
 }
 
-/// Takes the parcels for `qp` that come next. What is to be sent now is sent by somebody else: this runs on
-/// behalf of another QP, and one that sends to the next, and so on, must not end up here again.
-fn accept(qp: &Arc<Qp>, mail: &mut Mail) {
+/// Delivers the next loopback packets to `qp`. Its own packets are sent by work: this runs on behalf of
+/// another QP, and a chain of QPs that send to each other must not recurse.
+fn deliver_loopback(qp: &Arc<Qp>, loopback: &mut LoopbackQueue) {
     let now = Instant(timer::now_ns());
     let mut after = After::default();
     let mut guard = qp.inner.lock();
     let inner = &mut *guard;
-    while let Some(parcel) = mail.next_for(qp.qpn) {
+    while let Some(packet) = loopback.next_for(qp.qpn) {
         if !inner.dead {
-            handle(qp, inner, now, Incoming::Parcel(parcel), &mut after);
+            handle(qp, inner, now, RxPacket::Loopback(packet), &mut after);
         }
     }
     if inner.dead {

@@ -3,7 +3,7 @@
 //! The way to a peer: addresses from an address vector, and a route that is looked up once and kept
 //! as long as the network's tables have not changed.
 
-use super::parcel::Sender;
+use super::loopback::LoopbackOrigin;
 use super::port::Port;
 use crate::net::route::{Flow, Header, Route};
 use crate::proto::wire::icrc::{Datagram, UDP_LEN};
@@ -92,7 +92,7 @@ impl Path {
         })
     }
 
-    /// Whether it led back to this device when it was made, so that parcels go by it and not packets. A connection stays
+    /// Whether it led back to this device when it was made, so that packets take the loopback path and not the wire. A connection stays
     /// with that: what is under way is cut for it.
     #[inline]
     pub(crate) fn is_loopback(&self) -> bool {
@@ -125,10 +125,10 @@ impl Path {
         self.loopback
     }
 
-    /// Who sends by it: connected QP `qpn`, and the addresses of its parcels.
+    /// Who sends by it: connected QP `qpn`, and the addresses of its packets.
     #[inline]
-    pub(crate) fn sender(&self, qpn: u32) -> Sender {
-        Sender::Connected {
+    pub(crate) fn sender(&self, qpn: u32) -> LoopbackOrigin {
+        LoopbackOrigin::Connected {
             qpn,
             source: self.flow.source,
             destination: self.flow.destination,

@@ -6,7 +6,7 @@ use super::completion::Completion;
 use super::cq::{mmap_info, Cq};
 use super::engine::{self, After, Input};
 use super::flush::FlushPoll;
-use super::parcel::Mail;
+use super::loopback::LoopbackQueue;
 use super::pd::PdId;
 use super::post::Poster;
 use super::rc::Rc;
@@ -66,7 +66,7 @@ pub(crate) struct Inner {
     pub(crate) av: Option<AhAttr>,
     pub(crate) kept: Kept,
     /// Empty, and in the hands of the context that is sending, if there is one.
-    pub(crate) mail: Mail,
+    pub(crate) loopback: LoopbackQueue,
     /// A context is sending for this QP.
     pub(crate) sending: bool,
     /// There is more to do than it knew when it began.
@@ -242,7 +242,7 @@ impl Qp {
             rq,
             av: None,
             kept: Kept::default(),
-            mail: Mail::new(),
+            loopback: LoopbackQueue::new(),
             sending: false,
             again: false,
             posting: false,

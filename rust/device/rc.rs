@@ -5,12 +5,12 @@
 use super::completion::Completion;
 use super::counters::Count;
 use super::engine::{After, Progress};
-use super::incoming::Incoming;
+use super::loopback::{LoopbackPacket, LoopbackQueue, PayloadRef, Segment};
 use super::mr::Mr;
-use super::parcel::{Mail, Parcel, Segment, Source};
 use super::path::Path;
 use super::qp::{Inner, Qp, Transport};
 use super::rq::RecvQueue;
+use super::rx_packet::RxPacket;
 use super::sq::SendSlots;
 use super::tx::{Batch, NoPacket, Packets, Unsent, Whole};
 use crate::proto::transport::{
@@ -107,7 +107,7 @@ impl Rc {
         batch: &mut Batch<'_>,
     ) -> Progress {
         if self.path.as_ref().is_some_and(Path::is_loopback) {
-            return self.post(qp, sq, now, &mut batch.mail);
+            return self.transmit_loopback(qp, sq, now, &mut batch.loopback);
         }
         let Some(path) = self.path.as_mut() else {
             // Only the poll notices broken requests, whose turn has come; no path, no packets.
@@ -155,17 +155,23 @@ impl Rc {
         Progress::More
     }
 
-    /// Makes parcels until none is due or it is time to hand them over.
+    /// Queues loopback packets until none is due or the queue is full.
     #[inline]
-    fn post(&mut self, qp: &Qp, sq: &mut SendSlots, now: Instant, mail: &mut Mail) -> Progress {
-        if mail.reserve(sq.payer()).is_err() {
+    fn transmit_loopback(
+        &mut self,
+        qp: &Qp,
+        sq: &mut SendSlots,
+        now: Instant,
+        loopback: &mut LoopbackQueue,
+    ) -> Progress {
+        if loopback.reserve(sq.payer()).is_err() {
             return Progress::Stalled;
         }
         let path = self.path.as_mut();
         if !path.is_some_and(|path| path.leads_back(&qp.core.port)) {
             return self.lose(qp, sq, now);
         }
-        while !mail.is_full() {
+        while !loopback.is_full() {
             let Some(transmit) = self.conn.poll_transmit(now, 1, sq) else {
                 return Progress::Idle;
             };
@@ -173,7 +179,7 @@ impl Rc {
                 .source(qp, sq, &transmit.payload)
                 .and_then(|source| source.is_there().then_some(source).ok_or(NoPacket::Payload));
             match (source, &self.path) {
-                (Ok(source), Some(path)) => mail.put(Parcel {
+                (Ok(source), Some(path)) => loopback.put(LoopbackPacket {
                     repr: transmit.header,
                     sender: path.sender(qp.qpn),
                     len: transmit.payload.len(),
@@ -205,9 +211,9 @@ impl Rc {
 
     /// Where a payload is.
     #[inline]
-    fn source(&self, qp: &Qp, sq: &SendSlots, payload: &Payload) -> Result<Source, NoPacket> {
+    fn source(&self, qp: &Qp, sq: &SendSlots, payload: &Payload) -> Result<PayloadRef, NoPacket> {
         match *payload {
-            Payload::None => Ok(Source::None),
+            Payload::None => Ok(PayloadRef::None),
             Payload::Request { n, offset, len } => sq.source(n, offset, len),
             Payload::Read {
                 res,
@@ -221,7 +227,7 @@ impl Rc {
                     Some(Some(mr)) => mr.clone(),
                     _ => read_access(qp, va, rkey, len).ok_or(NoPacket::Payload)?,
                 };
-                Ok(Source::Region(Segment { mr, va, len }))
+                Ok(PayloadRef::Region(Segment { mr, va, len }))
             }
         }
     }
@@ -333,13 +339,13 @@ fn read_access(qp: &Qp, va: u64, rkey: u32, len: u32) -> Option<Arc<Mr>> {
     )
 }
 
-/// Gives a packet or a parcel to the connection.
+/// Gives a received packet to the connection.
 #[inline]
 pub(crate) fn handle(
     qp: &Qp,
     inner: &mut Inner,
     now: Instant,
-    incoming: Incoming<'_>,
+    packet: RxPacket<'_>,
     after: &mut After,
 ) -> Result<(), DropReason> {
     let Transport::Rc(rc) = &mut inner.transport else {
@@ -348,31 +354,28 @@ pub(crate) fn handle(
     // Without a path the queue pair has no peer yet.
     let path = rc.path.as_ref().ok_or(DropReason::State)?;
     // What comes from elsewhere is none of this connection's.
-    if !incoming.came_by(path) {
+    if !packet.came_by(path) {
         qp.core.counters.count(Count::WrongAddress);
         return Ok(());
     }
-    if !incoming.may_be_from(rc.conn.attr().dest_qpn.get()) {
+    if !packet.may_be_from(rc.conn.attr().dest_qpn.get()) {
         qp.core.counters.count(Count::WrongSrcQp);
         return Ok(());
     }
-    let count = incoming.count();
+    let count = packet.count();
     let mut env = Env {
         qp,
-        incoming,
+        packet,
         sq: &mut inner.sq,
         rq: &mut inner.rq,
         read_keys: &mut rc.read_keys,
         write_key: &mut rc.write_key,
         after,
     };
-    match rc.conn.handle_segments(
-        now,
-        incoming.repr(),
-        count,
-        incoming.payload_len(),
-        &mut env,
-    ) {
+    match rc
+        .conn
+        .handle_segments(now, packet.repr(), count, packet.payload_len(), &mut env)
+    {
         Verdict::Accepted => Ok(()),
         Verdict::Dropped(cause) => Err(cause),
     }
@@ -381,7 +384,7 @@ pub(crate) fn handle(
 /// What the transport sees of the QP while a packet is in hand.
 struct Env<'a> {
     qp: &'a Qp,
-    incoming: Incoming<'a>,
+    packet: RxPacket<'a>,
     sq: &'a mut SendSlots,
     rq: &'a mut RecvQueue,
     read_keys: &'a mut ReadKeys,
@@ -409,7 +412,7 @@ impl SendQueue for Env<'_> {
 impl RequesterOps for Env<'_> {
     #[inline]
     fn place(&mut self, n: u32, offset: u32) -> Result<(), Status> {
-        self.incoming.for_payload(Status::LocProt, |at, bytes| {
+        self.packet.for_payload(Status::LocProt, |at, bytes| {
             self.sq
                 .scatter(n, offset.wrapping_add(at), bytes)
                 .ok_or(Status::LocProt)
@@ -432,7 +435,7 @@ impl ResponderOps for Env<'_> {
 
     #[inline]
     fn recv_place(&mut self, offset: u32) -> Result<(), Status> {
-        self.incoming.for_payload(Status::LocProt, |at, bytes| {
+        self.packet.for_payload(Status::LocProt, |at, bytes| {
             self.rq.place(offset.wrapping_add(at), bytes)
         })
     }
@@ -467,7 +470,7 @@ impl ResponderOps for Env<'_> {
     fn write_place(&mut self, offset: u32) -> Result<(), AccessError> {
         let key = self.write_key.as_ref().ok_or(AccessError::Access)?;
         let start = key.va.wrapping_add(u64::from(offset));
-        self.incoming.for_payload(AccessError::Access, |at, bytes| {
+        self.packet.for_payload(AccessError::Access, |at, bytes| {
             key.mr
                 .write(start.wrapping_add(u64::from(at)), bytes)
                 .ok_or(AccessError::Access)

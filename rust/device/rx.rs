@@ -25,9 +25,9 @@ use kernel::sync::Arc;
 const WARM: u32 = 32_768;
 
 /// A packet that passed every check below the transport. It may be one of a row that came as one
-/// through the network stack: [`Packet::advance`]; or several of a row, that differ in nothing but the PSN,
-/// payload and AckReq: [`Packet::extend`].
-pub(crate) struct Packet {
+/// through the network stack: [`WirePacket::advance`]; or several of a row, that differ in nothing but the PSN,
+/// payload and AckReq: [`WirePacket::extend`].
+pub(crate) struct WirePacket {
     pub(crate) skb: RxSkb,
     pub(crate) repr: PacketRepr,
     /// Where its payload starts in the datagram.
@@ -46,7 +46,7 @@ pub(crate) struct Packet {
     over: bool,
 }
 
-impl Packet {
+impl WirePacket {
     /// The first intact packet of the row `skb`.
     #[inline(always)]
     fn first(core: &Core, mut skb: RxSkb) -> Option<Self> {
@@ -59,7 +59,7 @@ impl Packet {
                 payload_len,
             }) = read(core, &mut skb, &mut head, first_id)
             {
-                return Some(Packet {
+                return Some(WirePacket {
                     source: skb.source(),
                     destination: skb.destination(),
                     skb,
@@ -214,7 +214,7 @@ fn find_core(skb: &RxSkb, netdev: &NetDevice) -> Option<Arc<Core>> {
 
 /// Takes the packets of a row to their QP, which may be more than one.
 fn deliver(core: &Arc<Core>, skb: RxSkb) {
-    let Some(mut packet) = Packet::first(core, skb) else {
+    let Some(mut packet) = WirePacket::first(core, skb) else {
         return;
     };
     loop {

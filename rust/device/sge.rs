@@ -2,8 +2,8 @@
 
 //! Scatter/gather lists: the local memory of a work request, keys already resolved.
 
+use super::loopback::{PayloadRef, Segment};
 use super::mr::Mr;
-use super::parcel::{Segment, Source};
 use super::pd::PdId;
 use super::tx::NoPacket;
 use super::wqe::RawSge;
@@ -110,7 +110,7 @@ pub(crate) fn scatter(sges: &[Sge], offset: u32, bytes: Bytes<'_>) -> Option<()>
 ///
 /// Any context. NoMemory for a list of places that found none; Payload if the list is too short.
 #[inline]
-pub(crate) fn source(sges: &[Sge], offset: u32, len: u32) -> Result<Source, NoPacket> {
+pub(crate) fn source(sges: &[Sge], offset: u32, len: u32) -> Result<PayloadRef, NoPacket> {
     let mut first = None;
     let mut rest = None;
     let mut memory = true;
@@ -134,9 +134,9 @@ pub(crate) fn source(sges: &[Sge], offset: u32, len: u32) -> Result<Source, NoPa
         NoPacket::NoMemory
     })?;
     Ok(match (first, rest) {
-        (Some(segment), _) => Source::Region(segment),
-        (None, Some(list)) => Source::List(list),
-        (None, None) => Source::None,
+        (Some(segment), _) => PayloadRef::Region(segment),
+        (None, Some(list)) => PayloadRef::List(list),
+        (None, None) => PayloadRef::None,
     })
 }
 

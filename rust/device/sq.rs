@@ -8,8 +8,8 @@
 //! more when that is too few: of a thousand queue pairs most have little to send at a time.
 
 use super::ah::Ah;
+use super::loopback::PayloadRef;
 use super::mr::Mr;
-use super::parcel::Source;
 use super::pd::PdId;
 use super::ring::Ring;
 use super::sge::{self, Sge};
@@ -439,10 +439,10 @@ impl SendSlots {
 
     /// Where `len` bytes of request `n`'s message are. Errors as for [`sge::source`].
     #[inline]
-    pub(crate) fn source(&self, n: u32, offset: u32, len: u32) -> Result<Source, NoPacket> {
+    pub(crate) fn source(&self, n: u32, offset: u32, len: u32) -> Result<PayloadRef, NoPacket> {
         let slot = self.slot(n).ok_or(NoPacket::Payload)?;
         if slot.inline {
-            return Ok(Source::Inline {
+            return Ok(PayloadRef::Inline {
                 ring: self.ring.clone(),
                 index: self.base.wrapping_add(n),
                 at: SEND_HEAD.saturating_add(offset as usize),

@@ -7,7 +7,7 @@
 //! datagrams' IPv4 identifications up from the first's; their ICRCs cover those.
 
 use super::counters::Count;
-use super::parcel::Mail;
+use super::loopback::LoopbackQueue;
 use super::path::Path;
 use super::qp::Qp;
 use super::Core;
@@ -184,7 +184,7 @@ pub(crate) struct Batch<'bh> {
     row: Option<Row<'bh>>,
     packets: usize,
     /// What needs no packet.
-    pub(crate) mail: Mail,
+    pub(crate) loopback: LoopbackQueue,
 }
 
 impl<'bh> Batch<'bh> {
@@ -197,14 +197,14 @@ impl<'bh> Batch<'bh> {
             queue: TxQueue::new(bh),
             row: None,
             packets: 0,
-            mail: Mail::new(),
+            loopback: LoopbackQueue::new(),
         }
     }
 
     /// Whether it is time to send.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.packets >= BATCH && self.row.is_none() || self.mail.is_full()
+        self.packets >= BATCH && self.row.is_none() || self.loopback.is_full()
     }
 
     /// Whether `qp` has to wait until some of its packets have left the network stack: it is told then. A row that
@@ -226,7 +226,7 @@ impl<'bh> Batch<'bh> {
     /// Whether there is nothing to send.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.packets == 0 && self.mail.is_empty()
+        self.packets == 0 && self.loopback.is_empty()
     }
 
     /// Counts a packet that is not sent, so that there is an end to many of them too.

@@ -4,10 +4,10 @@
 
 use super::completion::Completion;
 use super::engine::{After, Progress};
-use super::incoming::Incoming;
 use super::limits;
-use super::parcel::{Parcel, Sender};
+use super::loopback::{LoopbackOrigin, LoopbackPacket};
 use super::qp::{Inner, Qp, Transport};
+use super::rx_packet::RxPacket;
 use super::sq::SendSlots;
 use super::tx::{Batch, NoPacket, Packets, Unsent};
 use crate::proto::transport::{
@@ -117,15 +117,15 @@ impl Ud {
             .ah
             .with_path(|path| path.keeps_leading_back(&qp.core.port))
         {
-            let source = match batch.mail.reserve(sq.payer()) {
+            let source = match batch.loopback.reserve(sq.payer()) {
                 Ok(()) => sq.source(n, 0, len),
                 Err(_) => Err(NoPacket::NoMemory),
             };
             return Some(match source {
                 Ok(source) if source.is_there() => {
-                    batch.mail.put(Parcel {
+                    batch.loopback.put(LoopbackPacket {
                         repr,
-                        sender: Sender::Datagram(dest.ah.clone()),
+                        sender: LoopbackOrigin::Datagram(dest.ah.clone()),
                         len,
                         source,
                     });
@@ -213,7 +213,7 @@ impl Ud {
 pub(crate) fn handle(
     qp: &Qp,
     inner: &mut Inner,
-    incoming: Incoming<'_>,
+    packet: RxPacket<'_>,
     after: &mut After,
 ) -> Result<(), DropReason> {
     let Transport::Datagram(ud) = &mut inner.transport else {
@@ -224,9 +224,9 @@ pub(crate) fn handle(
     }
     let pkeys = [PKey::new(limits::DEFAULT_PKEY)];
     ud.attr.mtu = 4096;
-    let len = incoming.payload_len();
-    let info = check_recv(incoming.repr(), len, &ud.attr, &pkeys)?;
-    let area = incoming.grh_area().ok_or(DropReason::NoGrh)?;
+    let len = packet.payload_len();
+    let info = check_recv(packet.repr(), len, &ud.attr, &pkeys)?;
+    let area = packet.grh_area().ok_or(DropReason::NoGrh)?;
     let rq = &mut inner.rq;
     let status = match rq.start(&qp.core) {
         RecvStart::Empty => return Err(DropReason::NoReceive),
@@ -238,7 +238,7 @@ pub(crate) fn handle(
                 return Err(DropReason::ReceiveTooShort);
             }
             let placed = rq.place(0, Bytes::new(&area)).and_then(|()| {
-                incoming.for_payload(Status::LocProt, |at, bytes| {
+                packet.for_payload(Status::LocProt, |at, bytes| {
                     rq.place(at.wrapping_add(GRH_LEN as u32), bytes)
                 })
             });
@@ -258,8 +258,8 @@ pub(crate) fn handle(
     };
     let mut completion = Completion::recv(qp, wr_id, &done);
     completion.wc.src_qp = info.src_qpn.get();
-    completion.wc.grh = Some(incoming.network());
-    completion.wc.smac = incoming.source_mac();
+    completion.wc.grh = Some(packet.network());
+    completion.wc.smac = packet.source_mac();
     after.recv.merge(qp.recv_cq.push(&completion));
     if status != Status::Success {
         ud.set_state(State::Err);

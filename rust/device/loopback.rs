@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What goes from one queue pair to another of the same device: no packet, but what its headers would say,
-//! and where its payload lies. The bytes are copied once, from the sender's memory to the receiver's.
+//! Loopback: packets between two queue pairs of one device, as headers and a reference to the payload. The
+//! receiver copies the bytes once, from the sender's memory to its own.
 
 use super::ah::Ah;
 use super::mr::Mr;
@@ -12,11 +12,10 @@ use crate::sync::memory::Payer;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// How many parcels are made before they are handed over, under one hold of the sender's lock.
+/// Loopback packets that are queued under one hold of the sender's lock.
 const ROOM: usize = 8;
 
-/// How many bytes they may have before they are handed over: they are copied under one hold of the
-/// receiver's lock.
+/// Bytes of payload that are queued: the receiver copies them under one hold of its lock.
 const MAX_BYTES: u32 = 65_536;
 
 /// How much inline data is copied at a time: to the stack, and on from there.
@@ -30,7 +29,7 @@ pub(crate) struct Segment {
 }
 
 /// Where the payload is.
-pub(crate) enum Source {
+pub(crate) enum PayloadRef {
     /// Nowhere: it is empty.
     None,
     /// In one region.
@@ -48,14 +47,14 @@ pub(crate) enum Source {
     },
 }
 
-impl Source {
+impl PayloadRef {
     /// Whether the regions are still open. Any context.
     #[inline]
     pub(crate) fn is_there(&self) -> bool {
         match self {
-            Source::None | Source::Inline { .. } => true,
-            Source::Region(segment) => segment.mr.is_open(),
-            Source::List(list) => list.iter().all(|segment| segment.mr.is_open()),
+            PayloadRef::None | PayloadRef::Inline { .. } => true,
+            PayloadRef::Region(segment) => segment.mr.is_open(),
+            PayloadRef::List(list) => list.iter().all(|segment| segment.mr.is_open()),
         }
     }
 
@@ -72,12 +71,12 @@ impl Source {
             each(at, bytes)
         };
         match self {
-            Source::None => Some(()),
-            Source::Region(segment) => segment.mr.show(segment.va, len as usize, each),
-            Source::List(list) => list.iter().try_for_each(|segment| {
+            PayloadRef::None => Some(()),
+            PayloadRef::Region(segment) => segment.mr.show(segment.va, len as usize, each),
+            PayloadRef::List(list) => list.iter().try_for_each(|segment| {
                 segment.mr.show(segment.va, segment.len as usize, &mut each)
             }),
-            Source::Inline { ring, index, at } => {
+            PayloadRef::Inline { ring, index, at } => {
                 let mut part = [0; INLINE_PART];
                 let mut done = 0;
                 while done < len as usize {
@@ -93,8 +92,8 @@ impl Source {
     }
 }
 
-/// Who sent a parcel.
-pub(crate) enum Sender {
+/// The sender of a loopback packet.
+pub(crate) enum LoopbackOrigin {
     /// A connected QP: the addresses that its packets would come from and go to, and its number, which no packet
     /// of a connection tells.
     Connected {
@@ -110,14 +109,14 @@ pub(crate) enum Sender {
 }
 
 /// See the module's documentation.
-pub(crate) struct Parcel {
+pub(crate) struct LoopbackPacket {
     pub(crate) repr: PacketRepr,
-    pub(crate) sender: Sender,
+    pub(crate) sender: LoopbackOrigin,
     pub(crate) len: u32,
-    pub(crate) source: Source,
+    pub(crate) source: PayloadRef,
 }
 
-impl Parcel {
+impl LoopbackPacket {
     /// Calls `each` with the pieces of the payload: its offset in the payload, and the bytes. `gone` is the
     /// error for bytes which are not there any more.
     #[inline]
@@ -135,83 +134,83 @@ impl Parcel {
     }
 }
 
-/// Parcels of one QP which wait until its lock is free, in order.
-pub(crate) struct Mail {
-    parcels: KVec<Parcel>,
+/// Loopback packets of one sending QP, in order, until its lock is released.
+pub(crate) struct LoopbackQueue {
+    packets: KVec<LoopbackPacket>,
     /// The next one to be handed over.
     next: usize,
     bytes: u32,
 }
 
-impl Mail {
+impl LoopbackQueue {
     /// An empty one.
     #[inline]
     pub(crate) const fn new() -> Self {
-        Mail {
-            parcels: KVec::new(),
+        LoopbackQueue {
+            packets: KVec::new(),
             next: 0,
             bytes: 0,
         }
     }
 
-    /// Whether it is time to hand it over.
+    /// Whether the queue is to be delivered before more is added.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.parcels.len() >= ROOM || self.bytes >= MAX_BYTES
+        self.packets.len() >= ROOM || self.bytes >= MAX_BYTES
     }
 
     /// Whether there is nothing in it.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.parcels.is_empty()
+        self.packets.is_empty()
     }
 
-    /// Takes over what `mail` has allocated, if anything: what one run of a QP allocated serves the next.
+    /// Takes over the memory of `other`, if it has any: a QP allocates it once and keeps it from run to run.
     #[inline]
-    pub(crate) fn keep(&mut self, mail: &mut Mail) {
-        if mail.parcels.capacity() != 0 {
-            core::mem::swap(self, mail);
+    pub(crate) fn keep(&mut self, other: &mut LoopbackQueue) {
+        if other.packets.capacity() != 0 {
+            core::mem::swap(self, other);
         }
     }
 
-    /// Makes room for as many parcels as it takes to be full, at the cost of `payer`. Softirq or process context.
+    /// Allocates room for a full queue, charged to `payer`. Softirq or process context.
     /// ENOMEM.
     #[inline]
     pub(crate) fn reserve(&mut self, payer: &Payer) -> Result {
-        if self.parcels.capacity() == 0 {
-            payer.charge(|flags| self.parcels.reserve(ROOM, flags))?;
+        if self.packets.capacity() == 0 {
+            payer.charge(|flags| self.packets.reserve(ROOM, flags))?;
         }
         Ok(())
     }
 
-    /// Adds a parcel. One that finds no room, for which [`Mail::reserve`] was not asked, is lost.
+    /// Adds a packet. Without room ([`LoopbackQueue::reserve`] was not called) it is lost.
     #[inline]
-    pub(crate) fn put(&mut self, parcel: Parcel) {
-        self.bytes = self.bytes.saturating_add(parcel.len);
-        let _ = self.parcels.push_within_capacity(parcel);
+    pub(crate) fn put(&mut self, packet: LoopbackPacket) {
+        self.bytes = self.bytes.saturating_add(packet.len);
+        let _ = self.packets.push_within_capacity(packet);
     }
 
-    /// The QP that the next parcel is for.
+    /// The destination QP of the next packet.
     #[inline]
     pub(crate) fn dest(&self) -> Option<u32> {
-        Some(self.parcels.get(self.next)?.repr.bth.dest_qp.get())
+        Some(self.packets.get(self.next)?.repr.bth.dest_qp.get())
     }
 
-    /// Takes the next parcel, if it is for QP `qpn`.
+    /// Takes the next packet, if QP `qpn` is its destination.
     #[inline]
-    pub(crate) fn next_for(&mut self, qpn: u32) -> Option<&Parcel> {
-        let parcel = self.parcels.get(self.next)?;
-        if parcel.repr.bth.dest_qp.get() != qpn {
+    pub(crate) fn next_for(&mut self, qpn: u32) -> Option<&LoopbackPacket> {
+        let packet = self.packets.get(self.next)?;
+        if packet.repr.bth.dest_qp.get() != qpn {
             return None;
         }
         self.next = self.next.wrapping_add(1);
-        Some(parcel)
+        Some(packet)
     }
 
-    /// Lets go of all parcels.
+    /// Lets go of all packets.
     #[inline]
     pub(crate) fn clear(&mut self) {
-        self.parcels.clear();
+        self.packets.clear();
         self.next = 0;
         self.bytes = 0;
     }

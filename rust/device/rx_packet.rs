@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What comes for a queue pair: a packet from the wire, or a parcel from a queue pair of this device.
+//! A received packet: from the wire, or by loopback from a queue pair of this device.
 
-use super::parcel::{Parcel, Sender};
+use super::loopback::{LoopbackOrigin, LoopbackPacket};
 use super::path::Path;
-use super::rx::Packet;
+use super::rx::WirePacket;
 use crate::proto::wire::{PacketRepr, GRH_LEN};
 use crate::rdma::bytes::Bytes;
 use crate::rdma::gid::Network;
 
 /// See the module's documentation.
 #[derive(Clone, Copy)]
-pub(crate) enum Incoming<'a> {
+pub(crate) enum RxPacket<'a> {
     /// From the wire.
-    Packet(&'a Packet),
+    Wire(&'a WirePacket),
     /// From here.
-    Parcel(&'a Parcel),
+    Loopback(&'a LoopbackPacket),
 }
 
-impl Incoming<'_> {
+impl RxPacket<'_> {
     /// The headers.
     #[inline]
     pub(crate) fn repr(&self) -> &PacketRepr {
         match self {
-            Incoming::Packet(packet) => &packet.repr,
-            Incoming::Parcel(parcel) => &parcel.repr,
+            RxPacket::Wire(packet) => &packet.repr,
+            RxPacket::Loopback(packet) => &packet.repr,
         }
     }
 
@@ -32,8 +32,8 @@ impl Incoming<'_> {
     #[inline]
     pub(crate) fn count(&self) -> u16 {
         match self {
-            Incoming::Packet(packet) => packet.count,
-            Incoming::Parcel(_) => 1,
+            RxPacket::Wire(packet) => packet.count,
+            RxPacket::Loopback(_) => 1,
         }
     }
 
@@ -41,8 +41,8 @@ impl Incoming<'_> {
     #[inline]
     pub(crate) fn payload_len(&self) -> u32 {
         match self {
-            Incoming::Packet(packet) => packet.payload_len,
-            Incoming::Parcel(parcel) => parcel.len,
+            RxPacket::Wire(packet) => packet.payload_len,
+            RxPacket::Loopback(packet) => packet.len,
         }
     }
 
@@ -50,29 +50,29 @@ impl Incoming<'_> {
     #[inline]
     pub(crate) fn came_by(&self, path: &Path) -> bool {
         match self {
-            Incoming::Packet(packet) => {
+            RxPacket::Wire(packet) => {
                 !path.is_loopback() && path.joins(&packet.source, &packet.destination)
             }
-            Incoming::Parcel(parcel) => match &parcel.sender {
-                Sender::Connected {
+            RxPacket::Loopback(packet) => match &packet.sender {
+                LoopbackOrigin::Connected {
                     source,
                     destination,
                     ..
                 } => path.is_loopback() && path.joins(source, destination),
-                Sender::Datagram(_) => false,
+                LoopbackOrigin::Datagram(_) => false,
             },
         }
     }
 
     /// Whether QP `qpn` of the peer may have sent it. A packet of a connection does not tell its source QP (IBTA 9.2),
-    /// a parcel does: no process of this host can speak for another's queue pair.
+    /// a loopback packet does: no process of this host can speak for another's queue pair.
     #[inline]
     pub(crate) fn may_be_from(&self, qpn: u32) -> bool {
         match self {
-            Incoming::Packet(_) => true,
-            Incoming::Parcel(parcel) => match parcel.sender {
-                Sender::Connected { qpn: source, .. } => source == qpn,
-                Sender::Datagram(_) => false,
+            RxPacket::Wire(_) => true,
+            RxPacket::Loopback(packet) => match packet.sender {
+                LoopbackOrigin::Connected { qpn: source, .. } => source == qpn,
+                LoopbackOrigin::Datagram(_) => false,
             },
         }
     }
@@ -86,8 +86,8 @@ impl Incoming<'_> {
         each: impl FnMut(u32, Bytes<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         match self {
-            Incoming::Packet(packet) => packet.for_payload(each),
-            Incoming::Parcel(parcel) => parcel.for_payload(gone, each),
+            RxPacket::Wire(packet) => packet.for_payload(each),
+            RxPacket::Loopback(packet) => packet.for_payload(gone, each),
         }
     }
 
@@ -95,13 +95,13 @@ impl Incoming<'_> {
     #[inline]
     pub(crate) fn grh_area(&self) -> Option<[u8; GRH_LEN]> {
         match self {
-            Incoming::Packet(packet) => packet.grh_area(),
-            Incoming::Parcel(parcel) => match &parcel.sender {
-                Sender::Datagram(ah) => {
-                    let len = parcel.repr.wire_len(parcel.len as usize);
+            RxPacket::Wire(packet) => packet.grh_area(),
+            RxPacket::Loopback(packet) => match &packet.sender {
+                LoopbackOrigin::Datagram(ah) => {
+                    let len = packet.repr.wire_len(packet.len as usize);
                     ah.with_path(|path| path.grh_area(len))
                 }
-                Sender::Connected { .. } => None,
+                LoopbackOrigin::Connected { .. } => None,
             },
         }
     }
@@ -110,10 +110,10 @@ impl Incoming<'_> {
     #[inline]
     pub(crate) fn network(&self) -> Network {
         let v6 = match self {
-            Incoming::Packet(packet) => packet.skb.is_v6(),
-            Incoming::Parcel(parcel) => match &parcel.sender {
-                Sender::Datagram(ah) => ah.with_path(|path| path.is_v6()),
-                Sender::Connected { .. } => false,
+            RxPacket::Wire(packet) => packet.skb.is_v6(),
+            RxPacket::Loopback(packet) => match &packet.sender {
+                LoopbackOrigin::Datagram(ah) => ah.with_path(|path| path.is_v6()),
+                LoopbackOrigin::Connected { .. } => false,
             },
         };
         if v6 {
@@ -127,8 +127,8 @@ impl Incoming<'_> {
     #[inline]
     pub(crate) fn source_mac(&self) -> Option<[u8; 6]> {
         match self {
-            Incoming::Packet(packet) => packet.skb.source_mac(),
-            Incoming::Parcel(_) => None,
+            RxPacket::Wire(packet) => packet.skb.source_mac(),
+            RxPacket::Loopback(_) => None,
         }
     }
 }
