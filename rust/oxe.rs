@@ -55,7 +55,7 @@ struct OxeModule {
     namespaces: net::udp::Namespaces,
     exclusion: Pin<KBox<Exclusion>>,
     queues: sync::work::Queues,
-    blocks: net::skb::Blocks,
+    page_cache: net::skb::PageCache,
     reclaim: sync::table::Reclaim,
 }
 
@@ -64,7 +64,7 @@ impl kernel::InPlaceModule for OxeModule {
         let compat = parameters::rxe_compat();
         try_pin_init!(Self {
             reclaim: sync::table::Reclaim,
-            blocks: net::skb::Blocks,
+            page_cache: net::skb::PageCache,
             queues: sync::work::Queues::new()?,
             exclusion: Exclusion::new(c"rdma_rxe", c"/sys/module/rdma_rxe")?,
             namespaces: net::udp::Namespaces::new()?,

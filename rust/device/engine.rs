@@ -200,7 +200,7 @@ fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &mut Input<'_>, af
             }
         }
         Input::Packet(packet) => loop {
-            if let (Transport::Rc(rc), true) = (&inner.transport, packet.skb.is_row()) {
+            if let (Transport::Rc(rc), true) = (&inner.transport, packet.skb.is_gso()) {
                 let (repr, len) = (&packet.repr, packet.payload_len);
                 let limit = rc.conn.max_segments(repr, len, &inner.sq);
                 packet.extend(&qp.core, limit);

@@ -126,7 +126,7 @@ impl Rc {
             let packets = Packets {
                 repr: &transmit.header,
                 count: transmit.segments,
-                each: transmit.segment_size(),
+                segment_size: transmit.segment_size(),
                 more: followers(&transmit, slots, &self.conn).max(self.conn.ack_is_due().into()),
             };
             let built = batch.add(&qp.core, path, &packets, |skip, len, out| {
@@ -308,24 +308,24 @@ fn followers(transmit: &Transmit, slots: &SendSlots, conn: &Connection<Resources
 
 /// As [`followers`], for a packet of request `n` with `each` bytes of payload, behind which byte `end` is next.
 #[inline]
-fn request_followers(slots: &SendSlots, n: u32, end: u32, each: u32, plain: bool) -> u32 {
+fn request_followers(slots: &SendSlots, n: u32, end: u32, segment_size: u32, plain: bool) -> u32 {
     let Some(request) = slots.get(n) else {
         return 0;
     };
-    let each = each.max(1);
-    if request.len <= each {
+    let segment_size = segment_size.max(1);
+    if request.len <= segment_size {
         return slots.alike_after(n);
     }
     if !plain {
         return 0;
     }
-    let rest = request.len.saturating_sub(end).div_ceil(each);
+    let rest = request.len.saturating_sub(end).div_ceil(segment_size);
     let further = match request.op {
         // All packets of such messages have the same headers, and here also the same length.
-        SendOp::Send if request.len.checked_rem(each) == Some(0) => slots.alike_after(n),
+        SendOp::Send if request.len.checked_rem(segment_size) == Some(0) => slots.alike_after(n),
         _ => 0,
     };
-    rest.saturating_add(further.saturating_mul(request.len.div_ceil(each)))
+    rest.saturating_add(further.saturating_mul(request.len.div_ceil(segment_size)))
 }
 
 fn read_access(qp: &Qp, va: u64, rkey: u32, len: u32) -> Option<Arc<Mr>> {

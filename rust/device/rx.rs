@@ -22,11 +22,10 @@ use kernel::sync::Arc;
 
 /// How many bytes of payload are walked over by the ICRC, before they are copied: they are to be in the cache
 /// then.
-const WARM: u32 = 32_768;
+const CACHE_CHUNK: u32 = 32_768;
 
-/// A packet that passed every check below the transport. It may be one of a row that came as one
-/// through the network stack: [`WirePacket::advance`]; or several of a row, that differ in nothing but the PSN,
-/// payload and AckReq: [`WirePacket::extend`].
+/// A packet that passed every check below the transport. It may be one segment of a GSO super-packet
+/// ([`WirePacket::advance`]), or several that differ in PSN, payload and AckReq alone ([`WirePacket::extend`]).
 pub(crate) struct WirePacket {
     pub(crate) skb: RxSkb,
     pub(crate) repr: PacketRepr,
@@ -35,19 +34,19 @@ pub(crate) struct WirePacket {
     pub(crate) payload_len: u32,
     /// How many packets these are; `skb` is at the last.
     pub(crate) count: u16,
-    /// The addresses of the row, as GIDs.
+    /// The addresses of the super-packet, as GIDs.
     pub(crate) source: [u8; 16],
     pub(crate) destination: [u8; 16],
-    /// What the ICRCs of the row begin with.
+    /// The part of the ICRC that covers the headers of the super-packet.
     head: IcrcHead,
-    /// The IPv4 identification of the first of the row.
+    /// The IPv4 identification of the super-packet's first segment.
     first_id: u16,
     /// The last one was taken.
     over: bool,
 }
 
 impl WirePacket {
-    /// The first intact packet of the row `skb`.
+    /// The first intact packet of the super-packet `skb`.
     #[inline(always)]
     fn first(core: &Core, mut skb: RxSkb) -> Option<Self> {
         let mut head = IcrcHead::ip(skb.ip_header(), skb.udp_header()).ok()?;
@@ -78,10 +77,10 @@ impl WirePacket {
         }
     }
 
-    /// Goes on to the next intact packet of the row; `false` if there is none.
+    /// Goes on to the next intact packet of the super-packet; `false` if there is none.
     #[inline]
     pub(crate) fn advance(&mut self, core: &Core) -> bool {
-        while self.skb.is_row() && self.skb.advance() {
+        while self.skb.is_gso() && self.skb.advance() {
             let parsed = read(core, &mut self.skb, &mut self.head, self.first_id);
             if let Some(Parsed {
                 repr,
@@ -103,8 +102,8 @@ impl WirePacket {
     /// Takes intact packets that follow and are like this one into it, until there are `limit`, or enough.
     #[inline]
     pub(crate) fn extend(&mut self, core: &Core, limit: u16) {
-        let warm = WARM.checked_div(self.payload_len).unwrap_or(1);
-        let limit = limit.min(u16::try_from(warm).unwrap_or(limit));
+        let chunk = CACHE_CHUNK.checked_div(self.payload_len).unwrap_or(1);
+        let limit = limit.min(u16::try_from(chunk).unwrap_or(limit));
         if limit <= 1 {
             return;
         }
@@ -119,8 +118,8 @@ impl WirePacket {
     fn alike(&mut self, limit: u16) -> Option<u16> {
         let len = self.skb.len();
         let next = self.first_id.wrapping_add(self.skb.index()).wrapping_add(1);
-        let mut row = self.head.row(crc32_le, datagram(&self.skb, next)?)?;
-        let mut rest = self.skb.rest_of_row()?.chunks_exact_mut(len.max(1));
+        let mut segments = self.head.segments(crc32_le, datagram(&self.skb, next)?)?;
+        let mut rest = self.skb.exclusive_rest()?.chunks_exact_mut(len.max(1));
         let mut before: [u8; BTH_LEN] = *rest.next()?.first_chunk()?;
         let mut count = 0;
         for datagram in rest.take(limit.into()) {
@@ -129,7 +128,7 @@ impl WirePacket {
             let Some(asks) = bth::next_asks(&before, &bth) else {
                 break;
             };
-            if row.over(crc32_le, packet)? != *sent {
+            if segments.over(crc32_le, packet)? != *sent {
                 break;
             }
             self.repr.bth.ack_req |= asks;
@@ -139,11 +138,11 @@ impl WirePacket {
         Some(count)
     }
 
-    /// What a datagram's receive buffer begins with. In a row there is one IP header for all.
+    /// What a datagram's receive buffer begins with. In a super-packet there is one IP header for all.
     #[inline]
     pub(crate) fn grh_area(&self) -> Option<[u8; GRH_LEN]> {
         let header = self.skb.ip_header();
-        if !self.skb.is_row() {
+        if !self.skb.is_gso() {
             return GrhLayout::area(header);
         }
         let id = self.first_id.wrapping_add(self.skb.index());
@@ -212,7 +211,7 @@ fn find_core(skb: &RxSkb, netdev: &NetDevice) -> Option<Arc<Core>> {
     }
 }
 
-/// Takes the packets of a row to their QP, which may be more than one.
+/// Delivers the segments of a super-packet to their QPs, which may be several.
 fn deliver(core: &Arc<Core>, skb: RxSkb) {
     let Some(mut packet) = WirePacket::first(core, skb) else {
         return;
@@ -246,13 +245,13 @@ fn read(core: &Core, skb: &mut RxSkb, head: &mut IcrcHead, first_id: u16) -> Opt
             return None;
         }
     };
-    if skb.is_row() {
+    if skb.is_gso() {
         // Segmentation counts the identification up by one.
         head.set_datagram(datagram(skb, first_id.wrapping_add(skb.index()))?);
     }
     if check_icrc(skb, head).is_none() && retry(skb, head, first_id).is_none() {
         core.counters.count(Count::BadIcrc);
-        if skb.is_row() {
+        if skb.is_gso() {
             core.counters.count(Count::BadIcrcGso);
         }
         return None;
@@ -260,7 +259,7 @@ fn read(core: &Core, skb: &mut RxSkb, head: &mut IcrcHead, first_id: u16) -> Opt
     Some(parsed)
 }
 
-/// The datagram of a row that `skb` is at.
+/// Length and IPv4 identification of the segment that `skb` is at.
 #[inline]
 fn datagram(skb: &RxSkb, ip_id: u16) -> Option<Datagram> {
     let udp_len = u16::try_from(skb.len().checked_add(UDP_LEN)?).ok()?;
@@ -281,7 +280,7 @@ fn retry(skb: &mut RxSkb, head: &mut IcrcHead, first_id: u16) -> Option<()> {
 /// Whether the ICRC is right.
 #[inline(always)]
 fn check_icrc(skb: &mut RxSkb, head: &mut IcrcHead) -> Option<()> {
-    if let Some(all) = skb.sole() {
+    if let Some(all) = skb.exclusive() {
         let end = all.len().checked_sub(ICRC_LEN)?;
         let (packet, sent) = all.split_at_mut_checked(end)?;
         return (head.over(crc32_le, packet)? == *sent).then_some(());

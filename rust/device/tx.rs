@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From a packet's description to the wire.
+//! Transmission: from packet descriptions to skbs.
 //!
-//! Consecutive packets of one QP which are equally long travel the network stack as one: a row of datagrams
-//! (UDP GSO), each with its own BTH and ICRC. The network segments them where it must, and then counts the
-//! datagrams' IPv4 identifications up from the first's; their ICRCs cover those.
+//! Consecutive packets of one QP with the same length cross the network stack as one GSO super-packet
+//! (UDP GSO), each segment with its own BTH and ICRC. Segmentation, in software or in the NIC, gives
+//! segment i the IPv4 identification of the first plus i; the ICRC of each segment covers that.
 
 use super::counters::Count;
 use super::loopback::LoopbackQueue;
@@ -24,12 +24,12 @@ use core::cmp::Ordering;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// How many packets are built before they are sent, under one hold of the QP's lock; a row that is begun is
-/// filled. A row of packets of 1 KiB has 61.
+/// Packets that are built under one hold of the QP's lock before they are sent. A super-packet that is begun
+/// is filled; with segments of 1 KiB it has 61.
 const BATCH: usize = 60;
 
-/// How many bytes of a run are copied, before the ICRC walks over them: they are to be in the cache then.
-const WARM: u32 = 32_768;
+/// Bytes of payload that are copied before their ICRC is computed, so that the ICRC finds them in the CPU's cache.
+const CACHE_CHUNK: u32 = 32_768;
 
 /// Why no packet was built.
 pub(crate) enum NoPacket {
@@ -54,9 +54,9 @@ pub(crate) struct Packets<'a> {
     pub(crate) repr: &'a PacketRepr,
     pub(crate) count: u16,
     /// The bytes of payload of each.
-    pub(crate) each: u32,
+    pub(crate) segment_size: u32,
     /// How many are expected to follow by the same path, equally long but perhaps the last. An estimate; where
-    /// it is 0 the last of these may end a row, but begins none.
+    /// it is 0 the last of these may end a super-packet, but begins none.
     pub(crate) more: u32,
 }
 
@@ -67,28 +67,31 @@ impl<'a> Packets<'a> {
         Packets {
             repr,
             count: 1,
-            each: len,
+            segment_size: len,
             more: 0,
         }
     }
 
-    /// How many go together: all that are left after `done`, if they are not too many bytes.
+    /// How many go contiguous: all that are left after `done`, if they are not too many bytes.
     #[inline]
-    fn together(&self, done: u16) -> u16 {
+    fn contiguous(&self, done: u16) -> u16 {
         let left = self.count.saturating_sub(done);
         if left <= 1 {
             return left;
         }
-        let warm = WARM.checked_div(self.each).unwrap_or(WARM).max(1);
-        u16::try_from(warm).unwrap_or(left).min(left)
+        let chunk = CACHE_CHUNK
+            .checked_div(self.segment_size)
+            .unwrap_or(CACHE_CHUNK)
+            .max(1);
+        u16::try_from(chunk).unwrap_or(left).min(left)
     }
 }
 
-/// Packets that are as long as they may be, and a row of those.
+/// Full packets, and how many of them make a super-packet.
 pub(crate) struct Whole {
     /// The length of each, from its BTH on.
     len: usize,
-    /// As many as make a row.
+    /// Segments of a full super-packet.
     count: u16,
 }
 
@@ -107,16 +110,16 @@ impl Whole {
     }
 }
 
-/// A row of datagrams to which more may be added.
-struct Row<'bh> {
+/// A GSO super-packet to which segments may be added.
+struct GsoBuilder<'bh> {
     skb: TxSkb<'bh>,
-    /// The length of each datagram but the last, without the headers above.
-    each: usize,
+    /// The length of each segment but the last, from the BTH on.
+    segment_size: usize,
     /// The bytes of all so far.
     used: usize,
 }
 
-impl Row<'_> {
+impl GsoBuilder<'_> {
     /// Adds `count` of `packets` at the end, after `done` of them, each a datagram of `len` bytes; `fill` writes
     /// their payload. On an error it is as if nothing had been done.
     #[inline]
@@ -133,9 +136,14 @@ impl Row<'_> {
             .used
             .checked_add(len.checked_mul(usize::from(count))?)?;
         let out = self.skb.data().get_mut(self.used..end)?;
-        let each = packets.each as usize;
-        if each != 0 {
-            fill(&mut Places::new(out, packets.repr.header_len(), each, len))?;
+        let segment_size = packets.segment_size as usize;
+        if segment_size != 0 {
+            fill(&mut Places::new(
+                out,
+                packets.repr.header_len(),
+                segment_size,
+                len,
+            ))?;
         }
         let udp_len = u16::try_from(len.checked_add(UDP_LEN)?).ok()?;
         let first = Datagram {
@@ -145,20 +153,20 @@ impl Row<'_> {
         let head = path.icrc();
         if count == 1 && packets.count == 1 {
             head.set_datagram(first);
-            complete(out, head, packets.repr, each)?;
+            complete(out, head, packets.repr, segment_size)?;
         } else {
-            complete_run(out, len, head, first, packets, done)?;
+            complete_segments(out, len, head, first, packets, done)?;
         }
         path.used_ids(count);
         self.used = end;
         Some(())
     }
 
-    /// How many datagrams of `len` bytes there is place for. A shorter one is the row's last.
+    /// How many datagrams of `len` bytes there is place for. A shorter one is the super-packet's last.
     #[inline]
     fn takes(&self, len: usize) -> u16 {
         let left = self.skb.room().saturating_sub(self.used);
-        match len.cmp(&self.each) {
+        match len.cmp(&self.segment_size) {
             Ordering::Less => (len <= left).into(),
             Ordering::Equal => {
                 let count = left.checked_div(len).unwrap_or(0);
@@ -181,7 +189,7 @@ pub(crate) struct Batch<'bh> {
     bh: &'bh BhGuard,
     room: &'bh Room<Qp>,
     queue: TxQueue<'bh>,
-    row: Option<Row<'bh>>,
+    gso: Option<GsoBuilder<'bh>>,
     packets: usize,
     /// What needs no packet.
     pub(crate) loopback: LoopbackQueue,
@@ -195,7 +203,7 @@ impl<'bh> Batch<'bh> {
             bh,
             room,
             queue: TxQueue::new(bh),
-            row: None,
+            gso: None,
             packets: 0,
             loopback: LoopbackQueue::new(),
         }
@@ -204,20 +212,20 @@ impl<'bh> Batch<'bh> {
     /// Whether it is time to send.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.packets >= BATCH && self.row.is_none() || self.loopback.is_full()
+        self.packets >= BATCH && self.gso.is_none() || self.loopback.is_full()
     }
 
-    /// Whether `qp` has to wait until some of its packets have left the network stack: it is told then. A row that
+    /// Whether `qp` has to wait until some of its packets have left the network stack: it is told then. A super-packet that
     /// is begun is filled.
     #[inline]
     pub(crate) fn must_wait(&self, qp: &Arc<Qp>) -> bool {
-        self.row.is_none() && !self.room.is_left() && self.room.wait(qp)
+        self.gso.is_none() && !self.room.is_left() && self.room.wait(qp)
     }
 
-    /// How many of the packets that `whole` is about go into the row, or a new one.
+    /// How many of the packets that `whole` is about go into the super-packet, or a new one.
     #[inline]
     pub(crate) fn room(&self, whole: &Whole) -> u16 {
-        match self.row.as_ref().map_or(0, |row| row.takes(whole.len)) {
+        match self.gso.as_ref().map_or(0, |gso| gso.takes(whole.len)) {
             0 => whole.count,
             open => open,
         }
@@ -244,40 +252,40 @@ impl<'bh> Batch<'bh> {
         packets: &Packets<'_>,
         mut fill: impl FnMut(u32, usize, &mut Places<'_>) -> Option<()>,
     ) -> Result<(), Unsent> {
-        let each = packets.each as usize;
-        let len = packets.repr.wire_len(each);
+        let segment_size = packets.segment_size as usize;
+        let len = packets.repr.wire_len(segment_size);
         let mut done = 0_u16;
         while done < packets.count {
-            let mut left = self.row.as_ref().map_or(0, |row| row.takes(len));
+            let mut left = self.gso.as_ref().map_or(0, |gso| gso.takes(len));
             if left == 0 {
                 self.close();
                 let follow = packets.count.wrapping_sub(done).wrapping_sub(1);
                 let more = packets.more.saturating_add(follow.into());
-                let row = self.open(core, path, len, more);
-                let row = row.map_err(|why| Unsent { why, done })?;
-                left = row.takes(len);
-                self.row = Some(row);
+                let gso = self.open(core, path, len, more);
+                let gso = gso.map_err(|why| Unsent { why, done })?;
+                left = gso.takes(len);
+                self.gso = Some(gso);
             }
             let unsent = Unsent {
                 why: NoPacket::Payload,
                 done,
             };
-            let Some(row) = &mut self.row else {
+            let Some(gso) = &mut self.gso else {
                 return Err(unsent);
             };
-            let count = packets.together(done).min(left);
-            let offset = packets.each.wrapping_mul(done.into());
-            let bytes = each.wrapping_mul(count.into());
-            let written = row.write(path, len, packets, (done, count), |out| {
+            let count = packets.contiguous(done).min(left);
+            let offset = packets.segment_size.wrapping_mul(done.into());
+            let bytes = segment_size.wrapping_mul(count.into());
+            let written = gso.write(path, len, packets, (done, count), |out| {
                 fill(offset, bytes, out)
             });
             if written.is_none() {
-                if row.used == 0 {
-                    self.row = None;
+                if gso.used == 0 {
+                    self.gso = None;
                 }
                 return Err(unsent);
             }
-            if len < row.each || row.is_full() {
+            if len < gso.segment_size || gso.is_full() {
                 self.close();
             }
             self.packets = self.packets.saturating_add(count.into());
@@ -286,7 +294,7 @@ impl<'bh> Batch<'bh> {
         Ok(())
     }
 
-    /// Begins a row with a packet of `len` bytes, or makes place for just that.
+    /// Begins a super-packet with a packet of `len` bytes, or makes place for just that.
     #[inline]
     fn open(
         &self,
@@ -294,13 +302,13 @@ impl<'bh> Batch<'bh> {
         path: &mut Path,
         len: usize,
         more: u32,
-    ) -> Result<Row<'bh>, NoPacket> {
+    ) -> Result<GsoBuilder<'bh>, NoPacket> {
         let (route, header) = path.route(&core.port).map_err(|_| {
             core.counters.count(Count::SendErrors);
             NoPacket::NoRoute
         })?;
         let mut memory = Err(ENOMEM);
-        if more != 0 && route.takes_rows() && crate::parameters::segmentation() {
+        if more != 0 && route.supports_udp_gso() && crate::parameters::segmentation() {
             let count = (more as usize).saturating_add(1).min(TX_MAX / len.max(1));
             memory = TxSkb::alloc(route, len.saturating_mul(count), header, self.bh);
         }
@@ -311,19 +319,19 @@ impl<'bh> Batch<'bh> {
                 NoPacket::NoMemory
             })?;
         skb.take_room(self.room);
-        Ok(Row {
+        Ok(GsoBuilder {
             skb,
-            each: len,
+            segment_size: len,
             used: 0,
         })
     }
 
-    /// Ends the row, if there is one.
+    /// Ends the super-packet, if there is one.
     #[inline]
     fn close(&mut self) {
-        if let Some(row) = self.row.take() {
+        if let Some(gso) = self.gso.take() {
             // It does not fail: the lengths are those that `write` checked.
-            let _ = self.queue.push(row.skb, row.used, row.each);
+            let _ = self.queue.push(gso.skb, gso.used, gso.segment_size);
         }
     }
 
@@ -343,9 +351,9 @@ impl<'bh> Batch<'bh> {
     }
 }
 
-/// Writes what surrounds the payloads of a run, after `done` of its packets: BTH and ICRC.
+/// Writes BTH and ICRC of the segments of `packets` after the first `done`.
 #[inline]
-fn complete_run(
+fn complete_segments(
     out: &mut [u8],
     len: usize,
     head: &mut IcrcHead,
@@ -355,14 +363,14 @@ fn complete_run(
 ) -> Option<()> {
     let mut bth = [0; BTH_LEN];
     packets.repr.emit(&mut bth).ok()?;
-    let mut row = head.row(crc32_le, first)?;
+    let mut segments = head.segments(crc32_le, first)?;
     let mut psn = packets.repr.bth.psn.add(done.into());
     let mut left = packets.count.wrapping_sub(done);
     for packet in out.chunks_exact_mut(len.max(1)) {
         let (packet, place) = packet.split_last_chunk_mut::<ICRC_LEN>()?;
         bth::set_psn(&mut bth, psn, packets.repr.bth.ack_req && left == 1);
         *packet.first_chunk_mut()? = bth;
-        *place = row.over(crc32_le, packet)?;
+        *place = segments.over(crc32_le, packet)?;
         psn = psn.next();
         left = left.wrapping_sub(1);
     }

@@ -42,23 +42,23 @@ void oxe_ib_set_node_desc(struct ib_device *ib, const char *desc)
 }
 
 /* Process context, without RTNL. */
-int oxe_ib_link_facts(struct ib_device *ib, struct oxe_link_facts *facts)
+int oxe_ib_link_attrs(struct ib_device *ib, struct oxe_link_attrs *attrs)
 {
 	struct ethtool_link_ksettings settings = {};
 	struct net_device *ndev = ib_device_get_netdev(ib, 1);
 
 	if (!ndev)
 		return -ENODEV;
-	facts->ifindex = ndev->ifindex;
-	facts->mtu = READ_ONCE(ndev->mtu);
-	facts->up = netif_running(ndev);
-	facts->running = ib_get_curr_port_state(ndev) == IB_PORT_ACTIVE;
-	facts->speed = 0;
+	attrs->ifindex = ndev->ifindex;
+	attrs->mtu = READ_ONCE(ndev->mtu);
+	attrs->up = netif_running(ndev);
+	attrs->running = ib_get_curr_port_state(ndev) == IB_PORT_ACTIVE;
+	attrs->speed = 0;
 	rtnl_lock();
 	if (READ_ONCE(ndev->reg_state) == NETREG_REGISTERED &&
 	    !__ethtool_get_link_ksettings(ndev, &settings) &&
 	    settings.base.speed != (u32)SPEED_UNKNOWN)
-		facts->speed = settings.base.speed;
+		attrs->speed = settings.base.speed;
 	rtnl_unlock();
 	dev_put(ndev);
 	return 0;
@@ -76,16 +76,16 @@ void oxe_ib_port_changed(struct ib_device *ib)
 }
 
 /* Any context; the caller keeps a reference on the entry. */
-int oxe_gid_facts(const struct ib_gid_attr *attr, struct oxe_gid_facts *facts)
+int oxe_gid_attrs(const struct ib_gid_attr *attr, struct oxe_gid_attrs *attrs)
 {
 	struct net_device *ndev;
 
-	memcpy(facts->gid, attr->gid.raw, sizeof(facts->gid));
-	facts->roce_v2 = attr->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP;
-	facts->ipv4 = rdma_gid_attr_network_type(attr) == RDMA_NETWORK_IPV4;
+	memcpy(attrs->gid, attr->gid.raw, sizeof(attrs->gid));
+	attrs->roce_v2 = attr->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP;
+	attrs->ipv4 = rdma_gid_attr_network_type(attr) == RDMA_NETWORK_IPV4;
 	rcu_read_lock();
 	ndev = rdma_read_gid_attr_ndev_rcu(attr);
-	facts->ifindex = IS_ERR(ndev) ? 0 : ndev->ifindex;
+	attrs->ifindex = IS_ERR(ndev) ? 0 : ndev->ifindex;
 	rcu_read_unlock();
 	return PTR_ERR_OR_ZERO(ndev);
 }

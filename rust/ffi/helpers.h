@@ -15,7 +15,7 @@ struct uverbs_attr_bundle;
 struct vm_area_struct;
 
 /* What is known about an entry of the GID table. */
-struct oxe_gid_facts {
+struct oxe_gid_attrs {
 	u8 gid[16];
 	u32 ifindex;	/* of the entry's network interface */
 	bool roce_v2;
@@ -23,7 +23,7 @@ struct oxe_gid_facts {
 };
 
 /* What is known about the network interface of a port. */
-struct oxe_link_facts {
+struct oxe_link_attrs {
 	u32 ifindex;
 	u32 mtu;
 	u32 speed;	/* Mb/s, 0 if not known */
@@ -36,9 +36,9 @@ void oxe_ib_device_name(struct ib_device *ib, char *name, size_t room);
 void oxe_ib_device_hold(struct ib_device *ib);
 void oxe_ib_device_release(struct ib_device *ib);
 void oxe_ib_set_node_desc(struct ib_device *ib, const char *desc);
-int oxe_ib_link_facts(struct ib_device *ib, struct oxe_link_facts *facts);
+int oxe_ib_link_attrs(struct ib_device *ib, struct oxe_link_attrs *attrs);
 void oxe_ib_port_changed(struct ib_device *ib);
-int oxe_gid_facts(const struct ib_gid_attr *attr, struct oxe_gid_facts *facts);
+int oxe_gid_attrs(const struct ib_gid_attr *attr, struct oxe_gid_attrs *attrs);
 bool oxe_gid_is_own(const struct ib_gid_attr *attr, const u8 *gid);
 bool oxe_gid_is_here(struct ib_device *ib, const struct net_device *near, u32 oif, const u8 *gid);
 

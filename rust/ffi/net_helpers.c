@@ -233,7 +233,7 @@ bool oxe_route_is_valid(struct dst_entry *dst, u32 cookie)
  * Whether GSO packets may go there: where UDP itself would send some, and the device takes them whole. To segment
  * them in software costs more than to send one by one.
  */
-bool oxe_route_takes_rows(const struct dst_entry *dst, bool v6)
+bool oxe_route_supports_udp_gso(const struct dst_entry *dst, bool v6)
 {
 	netdev_features_t csum = NETIF_F_HW_CSUM | (v6 ? NETIF_F_IPV6_CSUM : NETIF_F_IP_CSUM);
 	netdev_features_t features;
@@ -292,14 +292,14 @@ static struct sk_buff *small_skb(u32 size)
 static struct sk_buff *large_skb(void)
 {
 	struct sk_buff *skb;
-	void *block;
+	void *chunk;
 
-	block = oxe_block_get();
-	if (!block)
+	chunk = oxe_page_cache_get();
+	if (!chunk)
 		return NULL;
-	skb = napi_build_skb(block, OXE_BLOCK);
+	skb = napi_build_skb(chunk, OXE_CHUNK);
 	if (!skb)
-		skb_free_frag(block);
+		skb_free_frag(chunk);
 	return skb;
 }
 
@@ -320,7 +320,7 @@ struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 priority, u32 len, const
 	rcu_read_unlock();
 	room = ALIGN(room + sizeof(struct ipv6hdr) + sizeof(struct udphdr), 16);
 	size = SKB_DATA_ALIGN(room + len) + SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
-	if (size > OXE_BLOCK)
+	if (size > OXE_CHUNK)
 		return NULL;
 	skb = size <= PAGE_SIZE ? small_skb(size) : large_skb();
 	if (!skb)
@@ -355,23 +355,23 @@ static void ask_for_checksum(struct sk_buff *skb, u32 udp_len)
 }
 
 /* Have the packet segmented, below us or on its way, into datagrams of each bytes of UDP payload (UDP GSO). */
-static void make_row(struct sk_buff *skb, u32 len, u32 each)
+static void set_gso(struct sk_buff *skb, u32 len, u32 gso_size)
 {
 	skb_shinfo(skb)->gso_type = SKB_GSO_UDP_L4;
-	skb_shinfo(skb)->gso_size = each;
-	skb_shinfo(skb)->gso_segs = DIV_ROUND_UP(len, each);
+	skb_shinfo(skb)->gso_size = gso_size;
+	skb_shinfo(skb)->gso_segs = DIV_ROUND_UP(len, gso_size);
 }
 
 /* The packet has len bytes, each of them a datagram, the last perhaps less. */
-void oxe_tx_finish(struct sk_buff *skb, u32 len, u32 each)
+void oxe_tx_finish(struct sk_buff *skb, u32 len, u32 gso_size)
 {
 	u32 udp_len = len + sizeof(struct udphdr);
 
 	skb_put(skb, len);
 	udp_hdr(skb)->len = htons(udp_len);
 	ask_for_checksum(skb, udp_len);
-	if (len > each)
-		make_row(skb, len, each);
+	if (len > gso_size)
+		set_gso(skb, len, gso_size);
 }
 
 void oxe_tx_link(struct sk_buff *tail, struct sk_buff *skb)

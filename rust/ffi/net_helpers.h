@@ -44,14 +44,14 @@ struct oxe_rx {
 	const u8 *ip;		/* the IP header: ip_len bytes */
 	const u8 *udp;		/* the UDP header: 8 bytes */
 	const u8 *data;		/* the UDP payload: linear bytes of it */
-	void *block;		/* where it was copied to, or NULL */
+	void *chunk;		/* where it was copied to, or NULL */
 	struct net_device *dev;
 	u32 ip_len;
 	u32 linear;
 	u32 len;		/* all of the UDP payload, fragments included */
-	u32 each;		/* how much of it one datagram has; the last may have less */
+	u32 gso_size;		/* how much of it one datagram has; the last may have less */
 	bool v6;
-	bool sole;		/* nobody else sees the linear part */
+	bool exclusive;		/* nobody else sees the linear part */
 };
 
 /* An skb_seq_state, opaque. */
@@ -59,7 +59,7 @@ struct oxe_walk {
 	u64 state[6];
 };
 
-bool oxe_rx_facts(struct sk_buff *skb, struct oxe_rx *rx);
+bool oxe_rx_attrs(struct sk_buff *skb, struct oxe_rx *rx);
 int oxe_rx_copy(const struct sk_buff *skb, u32 offset, u8 *to, u32 len);
 void oxe_rx_walk(struct sk_buff *skb, u32 offset, u32 len, struct oxe_walk *walk);
 u32 oxe_rx_walk_next(struct oxe_walk *walk, u32 consumed, const u8 **data);
@@ -84,15 +84,15 @@ struct dst_entry *oxe_route_lookup(const struct net_device *near, const struct o
 void oxe_route_put(struct dst_entry *dst);
 bool oxe_route_is_valid(struct dst_entry *dst, u32 cookie);
 u32 oxe_route_priority(const struct dst_entry *dst, u8 tclass, u8 class);
-bool oxe_route_takes_rows(const struct dst_entry *dst, bool v6);
-/* The size of a block; the longest packet of rust/net/skb.rs fits. */
-#define OXE_BLOCK (64 * 1024)
+bool oxe_route_supports_udp_gso(const struct dst_entry *dst, bool v6);
+/* The size of a chunk; the longest packet of rust/net/skb.rs fits. */
+#define OXE_CHUNK (64 * 1024)
 
-void *oxe_block_get(void);
-void oxe_blocks_free(void);
+void *oxe_page_cache_get(void);
+void oxe_page_cache_free(void);
 struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 priority, u32 len, const u8 *header, u32 header_len, bool v6,
 			     u8 **data);
-void oxe_tx_finish(struct sk_buff *skb, u32 len, u32 each);
+void oxe_tx_finish(struct sk_buff *skb, u32 len, u32 gso_size);
 void oxe_tx_link(struct sk_buff *tail, struct sk_buff *skb);
 void oxe_tx_drop(struct sk_buff *list);
 

@@ -52,7 +52,7 @@ static bool is_plain(struct sk_buff *skb, const struct udphdr *udp, u32 at, u16 
 {
 	if (skb->pkt_type != PACKET_HOST || ntohs(udp->len) != skb->len - at)
 		return false;
-	/* A virtual machine's row need not be what it says (DODGY); nor need any peer's, and each datagram is checked. */
+	/* A virtual machine's super-packet need not be what it says (DODGY); nor need any peer's, and each datagram is checked. */
 	if (skb_is_gso(skb) && ((skb_shinfo(skb)->gso_type & ~SKB_GSO_DODGY) != SKB_GSO_UDP_L4 ||
 				skb_shinfo(skb)->gso_size < LEAST))
 		return false;
@@ -175,30 +175,30 @@ void oxe_udp_settle(void)
 /* --- Packets that arrived --- */
 
 /*
- * Have a row whose packets came one by one, and are still in as many places, copied into one: to look for the place of
+ * Have a super-packet whose packets came one by one, and are still in as many places, copied into one: to look for the place of
  * each, time and again, costs more. Without memory for it, that is how it is done.
  */
-static void gather_row(struct sk_buff *skb, struct oxe_rx *rx)
+static void linearize(struct sk_buff *skb, struct oxe_rx *rx)
 {
-	BUILD_BUG_ON(OXE_BLOCK < U16_MAX);
-	rx->block = oxe_block_get();
-	if (!rx->block)
+	BUILD_BUG_ON(OXE_CHUNK < U16_MAX);
+	rx->chunk = oxe_page_cache_get();
+	if (!rx->chunk)
 		return;
-	if (skb_copy_bits(skb, sizeof(struct udphdr), rx->block, rx->len)) {
-		skb_free_frag(rx->block);
-		rx->block = NULL;
+	if (skb_copy_bits(skb, sizeof(struct udphdr), rx->chunk, rx->len)) {
+		skb_free_frag(rx->chunk);
+		rx->chunk = NULL;
 		return;
 	}
-	rx->data = rx->block;
+	rx->data = rx->chunk;
 	rx->linear = rx->len;
-	rx->sole = true;
+	rx->exclusive = true;
 }
 
 /*
  * False if the packet is not what a UDP socket would take: then nothing is known about it. Otherwise oxe_rx_end is due.
  * Bottom halves off.
  */
-bool oxe_rx_facts(struct sk_buff *skb, struct oxe_rx *rx)
+bool oxe_rx_attrs(struct sk_buff *skb, struct oxe_rx *rx)
 {
 	if (skb_headlen(skb) < sizeof(struct udphdr) ||
 	    ntohs(((struct udphdr *)skb->data)->len) != skb->len)
@@ -217,17 +217,17 @@ bool oxe_rx_facts(struct sk_buff *skb, struct oxe_rx *rx)
 	}
 	rx->dev = skb->dev;
 	rx->len = skb->len - sizeof(struct udphdr);
-	rx->each = rx->len;
+	rx->gso_size = rx->len;
 	if (skb_is_gso(skb) && skb_shinfo(skb)->gso_size < rx->len)
-		rx->each = skb_shinfo(skb)->gso_size;
+		rx->gso_size = skb_shinfo(skb)->gso_size;
 	rx->ip = skb_network_header(skb);
 	rx->udp = skb->data;
 	rx->data = skb->data + sizeof(struct udphdr);
 	rx->linear = skb_headlen(skb) - sizeof(struct udphdr);
-	rx->sole = !skb_cloned(skb);
-	rx->block = NULL;
-	if (rx->each < rx->len && rx->linear < rx->len)
-		gather_row(skb, rx);
+	rx->exclusive = !skb_cloned(skb);
+	rx->chunk = NULL;
+	if (rx->gso_size < rx->len && rx->linear < rx->len)
+		linearize(skb, rx);
 	return true;
 }
 
@@ -265,8 +265,8 @@ bool oxe_rx_source_mac(const struct sk_buff *skb, u8 mac[6])
 
 void oxe_rx_end(struct sk_buff *skb, const struct oxe_rx *rx)
 {
-	if (rx->block)
-		skb_free_frag(rx->block);
+	if (rx->chunk)
+		skb_free_frag(rx->chunk);
 	/* In a softirq its structure goes to the cache that the next packet to be sent takes one from. */
 	napi_consume_skb(skb, in_softirq());
 }

@@ -14,7 +14,7 @@
 #include "net_helpers.h"
 #include "sync_helpers.h"
 
-/* The limit in bytes, as the kernel counts packets: at first, at least (one row of packets) and at most. */
+/* The limit in bytes, as the kernel counts packets: at first, at least (one super-packet) and at most. */
 #define FIRST_LIMIT (256 * 1024)
 #define MIN_LIMIT (64 * 1024)
 #define MAX_LIMIT (1024 * 1024)

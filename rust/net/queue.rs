@@ -35,8 +35,8 @@ impl<'bh> TxQueue<'bh> {
 
     /// Adds `skb`; see [`TxSkb::finish`].
     #[inline]
-    pub(crate) fn push(&mut self, skb: TxSkb<'bh>, len: usize, each: usize) -> Result {
-        let raw = skb.finish(len, each)?;
+    pub(crate) fn push(&mut self, skb: TxSkb<'bh>, len: usize, gso_size: usize) -> Result {
+        let raw = skb.finish(len, gso_size)?;
         if self.head.is_null() {
             self.head = raw;
         } else {

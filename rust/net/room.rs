@@ -3,7 +3,7 @@
 //! How many bytes of one sender are on their way through the network stack of this machine: in queues, and with
 //! network cards. Packets give back what they took when they are freed. They hold neither the sender nor the module.
 //!
-//! The limit adapts itself: where room comes back slowly it becomes as little as one row of packets, so that no
+//! The limit adapts itself: where room comes back slowly it becomes as little as one super-packet, so that no
 //! queue builds up.
 
 use crate::ffi;

@@ -183,11 +183,11 @@ impl Route {
         unsafe { ffi::oxe_route_is_valid(self.as_raw(), self.cookie) }
     }
 
-    /// Whether packets that are rows of datagrams may go there, to be segmented where that is due.
+    /// Whether GSO super-packets may be sent there, to be segmented in software or by the NIC.
     #[inline]
-    pub(crate) fn takes_rows(&self) -> bool {
+    pub(crate) fn supports_udp_gso(&self) -> bool {
         // SAFETY: the destination is held.
-        unsafe { ffi::oxe_route_takes_rows(self.as_raw(), self.v6) }
+        unsafe { ffi::oxe_route_supports_udp_gso(self.as_raw(), self.v6) }
     }
 
     /// The destination's address, for the helpers.

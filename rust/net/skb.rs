@@ -16,8 +16,7 @@ use kernel::prelude::*;
 /// A UDP datagram that arrived: the payload, and the headers in front of it. Dropping it frees it (any
 /// context), as one that was used.
 ///
-/// It may be one of a row that travelled the network stack as one packet (UDP GSO): they have the same
-/// headers but for lengths and IPv4 identification; [`RxSkb::advance`] goes from one to the next.
+/// It may be one segment of a GSO super-packet (UDP GSO), whose segments share their headers but for lengths and IPv4 identification; [`RxSkb::advance`] goes from one to the next.
 ///
 /// Offsets and lengths are bytes of the UDP payload of the datagram. A part of it is linear in memory; the rest is in
 /// pages that may still belong to a sender on this machine, who may change them: look at a byte of the
@@ -26,7 +25,7 @@ use kernel::prelude::*;
 /// # Invariants
 ///
 /// `skb` is owned. `rx` tells where its parts are: `ip_len` readable bytes at `ip`, 8 at `udp`, `linear` at
-/// `data`, all inside the linear part of the packet, or in a block that the packet was copied to; which only we have.
+/// `data`, all inside the linear part of the packet, or in a chunk that the packet was copied to, which only we have.
 pub(crate) struct RxSkb {
     skb: NonNull<ffi::sk_buff>,
     rx: ffi::oxe_rx,
@@ -34,7 +33,7 @@ pub(crate) struct RxSkb {
     /// `rx.len`.
     base: u32,
     len: u32,
-    /// The number of the datagram in its row.
+    /// The number of the datagram in its super-packet.
     index: u16,
 }
 
@@ -50,15 +49,15 @@ impl RxSkb {
     /// `skb` is owned by the caller and is as `encap_rcv` gets it: its data begins with the UDP header,
     /// in front of which there is the IP header. Softirq, under RCU.
     pub(crate) unsafe fn new(skb: NonNull<ffi::sk_buff>) -> Option<Self> {
-        // SAFETY: the packet is the caller's, and the facts are filled in before they are read.
+        // SAFETY: the packet is the caller's, and the attributes are filled in before they are read.
         unsafe {
             let mut rx = ffi::oxe_rx::default();
-            if !ffi::oxe_rx_facts(skb.as_ptr(), &mut rx) {
+            if !ffi::oxe_rx_attrs(skb.as_ptr(), &mut rx) {
                 ffi::oxe_skb_drop(skb.as_ptr());
                 return None;
             }
-            // INVARIANT: the facts are the helper's.
-            let len = rx.each;
+            // INVARIANT: the attributes are the helper's.
+            let len = rx.gso_size;
             Some(Self {
                 skb,
                 rx,
@@ -69,12 +68,12 @@ impl RxSkb {
         }
     }
 
-    /// Goes on to the next datagram of the row; `false` if this is the last one.
+    /// Goes on to the next datagram of the super-packet; `false` if this is the last one.
     #[inline]
     pub(crate) fn advance(&mut self) -> bool {
         // INVARIANT: neither sum is more than `rx.len`.
         let base = self.base + self.len;
-        let len = self.rx.each.min(self.rx.len - base);
+        let len = self.rx.gso_size.min(self.rx.len - base);
         if len == 0 {
             return false;
         }
@@ -85,11 +84,11 @@ impl RxSkb {
 
     /// Whether several datagrams travelled as one.
     #[inline]
-    pub(crate) fn is_row(&self) -> bool {
-        self.rx.each < self.rx.len
+    pub(crate) fn is_gso(&self) -> bool {
+        self.rx.gso_size < self.rx.len
     }
 
-    /// The number of the datagram in its row: 0 for the first, or only, one.
+    /// The number of the datagram in its super-packet: 0 for the first, or only, one.
     #[inline]
     pub(crate) fn index(&self) -> u16 {
         self.index
@@ -112,14 +111,14 @@ impl RxSkb {
     }
 
     /// The IP header: 20 to 60 bytes of IPv4, or the 40 of IPv6 without extensions. Length and IPv4
-    /// identification are those of the whole row.
+    /// identification are those of the whole super-packet.
     #[inline]
     pub(crate) fn ip_header(&self) -> &[u8] {
         // SAFETY: by the type's invariants.
         unsafe { core::slice::from_raw_parts(self.rx.ip, self.rx.ip_len as usize) }
     }
 
-    /// The UDP header. Its length is that of the whole row.
+    /// The UDP header. Its length is that of the whole super-packet.
     #[inline]
     pub(crate) fn udp_header(&self) -> &[u8; 8] {
         // SAFETY: by the type's invariants; bytes need no alignment.
@@ -172,37 +171,37 @@ impl RxSkb {
         rest.get(..self.len as usize).unwrap_or(rest)
     }
 
-    /// As [`RxSkb::linear`], but begins `back` datagrams earlier in the row, and is all or nothing.
+    /// As [`RxSkb::linear`], but begins `back` datagrams earlier in the super-packet, and is all or nothing.
     #[inline]
     pub(crate) fn linear_from(&self, back: u16) -> Option<&[u8]> {
         // SAFETY: by the type's invariants.
         let all = unsafe { core::slice::from_raw_parts(self.rx.data, self.rx.linear as usize) };
-        let start = u32::from(back).checked_mul(self.rx.each)?;
+        let start = u32::from(back).checked_mul(self.rx.gso_size)?;
         let start = self.base.checked_sub(start)?;
         all.get(start as usize..(self.base + self.len) as usize)
     }
 
-    /// This datagram and all that follow in the row, if they are linear in memory and nobody else sees them there.
+    /// This datagram and all that follow in the super-packet, if they are linear in memory and nobody else sees them there.
     #[inline]
-    pub(crate) fn rest_of_row(&mut self) -> Option<&mut [u8]> {
-        if !self.rx.sole {
+    pub(crate) fn exclusive_rest(&mut self) -> Option<&mut [u8]> {
+        if !self.rx.exclusive {
             return None;
         }
-        // SAFETY: as for `sole`.
+        // SAFETY: as for `exclusive`.
         let all = unsafe {
             core::slice::from_raw_parts_mut(self.rx.data.cast_mut(), self.rx.linear as usize)
         };
         all.get_mut(self.base as usize..self.rx.len as usize)
     }
 
-    /// Goes on by `count` datagrams of the row; stays where it is if there are not so many.
+    /// Goes on by `count` datagrams of the super-packet; stays where it is if there are not so many.
     #[inline]
     pub(crate) fn skip(&mut self, count: u16) {
-        let step = u32::from(count).saturating_mul(self.rx.each);
+        let step = u32::from(count).saturating_mul(self.rx.gso_size);
         let base = self.base.saturating_add(step);
         if base < self.rx.len {
             // INVARIANT: the sum is not more than `rx.len`.
-            self.len = self.rx.each.min(self.rx.len - base);
+            self.len = self.rx.gso_size.min(self.rx.len - base);
             self.base = base;
             self.index = self.index.wrapping_add(count);
         }
@@ -210,8 +209,8 @@ impl RxSkb {
 
     /// The whole payload for writing, if it is linear in memory and nobody else sees it there.
     #[inline]
-    pub(crate) fn sole(&mut self) -> Option<&mut [u8]> {
-        if !self.rx.sole {
+    pub(crate) fn exclusive(&mut self) -> Option<&mut [u8]> {
+        if !self.rx.exclusive {
             return None;
         }
         // SAFETY: by the type's invariants; nobody else looks at the bytes, which are not const but by the
@@ -319,16 +318,16 @@ impl Drop for RxSkb {
 }
 
 /// Gives back, when dropped, the memory that is kept for packets. Nothing is sent by then.
-pub(crate) struct Blocks;
+pub(crate) struct PageCache;
 
-impl Drop for Blocks {
+impl Drop for PageCache {
     fn drop(&mut self) {
         // SAFETY: it is called once, when nobody sends any more.
-        unsafe { ffi::oxe_blocks_free() };
+        unsafe { ffi::oxe_page_cache_free() };
     }
 }
 
-/// The longest packet in bytes that [`TxSkb::alloc`] has memory for: blocks of 64 KiB, less headers, the
+/// The longest packet in bytes that [`TxSkb::alloc`] has memory for: chunks of 64 KiB, less headers, the
 /// room in front and what the network stack keeps behind.
 pub(crate) const TX_MAX: usize = 62 * 1024;
 
@@ -411,19 +410,19 @@ impl<'bh> TxSkb<'bh> {
         unsafe { core::slice::from_raw_parts_mut(self.data.as_ptr(), self.len) }
     }
 
-    /// Ends the packet after `len` bytes: it is one datagram, or a row of datagrams of `each` bytes, the
-    /// last of which may have less (UDP GSO). Segmentation gives them their own lengths, and IPv4
+    /// Ends the packet after `len` bytes: it is one datagram, or a GSO super-packet with segments of
+    /// `gso_size` bytes, the last of which may be shorter. Segmentation gives them their own lengths, and IPv4
     /// identifications counted up from 0. Gives the packet away.
     ///
     /// `EINVAL` if there is no place for `len` bytes.
     #[inline]
-    pub(super) fn finish(self, len: usize, each: usize) -> Result<*mut ffi::sk_buff> {
-        if len > self.len || each == 0 || each > len {
+    pub(super) fn finish(self, len: usize, gso_size: usize) -> Result<*mut ffi::sk_buff> {
+        if len > self.len || gso_size == 0 || gso_size > len {
             return Err(EINVAL);
         }
         let raw = ManuallyDrop::new(self).skb.as_ptr();
         // SAFETY: the packet is ours, and has place for the payload. The lengths are below 64 KiB.
-        unsafe { ffi::oxe_tx_finish(raw, len as u32, each as u32) };
+        unsafe { ffi::oxe_tx_finish(raw, len as u32, gso_size as u32) };
         Ok(raw)
     }
 }

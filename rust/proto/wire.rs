@@ -35,7 +35,7 @@ pub use deth::DethRepr;
 pub use gid::Gid;
 pub use grh::{GrhLayout, NetworkType, GRH_LEN};
 pub use header::HeaderRepr;
-pub use icrc::{Icrc, IcrcHead, IcrcRow, ICRC_LEN};
+pub use icrc::{Icrc, IcrcHead, IcrcSegments, ICRC_LEN};
 pub use ieth::IethRepr;
 pub use immdt::ImmDtRepr;
 pub use opcode::{ExtKind, Kind, Opcode, PayloadRule, Position, Service, Tail};

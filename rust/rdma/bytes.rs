@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Bytes in their place, and places for bytes: what is copied from and to memory that others may write at
-//! any time. Both may lie in equal shares, as the payloads of a row of packets do.
+//! any time. Both may lie in equal shares, as the payloads of a GSO super-packet do.
 
 use super::copy::copy;
 use core::marker::PhantomData;

@@ -243,22 +243,22 @@ pub(crate) struct PortAttr {
 }
 
 impl PortAttr {
-    pub(super) fn new(facts: &ffi::oxe_link_facts) -> Self {
-        let (active_width, active_speed) = width_and_speed(facts.speed);
+    pub(super) fn new(attrs: &ffi::oxe_link_attrs) -> Self {
+        let (active_width, active_speed) = width_and_speed(attrs.speed);
         PortAttr {
-            state: if facts.running {
+            state: if attrs.running {
                 PortState::Active
             } else {
                 PortState::Down
             },
-            phys_state: match (facts.running, facts.up) {
+            phys_state: match (attrs.running, attrs.up) {
                 (true, _) => PhysState::LinkUp,
                 (false, true) => PhysState::Polling,
                 (false, false) => PhysState::Disabled,
             },
             max_mtu: Mtu::M4096,
             active_mtu: Mtu::M256,
-            netdev_mtu: facts.mtu,
+            netdev_mtu: attrs.mtu,
             max_msg_sz: 1 << 31,
             port_cap_flags: PORT_CAP_CM,
             bad_pkey_cntr: 0,

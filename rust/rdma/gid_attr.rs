@@ -141,20 +141,20 @@ impl AhAttr {
             return Err(EINVAL);
         }
         let entry = NonNull::new(raw.grh.sgid_attr.cast_mut()).ok_or(EINVAL)?;
-        let mut facts = ffi::oxe_gid_facts::default();
+        let mut attrs = ffi::oxe_gid_attrs::default();
         // SAFETY: the entry is valid and referenced by the requirement of this function.
-        to_result(unsafe { ffi::oxe_gid_facts(entry.as_ptr(), &mut facts) })?;
-        if !facts.roce_v2 {
+        to_result(unsafe { ffi::oxe_gid_attrs(entry.as_ptr(), &mut attrs) })?;
+        if !attrs.roce_v2 {
             return Err(super::unsupported());
         }
         let generation = generation();
         // SAFETY: both members of the union are made of plain bytes.
         let dgid = unsafe { *raw.grh.dgid.raw.as_ref() };
-        if facts.ipv4 != is_mapped(&dgid) {
+        if attrs.ipv4 != is_mapped(&dgid) {
             return Err(EINVAL);
         }
         Ok(AhAttr {
-            sgid: facts.gid,
+            sgid: attrs.gid,
             dgid,
             // SAFETY: the type was checked to be RoCE.
             dmac: unsafe { raw.__bindgen_anon_1.roce.as_ref() }.dmac,
@@ -163,7 +163,7 @@ impl AhAttr {
             traffic_class: raw.grh.traffic_class,
             sl: raw.sl,
             flow_label: raw.grh.flow_label & ffi::IB_GRH_FLOWLABEL_MASK,
-            oif: facts.ifindex,
+            oif: attrs.ifindex,
             // SAFETY: as above; `dgid` is 16 bytes.
             own: unsafe { ffi::oxe_gid_is_own(entry.as_ptr(), dgid.as_ptr()) }
                 .then_some(generation),

@@ -69,10 +69,10 @@ pub(super) unsafe extern "C" fn query_port<D: Driver>(
 ) -> c_int {
     from_result(|| {
         check_port(port)?;
-        let mut facts = ffi::oxe_link_facts::default();
+        let mut attrs = ffi::oxe_link_attrs::default();
         // SAFETY: ib_core gives a device, in process context without RTNL.
-        to_result(unsafe { ffi::oxe_ib_link_facts(ib, &mut facts) })?;
-        let mut told = PortAttr::new(&facts);
+        to_result(unsafe { ffi::oxe_ib_link_attrs(ib, &mut attrs) })?;
+        let mut told = PortAttr::new(&attrs);
         // SAFETY: ib_core gives a device of ours.
         D::query_port(unsafe { Device::<D>::from_raw(ib) }, &mut told)?;
         // SAFETY: ib_core gives a zeroed structure to fill in.

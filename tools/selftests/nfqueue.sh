@@ -31,13 +31,13 @@ TRACING=/sys/kernel/tracing
 watch_contexts() {
 	[ -e $TRACING/set_ftrace_filter ] || mount -t tracefs tracing $TRACING 2>/dev/null
 	[ -e $TRACING/set_ftrace_filter ] || { echo "the kernel has no function tracer"; return 4; }
-	echo 'oxe_rx_facts' >$TRACING/set_ftrace_filter && echo function >$TRACING/current_tracer && echo 1 >$TRACING/tracing_on
+	echo 'oxe_rx_attrs' >$TRACING/set_ftrace_filter && echo function >$TRACING/current_tracer && echo 1 >$TRACING/tracing_on
 }
 right_contexts() {
 	local all wrong
 	[ "$(cat $TRACING/current_tracer 2>/dev/null)" = function ] || { echo "the kernel has no function tracer"; return 4; }
-	all=$(grep -c 'oxe_rx_facts <-' $TRACING/trace)
-	grep 'oxe_rx_facts <-' $TRACING/trace | grep -vE '\] +(.{2}[sSh]|[dDb])' >"$TMP/wrong"
+	all=$(grep -c 'oxe_rx_attrs <-' $TRACING/trace)
+	grep 'oxe_rx_attrs <-' $TRACING/trace | grep -vE '\] +(.{2}[sSh]|[dDb])' >"$TMP/wrong"
 	wrong=$(wc -l <"$TMP/wrong")
 	head -n 5 "$TMP/wrong"
 	echo "looked at $all times, with bottom halves on $wrong times"

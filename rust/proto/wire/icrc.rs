@@ -10,8 +10,8 @@
 //! they must be final before the ICRC is made.
 //!
 //! Computing it takes three steps, so that payload may come in pieces and headers are touched once:
-//! [`IcrcHead`] holds the IP and UDP headers, already masked, of a packet, or of a row of datagrams
-//! that differ in length and ID; [`IcrcHead::start`] adds a BTH; [`Icrc::update`] adds the rest.
+//! [`IcrcHead`] holds the IP and UDP headers, already masked, of a packet, or of the segments of a
+//! GSO super-packet, which differ in length and ID; [`IcrcHead::start`] adds a BTH; [`Icrc::update`] adds the rest.
 //! [`IcrcHead::over`] does the last two for a packet that is in one piece and may be written to, with one
 //! call of the engine.
 //!
@@ -51,7 +51,7 @@ const SEED: u32 = {
 const AFTER_ID: usize = IPV4_MIN_LEN - 6 + UDP_LEN;
 
 /// What an IPv4 identification adds to the register after IPv4 header, without options, and UDP header:
-/// the CRC is linear, so by its nibbles, highest first. A row of datagrams differs in nothing else.
+/// the CRC is linear, so by its nibbles, highest first. The segments of a super-packet differ in nothing else.
 static ID_PART: [[u32; 16]; 4] = {
     let mut table = [[0; 16]; 4];
     let mut place = 0;
@@ -311,9 +311,13 @@ impl IcrcHead {
         Some(Icrc { register, engine }.finish())
     }
 
-    /// What the ICRCs of a row begin with, from this datagram on; `None` if there are IPv4 options.
+    /// The ICRCs of the segments of a super-packet, from datagram `first` on; `None` if there are IPv4 options.
     #[inline]
-    pub fn row<E: Fn(u32, &[u8]) -> u32>(&mut self, engine: E, first: Datagram) -> Option<IcrcRow> {
+    pub fn segments<E: Fn(u32, &[u8]) -> u32>(
+        &mut self,
+        engine: E,
+        first: Datagram,
+    ) -> Option<IcrcSegments> {
         let v4 = self.bytes[0] >> 4 == 4;
         if v4 && self.bytes[0] != 0x45 {
             return None;
@@ -321,7 +325,7 @@ impl IcrcHead {
         self.set_datagram(first);
         let before = self.before_bth(&engine);
         let ip_id = v4.then_some(first.ip_id);
-        Some(IcrcRow { before, ip_id })
+        Some(IcrcSegments { before, ip_id })
     }
 
     /// The register after the IP and UDP headers.
@@ -360,17 +364,17 @@ impl IcrcHead {
     }
 }
 
-/// What the ICRCs of a row of datagrams begin with that are all equally long.
+/// The ICRCs of the segments of a GSO super-packet, all of one length.
 #[derive(Clone, Copy, Debug)]
-pub struct IcrcRow {
+pub struct IcrcSegments {
     /// The register before the BTH of the next datagram.
     before: u32,
     /// Its IPv4 identification, if there is one.
     ip_id: Option<u16>,
 }
 
-impl IcrcRow {
-    /// As [`IcrcHead::over`], for the next datagram of the row.
+impl IcrcSegments {
+    /// As [`IcrcHead::over`], for the next datagram of the super-packet.
     #[inline]
     pub fn over<E: Fn(u32, &[u8]) -> u32>(
         &mut self,

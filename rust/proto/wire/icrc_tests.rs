@@ -305,7 +305,7 @@ proptest! {
         let frame = Frame::named(&format!("{name}-rc-send-only"), 5);
         let mut head = IcrcHead::ip(&frame.ip, &frame.udp).expect("IP");
         let datagram = |i: u16| Datagram { udp_len: 900, ip_id: first.wrapping_add(i) };
-        let row = head.row(engine, datagram(0));
+        let row = head.segments(engine, datagram(0));
         prop_assert_eq!(row.is_some(), which != 2);
         let Some(mut row) = row else { return Ok(()) };
         for i in 0..count {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory for rows of packets, used again and again: the kernel clears pages before it gives them out, which costs as much
- * as a copy. Each CPU has a few blocks; one whose packet is gone has no reference left but ours.
+ * Memory for GSO super-packets, used again and again: where the kernel clears pages when it allocates them, that costs as
+ * much as a copy. Each CPU has a few chunks; one whose packet is freed has no reference left but ours.
  */
 #include <linux/gfp.h>
 #include <linux/local_lock.h>
@@ -11,25 +11,25 @@
 
 #include "net_helpers.h"
 
-#define BLOCKS 8
+#define CHUNKS 8
 
 /* The lock is for kernels where bottom halves that are off may be preempted (PREEMPT_RT); on others it only checks that. */
-struct blocks {
+struct page_cache {
 	local_lock_t lock;
-	struct page *pages[BLOCKS];
+	struct page *pages[CHUNKS];
 	unsigned int next;
 };
 
-static DEFINE_PER_CPU(struct blocks, blocks) = { .lock = INIT_LOCAL_LOCK(lock) };
+static DEFINE_PER_CPU(struct page_cache, page_cache) = { .lock = INIT_LOCAL_LOCK(lock) };
 
-/* One of this CPU's blocks, or a new one, with a reference for the caller. */
-static void *get_block(struct blocks *mine)
+/* One of this CPU's chunks, or a new one, with a reference for the caller. */
+static void *get_page_chunk(struct page_cache *mine)
 {
 	struct page **place, *page;
 	unsigned int i;
 
-	for (i = 0; i < BLOCKS; i++) {
-		place = &mine->pages[mine->next++ % BLOCKS];
+	for (i = 0; i < CHUNKS; i++) {
+		place = &mine->pages[mine->next++ % CHUNKS];
 		page = *place;
 		if (!page)
 			break;
@@ -40,7 +40,7 @@ static void *get_block(struct blocks *mine)
 		}
 	}
 	/* If all are still on their way, they stay, and this one serves once. */
-	page = alloc_pages(GFP_ATOMIC | __GFP_NOWARN | __GFP_COMP, get_order(OXE_BLOCK));
+	page = alloc_pages(GFP_ATOMIC | __GFP_NOWARN | __GFP_COMP, get_order(OXE_CHUNK));
 	if (!page)
 		return NULL;
 	if (!*place && !page_is_pfmemalloc(page)) {
@@ -51,28 +51,28 @@ static void *get_block(struct blocks *mine)
 }
 
 /*
- * A block of OXE_BLOCK bytes with a reference for the caller, who gives it up with page_frag_free; or NULL. What is in
+ * A chunk of OXE_CHUNK bytes with a reference for the caller, who gives it up with page_frag_free; or NULL. What is in
  * it is left over from an earlier packet. Bottom halves off.
  */
-void *oxe_block_get(void)
+void *oxe_page_cache_get(void)
 {
-	void *block;
+	void *chunk;
 
-	local_lock_nested_bh(&blocks.lock);
-	block = get_block(this_cpu_ptr(&blocks));
-	local_unlock_nested_bh(&blocks.lock);
-	return block;
+	local_lock_nested_bh(&page_cache.lock);
+	chunk = get_page_chunk(this_cpu_ptr(&page_cache));
+	local_unlock_nested_bh(&page_cache.lock);
+	return chunk;
 }
 
 /* Give all of them back. Nobody asks for one any more. */
-void oxe_blocks_free(void)
+void oxe_page_cache_free(void)
 {
 	unsigned int cpu, i;
 
 	for_each_possible_cpu(cpu) {
-		struct blocks *its = per_cpu_ptr(&blocks, cpu);
+		struct page_cache *its = per_cpu_ptr(&page_cache, cpu);
 
-		for (i = 0; i < BLOCKS; i++) {
+		for (i = 0; i < CHUNKS; i++) {
 			if (its->pages[i])
 				put_page(its->pages[i]);
 			its->pages[i] = NULL;
