@@ -23,7 +23,6 @@ mod mr;
 mod path;
 mod pd;
 mod port;
-mod post;
 mod qp;
 mod rc;
 mod ring;
@@ -34,9 +33,10 @@ mod sge;
 mod sq;
 mod tx;
 mod ud;
+mod wq_producer;
 mod wqe;
 
-pub(crate) use link::Follow;
+pub(crate) use link::NetdevNotifier;
 
 use crate::net::netdev::NetDevice;
 use crate::rdma::device::DeviceRef;

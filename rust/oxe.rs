@@ -14,7 +14,7 @@ pub mod proto;
 mod rdma;
 mod sync;
 
-use device::{Follow, Oxe};
+use device::{NetdevNotifier, Oxe};
 use rdma::exclude::Exclusion;
 use rdma::link::Links;
 
@@ -51,7 +51,7 @@ module! {
 struct OxeModule {
     links: Links<Oxe>,
     #[pin]
-    follow: Follow,
+    netdev_notifier: NetdevNotifier,
     namespaces: net::udp::Namespaces,
     exclusion: Pin<KBox<Exclusion>>,
     queues: sync::work::Queues,
@@ -68,7 +68,7 @@ impl kernel::InPlaceModule for OxeModule {
             queues: sync::work::Queues::new()?,
             exclusion: Exclusion::new(c"rdma_rxe", c"/sys/module/rdma_rxe")?,
             namespaces: net::udp::Namespaces::new()?,
-            follow <- Follow::new(),
+            netdev_notifier <- NetdevNotifier::new(),
             links: Links::register(module, c"oxe", compat.then_some(c"rxe"))?,
         })
     }

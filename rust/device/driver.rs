@@ -159,7 +159,7 @@ impl Driver for Oxe {
     }
 
     fn destroy_qp(qp: &QpObject) {
-        engine::run(&qp.qp, Input::Farewell);
+        engine::run(&qp.qp, Input::Flush);
         qp.qp.close();
     }
 
@@ -168,12 +168,12 @@ impl Driver for Oxe {
         if !takes_sends(qp.state()) {
             return Err(EINVAL);
         }
-        qp.send_poster.send(wr, !qp.kind.is_connected())
+        qp.send_producer.send(wr, !qp.kind.is_connected())
     }
 
     fn doorbell(qp: &QpObject) -> Result {
         if !qp.qp.is_user {
-            engine::kick(&qp.qp);
+            engine::schedule(&qp.qp);
         } else if takes_sends(qp.qp.state()) {
             engine::run(&qp.qp, Input::Doorbell);
         } else {
@@ -187,13 +187,13 @@ impl Driver for Oxe {
         if qp.qp.state() == State::Reset {
             return Err(EINVAL);
         }
-        qp.qp.recv_poster.recv(wr)
+        qp.qp.recv_producer.recv(wr)
     }
 
     fn posted_recv(qp: &QpObject) {
         // Receives wait for packets, unless they are to be flushed.
         if qp.qp.state() == State::Err {
-            engine::kick(&qp.qp);
+            engine::schedule(&qp.qp);
         }
     }
 

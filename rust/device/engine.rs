@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What makes a QP go: one function that runs it to completion, in the context that brought the
-//! reason, be it a doorbell, a packet, the timer or work put off.
+//! QP progress engine: processes one input to completion, in the context that brings the input: a
+//! doorbell, a packet, the timer or queued work.
 //!
-//! Under the QP's lock the transport decides, packets are built and completions are put in their
-//! queues. Then, without it, packets are sent and consumers are woken: both may lead back here. Only one
-//! context at a time sends for a QP, so that its packets stay in order; who finds it busy leaves a note.
+//! Under the QP's lock the transport decides, packets are built and completions are put into their CQs.
+//! Without the lock packets are sent and consumers are notified; both may call the engine again. One
+//! context at a time sends for a QP, so that its packets stay in order; a context that finds another one
+//! sending sets `rerun`.
 
 use super::counters::Count;
 use super::cq::Wake;
@@ -32,25 +33,25 @@ const MAX_ROUNDS: usize = 4;
 /// When to try again after there was no memory for a packet, in nanoseconds.
 const STALL: u64 = 1_000_000;
 
-/// Why a QP is run.
+/// The input of the engine.
 pub(crate) enum Input<'a> {
     /// Something was posted, or happened.
     Doorbell,
-    /// The process that rang goes on.
+    /// The process with the doorbell continues after a reschedule.
     Resume,
-    /// Work that was queued is to be done; by an expired timer, perhaps.
+    /// Queued work runs; an expired timer may have queued it.
     Work,
-    /// A process may have posted what is to be flushed.
+    /// A process may have posted receives in the error state.
     Sweep,
-    /// The QP is about to be reset or destroyed: what the peer is owed is sent.
-    Farewell,
-    /// A packet came, perhaps with others behind it; those of them that are for this QP are taken too.
+    /// The QP is about to be reset or destroyed: delayed ACKs and corked requests are sent.
+    Flush,
+    /// A packet arrived; further segments of its super-packet for this QP are processed as well.
     Packet(&'a mut WirePacket),
 }
 
-/// What is left to be done once the lock is free.
+/// Notifications that are deferred until the lock is released.
 #[derive(Default)]
-pub(crate) struct After {
+pub(crate) struct Deferred {
     pub(crate) send: Wake,
     pub(crate) recv: Wake,
     pub(crate) events: Events,
@@ -95,43 +96,43 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
     let mut batch = Batch::new(&bh, &qp.room);
     let mut batches = 0;
     let mut inner = qp.inner.lock();
-    let mut after = After::default();
+    let mut deferred = Deferred::default();
     if inner.dead {
         return false;
     }
     if inner.is_in_error() {
         inner.flush_poll.begin(now, input);
     }
-    take(qp, &mut inner, now, input, &mut after);
+    process_input(qp, &mut inner, now, input, &mut deferred);
     match input {
         Input::Work => inner.queued = false,
         Input::Resume => inner.posting = false,
         _ => {}
     }
-    let later = (inner.queued || inner.posting) && !matches!(input, Input::Farewell);
+    let later = (inner.queued || inner.posting) && !matches!(input, Input::Flush);
     if inner.sending || later {
-        inner.again = true;
-        complete(qp, &mut inner, &mut after);
+        inner.rerun = true;
+        complete(qp, &mut inner, &mut deferred);
         drop(inner);
-        tell(qp, after);
+        notify(qp, deferred);
         return false;
     }
     begin(&mut inner, &mut batch);
     loop {
-        inner.again = false;
-        let progress = step(qp, &mut inner, now, &mut batch, &mut after);
+        inner.rerun = false;
+        let progress = step(qp, &mut inner, now, &mut batch, &mut deferred);
         let send_again = progress == Progress::More;
-        if batch.is_empty() && !send_again && !inner.again {
+        if batch.is_empty() && !send_again && !inner.rerun {
             end(&mut inner, &mut batch);
             arm(qp, &mut inner, now, progress);
             drop(inner);
-            tell(qp, after);
+            notify(qp, deferred);
             return false;
         }
         drop(inner);
         let packets = batch.send(&qp.core);
         flush_loopback(&qp.core, &mut batch.loopback);
-        tell(qp, core::mem::take(&mut after));
+        notify(qp, core::mem::take(&mut deferred));
         batches += 1;
         inner = qp.inner.lock();
         if inner.dead {
@@ -148,7 +149,7 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
             work::queue_bh(qp);
             return false;
         }
-        if !send_again && !inner.again {
+        if !send_again && !inner.rerun {
             end(&mut inner, &mut batch);
             arm(qp, &mut inner, now, progress);
             return false;
@@ -170,11 +171,11 @@ fn end(inner: &mut Inner, batch: &mut Batch<'_>) {
     inner.loopback.keep(&mut batch.loopback);
 }
 
-/// Runs `qp` in a softirq: at once, on the way out of here, where the caller's context allows it.
+/// Schedules `qp` to run in softirq context: on return from here where the caller's context allows it.
 ///
 /// Any context, hard irqs included: kernel users post anywhere, and hold locks that their completion
 /// handler takes too, so it must not be called from within their own call.
-pub(crate) fn kick(qp: &Arc<Qp>) {
+pub(crate) fn schedule(qp: &Arc<Qp>) {
     if bh::irqs_disabled() {
         work::queue_bh(qp);
     } else {
@@ -183,9 +184,15 @@ pub(crate) fn kick(qp: &Arc<Qp>) {
     }
 }
 
-/// Gives the input to the transport.
+/// Passes the input to the transport.
 #[inline]
-fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &mut Input<'_>, after: &mut After) {
+fn process_input(
+    qp: &Arc<Qp>,
+    inner: &mut Inner,
+    now: Instant,
+    input: &mut Input<'_>,
+    deferred: &mut Deferred,
+) {
     match input {
         Input::Doorbell => inner.sq.note_posted(),
         Input::Resume | Input::Sweep => {}
@@ -194,7 +201,7 @@ fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &mut Input<'_>, af
                 rc.conn.handle_timeout(now, &mut inner.sq);
             }
         }
-        Input::Farewell => {
+        Input::Flush => {
             if let Transport::Rc(rc) = &mut inner.transport {
                 rc.conn.flush_delayed();
             }
@@ -205,7 +212,7 @@ fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &mut Input<'_>, af
                 let limit = rc.conn.max_segments(repr, len, &inner.sq);
                 packet.extend(&qp.core, limit);
             }
-            handle(qp, inner, now, RxPacket::Wire(packet), after);
+            handle(qp, inner, now, RxPacket::Wire(packet), deferred);
             if !packet.advance(&qp.core) || packet.repr.bth.dest_qp.get() != qp.qpn {
                 return;
             }
@@ -215,10 +222,16 @@ fn take(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, input: &mut Input<'_>, af
 
 /// Gives a received packet to the transport, and counts it if it is dropped.
 #[inline]
-fn handle(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, packet: RxPacket<'_>, after: &mut After) {
+fn handle(
+    qp: &Arc<Qp>,
+    inner: &mut Inner,
+    now: Instant,
+    packet: RxPacket<'_>,
+    deferred: &mut Deferred,
+) {
     let dropped = match &mut inner.transport {
-        Transport::Rc(_) => rc::handle(qp, inner, now, packet, after),
-        Transport::Datagram(_) => ud::handle(qp, inner, packet, after),
+        Transport::Rc(_) => rc::handle(qp, inner, now, packet, deferred),
+        Transport::Datagram(_) => ud::handle(qp, inner, packet, deferred),
     };
     if let Err(cause) = dropped {
         qp.core.counters.dropped(cause);
@@ -244,21 +257,21 @@ fn flush_loopback(core: &Core, loopback: &mut LoopbackQueue) {
 /// another QP, and a chain of QPs that send to each other must not recurse.
 fn deliver_loopback(qp: &Arc<Qp>, loopback: &mut LoopbackQueue) {
     let now = Instant(timer::now_ns());
-    let mut after = After::default();
+    let mut deferred = Deferred::default();
     let mut guard = qp.inner.lock();
     let inner = &mut *guard;
     while let Some(packet) = loopback.next_for(qp.qpn) {
         if !inner.dead {
-            handle(qp, inner, now, RxPacket::Loopback(packet), &mut after);
+            handle(qp, inner, now, RxPacket::Loopback(packet), &mut deferred);
         }
     }
     if inner.dead {
         return;
     }
-    complete(qp, inner, &mut after);
+    complete(qp, inner, &mut deferred);
     let due = inner.may_transmit();
     if inner.sending {
-        inner.again |= due;
+        inner.rerun |= due;
     } else if !due {
         arm(qp, inner, now, Progress::Idle);
     }
@@ -267,7 +280,7 @@ fn deliver_loopback(qp: &Arc<Qp>, loopback: &mut LoopbackQueue) {
     if queue {
         work::queue_bh(qp);
     }
-    tell(qp, after);
+    notify(qp, deferred);
 }
 
 /// Fetches, transmits and completes until nothing moves or the batch is full.
@@ -277,7 +290,7 @@ fn step(
     inner: &mut Inner,
     now: Instant,
     batch: &mut Batch<'_>,
-    after: &mut After,
+    deferred: &mut Deferred,
 ) -> Progress {
     for _ in 0..MAX_ROUNDS {
         inner.fetch(&qp.core);
@@ -285,7 +298,7 @@ fn step(
             Transport::Rc(rc) => rc.transmit(qp, &mut inner.sq, now, batch),
             Transport::Datagram(ud) => ud.transmit(qp, &mut inner.sq, batch),
         };
-        let released = complete(qp, inner, after);
+        let released = complete(qp, inner, deferred);
         if progress != Progress::Idle {
             return progress;
         }
@@ -298,13 +311,13 @@ fn step(
 
 /// Puts completions in their queues, and takes what happened. Says whether slots became free.
 #[inline]
-fn complete(qp: &Arc<Qp>, inner: &mut Inner, after: &mut After) -> bool {
+fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> bool {
     let released = match &mut inner.transport {
-        Transport::Rc(rc) => rc.complete(qp, &mut inner.sq, after),
-        Transport::Datagram(ud) => ud.complete(qp, &mut inner.sq, after),
+        Transport::Rc(rc) => rc.complete(qp, &mut inner.sq, deferred),
+        Transport::Datagram(ud) => ud.complete(qp, &mut inner.sq, deferred),
     };
-    if inner.is_in_error() && inner.flush_receives(qp, after) {
-        inner.again = true;
+    if inner.is_in_error() && inner.flush_receives(qp, deferred) {
+        inner.rerun = true;
     }
     inner.publish_state(qp);
     released
@@ -332,13 +345,13 @@ fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
     qp.timer.arm_at(qp.as_arc_borrow(), due.0);
 }
 
-/// Wakes consumers and reports events. No lock held.
+/// Notifies CQ consumers and reports events. No lock held.
 #[inline]
-fn tell(qp: &Arc<Qp>, after: After) {
-    qp.send_cq.wake(after.send);
-    qp.recv_cq.wake(after.recv);
-    if !after.events.is_empty() {
-        report(qp, after.events);
+fn notify(qp: &Arc<Qp>, deferred: Deferred) {
+    qp.send_cq.wake(deferred.send);
+    qp.recv_cq.wake(deferred.recv);
+    if !deferred.events.is_empty() {
+        report(qp, deferred.events);
     }
 }
 

@@ -133,7 +133,7 @@ pub(crate) fn end(core: &Core) {
 /// Whether the sweep is to have a look at `qp`, and whether there is anything to be flushed.
 fn is_due(qp: &Qp) -> (bool, bool) {
     let swept = qp.is_user && qp.state() == State::Err;
-    (swept, swept && !qp.recv_poster.is_empty())
+    (swept, swept && !qp.recv_producer.is_empty())
 }
 
 /// Goes on with the sweep. Whether there is more to do another time.

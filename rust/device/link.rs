@@ -10,15 +10,15 @@ use crate::rdma::device::{Device, DeviceRef};
 use kernel::prelude::*;
 use kernel::str::CStr;
 
-/// Follows the netdevs that devices are on.
+/// Handles netdev events of the netdevs below devices.
 #[pin_data]
-pub(crate) struct Follow {
+pub(crate) struct NetdevNotifier {
     #[pin]
     notifier: Notifier<Events>,
 }
 
-impl Follow {
-    /// Begins to follow. Process context; ENOMEM.
+impl NetdevNotifier {
+    /// Registers the notifier. Process context; ENOMEM.
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self { notifier <- Notifier::new(Events) })
     }

@@ -6,7 +6,7 @@ use super::engine::{self, Input};
 use super::flush::FlushPoll;
 use super::limits;
 use super::path::Path;
-use super::qp::{Inner, Kept, Qp, Transport};
+use super::qp::{Inner, Qp, QpAttrCache, Transport};
 use super::rc::{read_keys, ReadKeys, Resources};
 use crate::proto::transport::{self, DatagramSender, Modify, State};
 use crate::proto::wire::Psn;
@@ -53,7 +53,7 @@ pub(crate) fn modify(qp: &Arc<Qp>, attr: &QpAttr<'_>) -> Result {
         None => None,
     };
     if attr.state() == Some(QpState::Reset) {
-        engine::run(qp, Input::Farewell);
+        engine::run(qp, Input::Flush);
     }
     let leftover = apply(qp, attr, records)?;
     drop(leftover);
@@ -139,7 +139,7 @@ fn apply(qp: &Qp, attr: &QpAttr<'_>, records: Option<Records>) -> Result<Option<
     if let Some(av) = attr.av() {
         inner.av = Some(av.clone());
     }
-    keep(&mut inner.kept, attr);
+    cache_attrs(&mut inner.attr_cache, attr);
     if attr.state() == Some(QpState::Reset) {
         reset(inner);
     }
@@ -169,13 +169,15 @@ fn connected(attr: &QpAttr<'_>) -> Modify {
     }
 }
 
-fn keep(kept: &mut Kept, attr: &QpAttr<'_>) {
-    kept.pkey_index = attr.pkey_index().unwrap_or(kept.pkey_index);
-    kept.access = attr.access().unwrap_or(kept.access);
-    kept.sq_psn = attr.sq_psn().map_or(kept.sq_psn, |psn| psn & Psn::MASK);
-    kept.rq_psn = attr.rq_psn().map_or(kept.rq_psn, |psn| psn & Psn::MASK);
-    kept.path_mtu = attr.path_mtu().map_or(kept.path_mtu, Mtu::bytes);
-    kept.max_dest_rd_atomic = attr.max_dest_rd_atomic().unwrap_or(kept.max_dest_rd_atomic);
+fn cache_attrs(cache: &mut QpAttrCache, attr: &QpAttr<'_>) {
+    cache.pkey_index = attr.pkey_index().unwrap_or(cache.pkey_index);
+    cache.access = attr.access().unwrap_or(cache.access);
+    cache.sq_psn = attr.sq_psn().map_or(cache.sq_psn, |psn| psn & Psn::MASK);
+    cache.rq_psn = attr.rq_psn().map_or(cache.rq_psn, |psn| psn & Psn::MASK);
+    cache.path_mtu = attr.path_mtu().map_or(cache.path_mtu, Mtu::bytes);
+    cache.max_dest_rd_atomic = attr
+        .max_dest_rd_atomic()
+        .unwrap_or(cache.max_dest_rd_atomic);
 }
 
 /// Back to the beginning: what is posted is forgotten without a completion (IBTA 10.3.1.1).
@@ -183,7 +185,7 @@ fn reset(inner: &mut Inner) {
     match &mut inner.transport {
         Transport::Rc(rc) => {
             rc.conn.abandon_recv();
-            rc.forget_keys();
+            rc.put_mrs();
             rc.path = None;
         }
         Transport::Datagram(ud) => ud.reset(),
@@ -191,7 +193,7 @@ fn reset(inner: &mut Inner) {
     inner.sq.reset();
     inner.rq.reset();
     inner.av = None;
-    inner.kept = Kept::default();
+    inner.attr_cache = QpAttrCache::default();
     inner.flush_poll = FlushPoll::NEW;
 }
 
@@ -201,16 +203,16 @@ pub(crate) fn query(qp: &Qp, out: &mut QpQuery<'_>) {
     out.set_state(from_transport(inner.state()));
     out.set_caps(&qp.caps);
     out.set_sig_all(inner.sq.limits().sig_all);
-    out.set_access(inner.kept.access);
-    out.set_pkey_index(inner.kept.pkey_index);
-    out.set_max_dest_rd_atomic(inner.kept.max_dest_rd_atomic);
+    out.set_access(inner.attr_cache.access);
+    out.set_pkey_index(inner.attr_cache.pkey_index);
+    out.set_max_dest_rd_atomic(inner.attr_cache.max_dest_rd_atomic);
     if let Some(av) = &inner.av {
         out.set_av(av);
     }
     match &inner.transport {
         Transport::Rc(rc) => {
             let attr = rc.conn.attr();
-            out.set_path_mtu(Mtu::fitting(inner.kept.path_mtu));
+            out.set_path_mtu(Mtu::fitting(inner.attr_cache.path_mtu));
             out.set_dest_qp_num(attr.dest_qpn.get());
             out.set_sq_psn(rc.conn.requester().next_psn().get());
             out.set_rq_psn(rc.conn.responder().expected_psn().get());

@@ -153,25 +153,25 @@ impl Mr {
         mr.allows(pd, key, va, len, access).then_some(mr)
     }
 
-    /// As [`Mr::find`], for one who uses few regions, and looks at the one that served last first.
+    /// Like [`Mr::find`], but tries the cached MR first.
     #[inline]
-    pub(crate) fn find_again(
+    pub(crate) fn find_cached(
         core: &Core,
         pd: PdId,
         key: u32,
         va: u64,
         len: u64,
         access: Access,
-        last: &mut Option<Arc<Self>>,
+        mr_cache: &mut Option<Arc<Self>>,
     ) -> Option<Arc<Self>> {
-        if let Some(mr) = last {
+        if let Some(mr) = mr_cache {
             // A closed one may still be here, and another have its key.
             if mr.allows(pd, key, va, len, access) && mr.is_open() {
                 return Some(mr.clone());
             }
         }
         let mr = Self::find(core, pd, key, va, len, access);
-        last.clone_from(&mr);
+        mr_cache.clone_from(&mr);
         mr
     }
 

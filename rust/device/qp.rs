@@ -4,15 +4,15 @@
 
 use super::completion::Completion;
 use super::cq::{mmap_info, Cq};
-use super::engine::{self, After, Input};
+use super::engine::{self, Deferred, Input};
 use super::flush::FlushPoll;
 use super::loopback::LoopbackQueue;
 use super::pd::PdId;
-use super::post::Poster;
 use super::rc::Rc;
 use super::rq::RecvQueue;
-use super::sq::{SendSlots, SqLimits};
+use super::sq::{SendQueue, SqLimits};
 use super::ud::Ud;
+use super::wq_producer::WqProducer;
 use super::{limits, Core};
 use crate::net::room::{Room, RoomHandler};
 use crate::proto::transport::State;
@@ -47,7 +47,7 @@ pub(crate) enum Transport {
 
 /// Attributes that nothing but a query wants to see again.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Kept {
+pub(crate) struct QpAttrCache {
     pub(crate) pkey_index: u16,
     pub(crate) access: Access,
     pub(crate) sq_psn: u32,
@@ -60,17 +60,17 @@ pub(crate) struct Kept {
 /// What the QP's lock guards.
 pub(crate) struct Inner {
     pub(crate) transport: Transport,
-    pub(crate) sq: SendSlots,
+    pub(crate) sq: SendQueue,
     pub(crate) rq: RecvQueue,
     /// The address vector of a connection.
     pub(crate) av: Option<AhAttr>,
-    pub(crate) kept: Kept,
+    pub(crate) attr_cache: QpAttrCache,
     /// Empty, and in the hands of the context that is sending, if there is one.
     pub(crate) loopback: LoopbackQueue,
     /// A context is sending for this QP.
     pub(crate) sending: bool,
     /// There is more to do than it knew when it began.
-    pub(crate) again: bool,
+    pub(crate) rerun: bool,
     /// A process is at it that sends what it posted, and will go on after others had their turn.
     pub(crate) posting: bool,
     /// Work is queued that sends what is due; others leave it to that.
@@ -99,9 +99,9 @@ pub(crate) struct Qp {
     #[pin]
     pub(crate) inner: SpinLockBh<Inner>,
     #[pin]
-    pub(crate) send_poster: Poster,
+    pub(crate) send_producer: WqProducer,
     #[pin]
-    pub(crate) recv_poster: Poster,
+    pub(crate) recv_producer: WqProducer,
     /// What it may have on its way through the network stack.
     pub(crate) room: Room<Qp>,
     #[pin]
@@ -171,7 +171,7 @@ fn reserve(core: &Core, kind: QpType, user: bool) -> Result<u32> {
 }
 
 /// `struct rxe_create_qp_resp`: the receive ring's map information, then the send ring's.
-fn respond(user: &UserCtx<'_>, sq: &SendSlots, rq: &RecvQueue) -> Result<(Cookie, Cookie)> {
+fn respond(user: &UserCtx<'_>, sq: &SendQueue, rq: &RecvQueue) -> Result<(Cookie, Cookie)> {
     let (rq_cookie, rq_offset) = user.publish(rq.ring().buf())?;
     let (sq_cookie, sq_offset) = user.publish(sq.ring().buf())?;
     let mut answer = [0; 32];
@@ -220,7 +220,7 @@ impl Qp {
             max_sge: caps.max_send_sge,
             max_inline: caps.max_inline_data,
         };
-        let sq = SendSlots::new(sq_limits, is_user)?;
+        let sq = SendQueue::new(sq_limits, is_user)?;
         let rq = RecvQueue::new(pd, caps.max_recv_wr, caps.max_recv_sge, is_user)?;
         let caps = QpCaps {
             max_send_wr: sq.ring().capacity(),
@@ -231,8 +231,9 @@ impl Qp {
             Some(user) => Some(respond(user, &sq, &rq)?),
             None => None,
         };
-        let send_poster = Poster::new(sq.ring().clone(), caps.max_send_sge, caps.max_inline_data);
-        let recv_poster = Poster::new(rq.ring().clone(), caps.max_recv_sge, 0);
+        let send_producer =
+            WqProducer::new(sq.ring().clone(), caps.max_send_sge, caps.max_inline_data);
+        let recv_producer = WqProducer::new(rq.ring().clone(), caps.max_recv_sge, 0);
         let inner = Inner {
             transport: match init.kind {
                 QpType::Rc => Transport::Rc(Rc::new()?),
@@ -241,10 +242,10 @@ impl Qp {
             sq,
             rq,
             av: None,
-            kept: Kept::default(),
+            attr_cache: QpAttrCache::default(),
             loopback: LoopbackQueue::new(),
             sending: false,
-            again: false,
+            rerun: false,
             posting: false,
             queued: false,
             flush_poll: FlushPoll::NEW,
@@ -263,8 +264,8 @@ impl Qp {
                 is_user,
                 state: Atomic::new(State::Reset as u32),
                 inner <- crate::new_spinlock_bh!(inner, "oxe_qp"),
-                send_poster <- send_poster,
-                recv_poster <- recv_poster,
+                send_producer <- send_producer,
+                recv_producer <- recv_producer,
                 room: Room::new()?,
                 timer <- Timer::new(),
                 work <- kernel::new_work!("oxe_qp"),
@@ -288,11 +289,11 @@ impl Qp {
             inner.sq.reset();
             inner.rq.reset();
             if let Transport::Rc(rc) = &mut inner.transport {
-                rc.forget_keys();
+                rc.put_mrs();
                 rc.path = None;
             }
         }
-        // After the path is gone: `Core::detach` looks for routes in the table.
+        // Deferred the path is gone: `Core::detach` looks for routes in the table.
         self.core.qps.remove(self.qpn);
         self.room.cancel();
         self.timer.cancel();
@@ -367,7 +368,7 @@ impl Inner {
             Transport::Rc(rc) => rc.conn.may_transmit(&self.sq),
             Transport::Datagram(_) => false,
         };
-        due || self.again || self.sq.has_unfetched()
+        due || self.rerun || self.sq.has_unfetched()
     }
 
     /// Makes the state known to those who look without the lock.
@@ -380,10 +381,10 @@ impl Inner {
     }
 
     /// Flushes posted receives, the one in use first. Says whether some are left for the next time.
-    pub(crate) fn flush_receives(&mut self, qp: &Qp, after: &mut After) -> bool {
+    pub(crate) fn flush_receives(&mut self, qp: &Qp, deferred: &mut Deferred) -> bool {
         if let Transport::Rc(rc) = &mut self.transport {
             rc.conn.abandon_recv();
-            rc.forget_keys();
+            rc.put_mrs();
         }
         for _ in 0..FLUSH_BUDGET {
             if qp.is_user && !self.flush_poll.take() {
@@ -392,7 +393,7 @@ impl Inner {
             let Some(wr_id) = self.rq.flush_one() else {
                 return false;
             };
-            after
+            deferred
                 .recv
                 .merge(qp.recv_cq.push(&Completion::recv_flushed(qp, wr_id)));
         }

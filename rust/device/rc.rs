@@ -4,19 +4,19 @@
 
 use super::completion::Completion;
 use super::counters::Count;
-use super::engine::{After, Progress};
+use super::engine::{Deferred, Progress};
 use super::loopback::{LoopbackPacket, LoopbackQueue, PayloadRef, Segment};
 use super::mr::Mr;
 use super::path::Path;
 use super::qp::{Inner, Qp, Transport};
 use super::rq::RecvQueue;
 use super::rx_packet::RxPacket;
-use super::sq::SendSlots;
+use super::sq::SendQueue;
 use super::tx::{Batch, NoPacket, Packets, Unsent, Whole};
 use crate::proto::transport::{
     AccessError, AtomicOp, Connection, DropReason, Instant, Origin, Payload, RecvCompletion,
-    RecvStart, Request, RequesterOps, Resource, ResponderOps, SendOp, SendQueue, Status, Transmit,
-    Verdict,
+    RecvStart, Request, RequestQueue, RequesterOps, Resource, ResponderOps, SendOp, Status,
+    Transmit, Verdict,
 };
 use crate::proto::wire::bth::BTH_LEN;
 use crate::proto::wire::Position;
@@ -90,7 +90,7 @@ impl Rc {
     }
 
     /// Lets go of memory: what a QP that does nothing any more must not hold on to.
-    pub(crate) fn forget_keys(&mut self) {
+    pub(crate) fn put_mrs(&mut self) {
         self.write_key = None;
         for key in self.read_keys.iter_mut() {
             *key = None;
@@ -102,7 +102,7 @@ impl Rc {
     pub(crate) fn transmit(
         &mut self,
         qp: &Arc<Qp>,
-        sq: &mut SendSlots,
+        sq: &mut SendQueue,
         now: Instant,
         batch: &mut Batch<'_>,
     ) -> Progress {
@@ -160,7 +160,7 @@ impl Rc {
     fn transmit_loopback(
         &mut self,
         qp: &Qp,
-        sq: &mut SendSlots,
+        sq: &mut SendQueue,
         now: Instant,
         loopback: &mut LoopbackQueue,
     ) -> Progress {
@@ -198,7 +198,7 @@ impl Rc {
     /// As where there is no route: the peer's address, or the own one, has left the device. The connection cannot change
     /// over to packets.
     #[cold]
-    fn lose(&mut self, qp: &Qp, sq: &mut SendSlots, now: Instant) -> Progress {
+    fn lose(&mut self, qp: &Qp, sq: &mut SendQueue, now: Instant) -> Progress {
         while let Some(transmit) = self.conn.poll_transmit(now, 1, sq) {
             qp.core.counters.count(Count::SendErrors);
             match transmit.origin {
@@ -211,7 +211,7 @@ impl Rc {
 
     /// Where a payload is.
     #[inline]
-    fn source(&self, qp: &Qp, sq: &SendSlots, payload: &Payload) -> Result<PayloadRef, NoPacket> {
+    fn source(&self, qp: &Qp, sq: &SendQueue, payload: &Payload) -> Result<PayloadRef, NoPacket> {
         match *payload {
             Payload::None => Ok(PayloadRef::None),
             Payload::Request { n, offset, len } => sq.source(n, offset, len),
@@ -234,7 +234,12 @@ impl Rc {
 
     /// Completes send requests that are done with.
     #[inline]
-    pub(crate) fn complete(&mut self, qp: &Qp, sq: &mut SendSlots, after: &mut After) -> bool {
+    pub(crate) fn complete(
+        &mut self,
+        qp: &Qp,
+        sq: &mut SendQueue,
+        deferred: &mut Deferred,
+    ) -> bool {
         let mut any = false;
         while let Some(done) = self.conn.poll_send_completion(sq) {
             any = true;
@@ -244,10 +249,10 @@ impl Rc {
             if done.signaled || done.status != Status::Success {
                 let wc =
                     Completion::send(qp, released.wr_id, released.op, done.status, done.byte_len);
-                after.send.merge(qp.send_cq.push(&wc));
+                deferred.send.merge(qp.send_cq.push(&wc));
             }
         }
-        after.events = after.events.union(self.conn.take_events());
+        deferred.events = deferred.events.union(self.conn.take_events());
         any
     }
 }
@@ -257,7 +262,7 @@ impl Rc {
 fn payload(
     qp: &Qp,
     payload: &Payload,
-    slots: &SendSlots,
+    slots: &SendQueue,
     keys: &ReadKeys,
     (skip, len): (u32, usize),
     out: &mut Places<'_>,
@@ -284,11 +289,11 @@ fn payload(
 /// How many packets of the same length will come after these, if all goes well. One with more headers than others of
 /// its message has none.
 #[inline]
-fn followers(transmit: &Transmit, slots: &SendSlots, conn: &Connection<Resources>) -> u32 {
+fn followers(transmit: &Transmit, slots: &SendQueue, conn: &Connection<Resources>) -> u32 {
     let header = &transmit.header;
     let plain = header.header_len() == BTH_LEN;
     match (transmit.origin, transmit.payload) {
-        (Origin::Request { n }, Payload::None) => slots.alike_after(n),
+        (Origin::Request { n }, Payload::None) => slots.coalescable_after(n),
         (Origin::Request { n }, Payload::Request { offset, len, .. }) => {
             let end = offset.saturating_add(len);
             request_followers(slots, n, end, transmit.segment_size(), plain)
@@ -308,13 +313,13 @@ fn followers(transmit: &Transmit, slots: &SendSlots, conn: &Connection<Resources
 
 /// As [`followers`], for a packet of request `n` with `each` bytes of payload, behind which byte `end` is next.
 #[inline]
-fn request_followers(slots: &SendSlots, n: u32, end: u32, segment_size: u32, plain: bool) -> u32 {
+fn request_followers(slots: &SendQueue, n: u32, end: u32, segment_size: u32, plain: bool) -> u32 {
     let Some(request) = slots.get(n) else {
         return 0;
     };
     let segment_size = segment_size.max(1);
     if request.len <= segment_size {
-        return slots.alike_after(n);
+        return slots.coalescable_after(n);
     }
     if !plain {
         return 0;
@@ -322,7 +327,9 @@ fn request_followers(slots: &SendSlots, n: u32, end: u32, segment_size: u32, pla
     let rest = request.len.saturating_sub(end).div_ceil(segment_size);
     let further = match request.op {
         // All packets of such messages have the same headers, and here also the same length.
-        SendOp::Send if request.len.checked_rem(segment_size) == Some(0) => slots.alike_after(n),
+        SendOp::Send if request.len.checked_rem(segment_size) == Some(0) => {
+            slots.coalescable_after(n)
+        }
         _ => 0,
     };
     rest.saturating_add(further.saturating_mul(request.len.div_ceil(segment_size)))
@@ -346,7 +353,7 @@ pub(crate) fn handle(
     inner: &mut Inner,
     now: Instant,
     packet: RxPacket<'_>,
-    after: &mut After,
+    deferred: &mut Deferred,
 ) -> Result<(), DropReason> {
     let Transport::Rc(rc) = &mut inner.transport else {
         return Err(DropReason::Service);
@@ -370,7 +377,7 @@ pub(crate) fn handle(
         rq: &mut inner.rq,
         read_keys: &mut rc.read_keys,
         write_key: &mut rc.write_key,
-        after,
+        deferred,
     };
     match rc
         .conn
@@ -385,14 +392,14 @@ pub(crate) fn handle(
 struct Env<'a> {
     qp: &'a Qp,
     packet: RxPacket<'a>,
-    sq: &'a mut SendSlots,
+    sq: &'a mut SendQueue,
     rq: &'a mut RecvQueue,
     read_keys: &'a mut ReadKeys,
     write_key: &'a mut Option<WriteKey>,
-    after: &'a mut After,
+    deferred: &'a mut Deferred,
 }
 
-impl SendQueue for Env<'_> {
+impl RequestQueue for Env<'_> {
     #[inline]
     fn tail(&self) -> u32 {
         self.sq.tail()
@@ -444,7 +451,7 @@ impl ResponderOps for Env<'_> {
     fn recv_done(&mut self, completion: RecvCompletion) {
         if let Some(wr_id) = self.rq.finish() {
             let wc = Completion::recv(self.qp, wr_id, &completion);
-            self.after.recv.merge(self.qp.recv_cq.push(&wc));
+            self.deferred.recv.merge(self.qp.recv_cq.push(&wc));
         }
     }
 

@@ -32,7 +32,7 @@ pub(crate) struct RecvQueue {
     current: Option<Current>,
     sges: KVec<Sge>,
     /// The region that was found last.
-    last: Option<Arc<Mr>>,
+    mr_cache: Option<Arc<Mr>>,
 }
 
 impl RecvQueue {
@@ -52,7 +52,7 @@ impl RecvQueue {
             head: 0,
             current: None,
             sges,
-            last: None,
+            mr_cache: None,
         })
     }
 
@@ -64,7 +64,7 @@ impl RecvQueue {
     /// Forgets everything, posted requests included.
     pub(crate) fn reset(&mut self) {
         self.clear();
-        self.last = None;
+        self.mr_cache = None;
         self.head = self.ring.producer();
         self.ring.set_consumer(self.head);
     }
@@ -106,7 +106,13 @@ impl RecvQueue {
                 .read(self.head, at, &mut raw)
                 .ok_or(Status::LocQpOp)?;
             at = at.wrapping_add(SGE_LEN);
-            *place = Sge::resolve(core, self.pd, &RawSge::parse(&raw), true, &mut self.last)?;
+            *place = Sge::resolve(
+                core,
+                self.pd,
+                &RawSge::parse(&raw),
+                true,
+                &mut self.mr_cache,
+            )?;
         }
         let list = self.sges.get(..count).unwrap_or_default();
         let total = sge::total(list).ok_or(Status::LocLen)?;

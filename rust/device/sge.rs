@@ -32,7 +32,7 @@ impl Sge {
         pd: PdId,
         raw: &RawSge,
         write: bool,
-        last: &mut Option<Arc<Mr>>,
+        mr_cache: &mut Option<Arc<Mr>>,
     ) -> Result<Self, Status> {
         if raw.length == 0 {
             return Ok(Sge::default());
@@ -43,7 +43,7 @@ impl Sge {
             Access::NONE
         };
         let len = u64::from(raw.length);
-        let mr = Mr::find_again(core, pd, raw.lkey, raw.addr, len, access, last);
+        let mr = Mr::find_cached(core, pd, raw.lkey, raw.addr, len, access, mr_cache);
         Ok(Sge {
             mr: Some(mr.ok_or(Status::LocProt)?),
             addr: raw.addr,

@@ -18,7 +18,7 @@ use super::wqe::{
     flag, Op, RawSge, SendWqe, UdPart, DMA_LEN, SEND_DMA, SEND_HEAD, SGE_LEN, WHAT_LEN,
 };
 use super::{limits, Core};
-use crate::proto::transport::{Flags, Request, SendOp, SendQueue, Status};
+use crate::proto::transport::{Flags, Request, RequestQueue, SendOp, Status};
 use crate::rdma::bytes::{Bytes, Places};
 use crate::sync::memory::{Payer, GFP_CHARGED};
 use kernel::alloc;
@@ -73,7 +73,7 @@ pub(crate) struct SqLimits {
 }
 
 /// The send queue of one QP; the QP's lock guards it.
-pub(crate) struct SendSlots {
+pub(crate) struct SendQueue {
     ring: Ring,
     limits: SqLimits,
     /// A process posts, and says by its doorbell how far.
@@ -91,7 +91,7 @@ pub(crate) struct SendSlots {
     /// How many slots there may be; a power of two, as the number of those there are.
     most: usize,
     /// The region that was found last.
-    last: Option<Arc<Mr>>,
+    mr_cache: Option<Arc<Mr>>,
     /// Pays for what the queue takes while it works.
     payer: Payer,
 }
@@ -116,7 +116,7 @@ pub(crate) struct Released {
     pub(crate) op: Op,
 }
 
-impl SendSlots {
+impl SendQueue {
     /// Makes an empty queue.
     ///
     /// Process context. ENOMEM.
@@ -125,7 +125,7 @@ impl SendSlots {
         let ring = Ring::new(limits.max_wr, SEND_HEAD + room, user)?;
         let most = ring.capacity().min(limits::MAX_ACTIVE).next_power_of_two();
         let (slots, sges) = storage(most.min(FEW) as usize, limits.max_sge, GFP_CHARGED)?;
-        Ok(SendSlots {
+        Ok(SendQueue {
             ring,
             limits,
             user,
@@ -136,7 +136,7 @@ impl SendSlots {
             slots,
             sges,
             most: most as usize,
-            last: None,
+            mr_cache: None,
             payer: Payer::new(user),
         })
     }
@@ -163,7 +163,7 @@ impl SendSlots {
             self.clear(self.head);
             self.head = self.head.wrapping_add(1);
         }
-        self.last = None;
+        self.mr_cache = None;
         self.base = self.ring.producer();
         self.posted = self.base;
         self.ring.set_consumer(self.base);
@@ -378,7 +378,7 @@ impl SendSlots {
             let mut raw = [0; SGE_LEN];
             self.ring.read(index, at, &mut raw).ok_or(Status::LocQpOp)?;
             at = at.wrapping_add(SGE_LEN);
-            *place = Sge::resolve(core, pd, &RawSge::parse(&raw), write, &mut self.last)?;
+            *place = Sge::resolve(core, pd, &RawSge::parse(&raw), write, &mut self.mr_cache)?;
             total = total.checked_add(place.len()).ok_or(Status::LocLen)?;
         }
         Ok((wqe.num_sge, total))
@@ -461,7 +461,7 @@ impl SendSlots {
     /// How many requests come after request `n`, if the next one has the same operation and length and
     /// the others probably too.
     #[inline]
-    pub(crate) fn alike_after(&self, n: u32) -> u32 {
+    pub(crate) fn coalescable_after(&self, n: u32) -> u32 {
         let next = n.wrapping_add(1);
         match (self.slot(n), self.slot(next)) {
             (Some(a), Some(b)) if a.op == b.op && a.request.len == b.request.len => {
@@ -519,7 +519,7 @@ impl SendSlots {
     }
 }
 
-impl SendQueue for SendSlots {
+impl RequestQueue for SendQueue {
     #[inline]
     fn tail(&self) -> u32 {
         self.tail

@@ -3,16 +3,16 @@
 //! Unreliable datagrams, and the management QP (GSI) that is one.
 
 use super::completion::Completion;
-use super::engine::{After, Progress};
+use super::engine::{Deferred, Progress};
 use super::limits;
 use super::loopback::{LoopbackOrigin, LoopbackPacket};
 use super::qp::{Inner, Qp, Transport};
 use super::rx_packet::RxPacket;
-use super::sq::SendSlots;
+use super::sq::SendQueue;
 use super::tx::{Batch, NoPacket, Packets, Unsent};
 use crate::proto::transport::{
     check_recv, Datagram, DatagramAttr, DatagramSender, DropReason, Events, RecvCompletion,
-    RecvStart, SendOp, SendQueue, State, Status,
+    RecvStart, RequestQueue, SendOp, State, Status,
 };
 use crate::proto::wire::{PKey, Psn, Qpn, GRH_LEN};
 use crate::rdma::bytes::Bytes;
@@ -58,7 +58,7 @@ impl Ud {
     pub(crate) fn transmit(
         &mut self,
         qp: &Arc<Qp>,
-        sq: &mut SendSlots,
+        sq: &mut SendQueue,
         batch: &mut Batch<'_>,
     ) -> Progress {
         while self.state == State::Rts && self.failed.is_none() {
@@ -83,7 +83,7 @@ impl Ud {
     fn send_one(
         &mut self,
         qp: &Qp,
-        sq: &SendSlots,
+        sq: &SendQueue,
         batch: &mut Batch<'_>,
     ) -> Option<Result<(), Option<Status>>> {
         let n = self.next;
@@ -167,7 +167,12 @@ impl Ud {
     /// Completes what is sent; a request that failed takes the send queue to SQE, and what follows it
     /// is flushed (IBTA 10.3.1.6). In the error state everything is flushed.
     #[inline]
-    pub(crate) fn complete(&mut self, qp: &Qp, sq: &mut SendSlots, after: &mut After) -> bool {
+    pub(crate) fn complete(
+        &mut self,
+        qp: &Qp,
+        sq: &mut SendQueue,
+        deferred: &mut Deferred,
+    ) -> bool {
         let mut any = false;
         loop {
             let n = sq.head();
@@ -192,10 +197,10 @@ impl Ud {
             let Some(released) = sq.release(n) else { break };
             if signaled || status != Status::Success {
                 let wc = Completion::send(qp, released.wr_id, released.op, status, len);
-                after.send.merge(qp.send_cq.push(&wc));
+                deferred.send.merge(qp.send_cq.push(&wc));
             }
         }
-        after.events = after.events.union(core::mem::take(&mut self.events));
+        deferred.events = deferred.events.union(core::mem::take(&mut self.events));
         any
     }
 
@@ -214,7 +219,7 @@ pub(crate) fn handle(
     qp: &Qp,
     inner: &mut Inner,
     packet: RxPacket<'_>,
-    after: &mut After,
+    deferred: &mut Deferred,
 ) -> Result<(), DropReason> {
     let Transport::Datagram(ud) = &mut inner.transport else {
         return Err(DropReason::Service);
@@ -260,7 +265,7 @@ pub(crate) fn handle(
     completion.wc.src_qp = info.src_qpn.get();
     completion.wc.grh = Some(packet.network());
     completion.wc.smac = packet.source_mac();
-    after.recv.merge(qp.recv_cq.push(&completion));
+    deferred.recv.merge(qp.recv_cq.push(&completion));
     if status != Status::Success {
         ud.set_state(State::Err);
     }

@@ -48,7 +48,7 @@ pub use connection::Connection;
 pub use cwnd::MAX_CWND;
 pub use datagram::{check_recv, Datagram, DatagramAttr, DatagramRecv, DatagramSender};
 pub use report::{DropReason, Events, Verdict};
-pub use request::{Flags, Request, RequesterOps, SendCompletion, SendOp, SendQueue, Status};
+pub use request::{Flags, Request, RequestQueue, RequesterOps, SendCompletion, SendOp, Status};
 pub use requester::Requester;
 pub use resource::Resource;
 pub use responder::Responder;

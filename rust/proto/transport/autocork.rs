@@ -16,7 +16,7 @@
 //! corked, nor one of a program that receives requests. READs and atomics are corked as well: their
 //! program learns of the response by a completion, of the same request or of a later one.
 
-use super::{Instant, Request, SendQueue};
+use super::{Instant, Request, RequestQueue};
 
 /// The longest time that a request is corked, in nanoseconds.
 pub(super) const MAX_DELAY_NS: u64 = 200_000;
@@ -85,7 +85,7 @@ impl Autocork {
 
     /// Whether the requests from `next` on, which have not begun, stay corked.
     #[inline]
-    pub(super) fn is_corked<Q: SendQueue>(&mut self, now: Instant, next: u32, q: &Q) -> bool {
+    pub(super) fn is_corked<Q: RequestQueue>(&mut self, now: Instant, next: u32, q: &Q) -> bool {
         let tail = q.tail();
         if tail != self.seen {
             self.note_posts(now, next, tail, q);
@@ -108,7 +108,7 @@ impl Autocork {
 
     /// Takes into account what was posted since the last call.
     #[inline]
-    fn note_posts<Q: SendQueue>(&mut self, now: Instant, next: u32, tail: u32, q: &Q) {
+    fn note_posts<Q: RequestQueue>(&mut self, now: Instant, next: u32, tail: u32, q: &Q) {
         let newest = tail.wrapping_sub(1);
         let single = newest == self.seen;
         let gap = now.0.saturating_sub(self.latest.0);

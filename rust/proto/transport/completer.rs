@@ -6,7 +6,8 @@ use super::cwnd::READ_CHUNK;
 use super::time::{ack_timeout, ack_wait, rnr_delay};
 use super::wire::{AethRepr, Kind, NakCode, PacketRepr, Position, Psn, Syndrome};
 use super::{
-    Attr, DropReason, Instant, Request, Requester, RequesterOps, SendOp, SendQueue, Status, Verdict,
+    Attr, DropReason, Instant, Request, RequestQueue, Requester, RequesterOps, SendOp, Status,
+    Verdict,
 };
 
 /// Whether everything before a PSN could be acknowledged.
@@ -21,7 +22,7 @@ enum Reach {
 impl Requester {
     /// How many middle responses may be taken at a time, of which `psn` is the first's.
     #[inline]
-    pub(super) fn max_segments<Q: SendQueue>(&self, psn: Psn, q: &Q) -> u32 {
+    pub(super) fn max_segments<Q: RequestQueue>(&self, psn: Psn, q: &Q) -> u32 {
         let read = q
             .get(self.una.n)
             .filter(|request| psn == self.una.psn && request.op == SendOp::Read);
@@ -37,7 +38,7 @@ impl Requester {
     /// Takes a response packet with `payload_len` bytes of payload, or `segments` of them, no more than
     /// [`Requester::max_segments`] says.
     #[inline]
-    pub(super) fn handle_response<E: SendQueue + RequesterOps>(
+    pub(super) fn handle_response<E: RequestQueue + RequesterOps>(
         &mut self,
         now: Instant,
         attr: &Attr,
@@ -95,7 +96,7 @@ impl Requester {
     /// Checks and places the payload of the READ responses from PSN `una` on. Its place follows from the
     /// PSN alone, so that it does not matter how often the READ was resumed and from where.
     #[inline]
-    fn place_read<E: SendQueue + RequesterOps>(
+    fn place_read<E: RequestQueue + RequesterOps>(
         &self,
         request: &Request,
         position: Position,
@@ -147,7 +148,7 @@ impl Requester {
 
     /// Takes an ACK or NAK.
     #[inline]
-    fn handle_ack<E: SendQueue>(
+    fn handle_ack<E: RequestQueue>(
         &mut self,
         now: Instant,
         attr: &Attr,
@@ -178,7 +179,13 @@ impl Requester {
     /// Acknowledges every PSN before `end`, as far as no READ or atomic is in the way. Steps through
     /// the requests that complete, and through no other.
     #[inline]
-    fn acknowledge<Q: SendQueue>(&mut self, now: Instant, attr: &Attr, end: Psn, q: &Q) -> Reach {
+    fn acknowledge<Q: RequestQueue>(
+        &mut self,
+        now: Instant,
+        attr: &Attr,
+        end: Psn,
+        q: &Q,
+    ) -> Reach {
         if end == self.una.psn {
             return Reach::All;
         }
@@ -270,7 +277,7 @@ impl Requester {
     /// the responder has sent a NAK and waits for `una`. That NAK may be lost and the responder does not
     /// repeat it, so the second probe goes back to `una` as well.
     #[cold]
-    fn send_probe<Q: SendQueue>(&mut self, q: &Q) {
+    fn send_probe<Q: RequestQueue>(&mut self, q: &Q) {
         let response = |request: &Request| request.op.wants_response();
         let waits_for_first = self.recovering || self.tail_loss.was_in_vain();
         if waits_for_first || q.get(self.una.n).is_some_and(response) || self.ends_with_response(q)
@@ -342,7 +349,7 @@ impl Requester {
 
     /// The time is `now`; acts if the deadline has passed (IBTA 9.7.6.1.3).
     #[inline]
-    pub(super) fn handle_timeout<Q: SendQueue>(&mut self, now: Instant, attr: &Attr, q: &Q) {
+    pub(super) fn handle_timeout<Q: RequestQueue>(&mut self, now: Instant, attr: &Attr, q: &Q) {
         if self.deadline.is_none_or(|deadline| deadline > now) {
             if self.tail_loss.take_due(now) {
                 self.send_probe(q);

@@ -5,8 +5,8 @@
 use super::resource::Resource;
 use super::wire::{PacketRepr, Position, Psn, Service};
 use super::{
-    Attr, DropReason, Events, Instant, Invalid, Modify, Origin, Requester, RequesterOps, Responder,
-    ResponderOps, SendCompletion, SendQueue, State, Status, Transmit, Verdict,
+    Attr, DropReason, Events, Instant, Invalid, Modify, Origin, RequestQueue, Requester,
+    RequesterOps, Responder, ResponderOps, SendCompletion, State, Status, Transmit, Verdict,
 };
 
 /// The protocol state of one RC queue pair. `R` is the storage for records of READs and atomics of the
@@ -144,7 +144,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// the two take turns, so that a peer that always has READs outstanding does not starve this side's
     /// requests (IBTA 9.5 orders responses among themselves alone).
     #[inline]
-    pub fn poll_transmit<Q: SendQueue>(
+    pub fn poll_transmit<Q: RequestQueue>(
         &mut self,
         now: Instant,
         max_segments: u16,
@@ -168,7 +168,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     }
 
     #[inline]
-    fn poll_requester<Q: SendQueue>(
+    fn poll_requester<Q: RequestQueue>(
         &mut self,
         now: Instant,
         max_segments: u16,
@@ -241,7 +241,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
 
     /// Whether [`Connection::poll_transmit`] may have something to give. When this says no, it has not.
     #[inline]
-    pub fn may_transmit<Q: SendQueue>(&self, q: &Q) -> bool {
+    pub fn may_transmit<Q: RequestQueue>(&self, q: &Q) -> bool {
         let responds = self.state.responds() || self.responder.closing;
         responds && (self.ack_is_due() || !self.responder.ring.is_idle())
             || self.state.requests() && self.requester.may_transmit(q)
@@ -258,7 +258,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// The packets of `t` were never sent, for want of memory perhaps: it is as if they had not been asked
     /// for, and they will be given again. Costs no retry. If the first segments were sent, `t` is the rest
     /// of it ([`Transmit::rest`]).
-    pub fn undo<Q: SendQueue>(&mut self, t: &Transmit, q: &mut Q) {
+    pub fn undo<Q: RequestQueue>(&mut self, t: &Transmit, q: &mut Q) {
         self.requester_next = matches!(t.origin, Origin::Request { .. });
         match t.origin {
             Origin::Request { n } if self.state.requests() => {
@@ -284,7 +284,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// were, `t` is the rest of it. A request
     /// completes with `status` in its turn; for the answer to a READ the peer gets a NAK (remote access
     /// error) and the QP goes to the error state.
-    pub fn local_error<Q: SendQueue>(&mut self, t: &Transmit, status: Status, q: &mut Q) {
+    pub fn local_error<Q: RequestQueue>(&mut self, t: &Transmit, status: Status, q: &mut Q) {
         let psn = t.header.bth.psn;
         match t.origin {
             Origin::Request { n } if self.state.requests() => {
@@ -301,7 +301,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// Takes a packet that came for this QP, with `payload_len` bytes of payload, which `env` can
     /// reach. The caller has checked everything below the transport: address, length, ICRC.
     #[inline]
-    pub fn handle_packet<E: SendQueue + RequesterOps + ResponderOps>(
+    pub fn handle_packet<E: RequestQueue + RequesterOps + ResponderOps>(
         &mut self,
         now: Instant,
         pkt: &PacketRepr,
@@ -315,7 +315,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// `payload_len` bytes of payload: more than one if it is what was expected, from the middle of a
     /// message.
     #[inline]
-    pub fn max_segments<Q: SendQueue>(&self, pkt: &PacketRepr, payload_len: u32, q: &Q) -> u16 {
+    pub fn max_segments<Q: RequestQueue>(&self, pkt: &PacketRepr, payload_len: u32, q: &Q) -> u16 {
         let info = pkt.bth.opcode.info();
         if info.position != Position::Middle || payload_len != self.attr.pmtu.bytes() {
             return 1;
@@ -336,7 +336,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     ///
     /// They are taken or refused as one, at the PSN of the first: they are of one message.
     #[inline]
-    pub fn handle_segments<E: SendQueue + RequesterOps + ResponderOps>(
+    pub fn handle_segments<E: RequestQueue + RequesterOps + ResponderOps>(
         &mut self,
         now: Instant,
         pkt: &PacketRepr,
@@ -377,7 +377,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     }
 
     #[inline]
-    fn handle_response<E: SendQueue + RequesterOps>(
+    fn handle_response<E: RequestQueue + RequesterOps>(
         &mut self,
         now: Instant,
         pkt: &PacketRepr,
@@ -399,7 +399,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// The next completion of a send request, in the order of posting. In the error state everything
     /// that is posted is flushed.
     #[inline]
-    pub fn poll_send_completion<Q: SendQueue>(&mut self, q: &mut Q) -> Option<SendCompletion> {
+    pub fn poll_send_completion<Q: RequestQueue>(&mut self, q: &mut Q) -> Option<SendCompletion> {
         self.requester.poll_completion(self.state == State::Err, q)
     }
 
@@ -423,7 +423,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     }
 
     /// The time is `now`.
-    pub fn handle_timeout<Q: SendQueue>(&mut self, now: Instant, q: &mut Q) {
+    pub fn handle_timeout<Q: RequestQueue>(&mut self, now: Instant, q: &mut Q) {
         if self.state.requests() {
             self.requester.handle_timeout(now, &self.attr, q);
             self.note_failure();

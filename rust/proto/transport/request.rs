@@ -220,12 +220,12 @@ const NO_FLAGS: Flags = Flags {
 
 /// The send queue, as its owner keeps it. Requests are named by a count `n` which wraps; after a reset
 /// of the QP it starts at 0 again.
-pub trait SendQueue {
+pub trait RequestQueue {
     /// The count of the next request to be posted: one past the last there is.
     fn tail(&self) -> u32;
     /// Request `n`. `None` for one that was completed or not posted yet.
     fn get(&self, n: u32) -> Option<&Request>;
-    /// Request `n`, as for [`SendQueue::get`].
+    /// Request `n`, as for [`RequestQueue::get`].
     fn get_mut(&mut self, n: u32) -> Option<&mut Request>;
 }
 

@@ -19,7 +19,7 @@ use super::request_packet::{message_packet, rd_atomic_request_packet};
 use super::tail_loss::TailLoss;
 use super::time::{ack_timeout, ack_wait};
 use super::wire::Psn;
-use super::{Attr, Instant, Request, SendCompletion, SendQueue, Status, Transmit};
+use super::{Attr, Instant, Request, RequestQueue, SendCompletion, Status, Transmit};
 
 /// An acknowledgement is asked for at least this often.
 const ACK_EVERY: u16 = MAX_CWND / 4;
@@ -138,14 +138,14 @@ impl Requester {
 
     /// Whether something is left to be sent, now or later.
     #[inline]
-    pub(super) fn may_transmit<Q: SendQueue>(&self, q: &Q) -> bool {
+    pub(super) fn may_transmit<Q: RequestQueue>(&self, q: &Q) -> bool {
         self.cursor.n != q.tail() || self.ack_req_owed
     }
 
     /// The next request packet, if one may be sent now, or up to `max_segments` segments. With `draining` no new
     /// request begins.
     #[inline]
-    pub(super) fn poll<Q: SendQueue>(
+    pub(super) fn poll<Q: RequestQueue>(
         &mut self,
         now: Instant,
         attr: &Attr,
@@ -180,7 +180,7 @@ impl Requester {
 
     /// Whether the packet at the cursor may go out now. Notices when its request can never.
     #[inline]
-    fn may_send<Q: SendQueue>(&mut self, attr: &Attr, draining: bool, q: &Q) -> bool {
+    fn may_send<Q: RequestQueue>(&mut self, attr: &Attr, draining: bool, q: &Q) -> bool {
         let n = self.cursor.n;
         let fresh = n == self.started.n;
         if fresh && (draining || n == q.tail()) {
@@ -210,7 +210,7 @@ impl Requester {
     /// GSO super-packet costs the network stack as much as a full one, and short ones stay short, since each
     /// acknowledgement makes as much room as it acknowledges.
     #[inline]
-    fn avoids_sws<Q: SendQueue>(&self, q: &Q) -> bool {
+    fn avoids_sws<Q: RequestQueue>(&self, q: &Q) -> bool {
         let room = self.congestion.cwnd.saturating_sub(self.in_flight);
         if room >= self.congestion.cwnd / LITTLE || self.in_flight == 0 || self.ack_req_owed {
             return false;
@@ -273,7 +273,7 @@ impl Requester {
     /// again so that it does: it looked as if more would follow, and whatever waits must not wait for
     /// the timeout.
     #[cold]
-    fn request_ack<Q: SendQueue>(
+    fn request_ack<Q: RequestQueue>(
         &mut self,
         now: Instant,
         attr: &Attr,
@@ -294,7 +294,7 @@ impl Requester {
     /// Sends the packet at the cursor, or up to `max_segments` segments from there, and moves the cursor past them.
     /// Without `max_segments` it is one packet that asks for an acknowledgement.
     #[inline]
-    fn send<Q: SendQueue>(
+    fn send<Q: RequestQueue>(
         &mut self,
         now: Instant,
         attr: &Attr,
@@ -381,7 +381,7 @@ impl Requester {
     /// Whether the last of the packets about to be sent, which `ends` its message or not, is to ask for an
     /// acknowledgement (IBTA 9.7.5.1.2, coalesced ACKs): now and then, and when none may follow it.
     #[inline]
-    fn wants_ack<Q: SendQueue>(&self, ends: bool, attr: &Attr, draining: bool, q: &Q) -> bool {
+    fn wants_ack<Q: RequestQueue>(&self, ends: bool, attr: &Attr, draining: bool, q: &Q) -> bool {
         if self.since_ack_req.saturating_add(self.segments) >= ACK_EVERY
             || self.in_flight.saturating_add(self.segments) >= self.congestion.cwnd
             || self.segments > 1 && self.takes_most()
@@ -393,7 +393,7 @@ impl Requester {
 
     /// Whether the request after the one that the cursor just left can send at once.
     #[inline]
-    fn more_follows<Q: SendQueue>(&self, attr: &Attr, draining: bool, q: &Q) -> bool {
+    fn more_follows<Q: RequestQueue>(&self, attr: &Attr, draining: bool, q: &Q) -> bool {
         let next = self.cursor.n.wrapping_add(1);
         let fresh = next == self.started.n;
         if fresh && (draining || next == q.tail()) {
@@ -417,7 +417,7 @@ impl Requester {
 
     /// The packets of request `n` from `psn` on were not sent after all.
     #[cold]
-    pub(super) fn undo<Q: SendQueue>(&mut self, n: u32, psn: Psn, q: &Q) {
+    pub(super) fn undo<Q: RequestQueue>(&mut self, n: u32, psn: Psn, q: &Q) {
         let wants_response = q.get(n).is_some_and(|request| request.op.wants_response());
         // Late responses may have come meanwhile to a READ that was to be resumed.
         let late = wants_response && n == self.una.n && psn.distance(self.una.psn) < 0;
@@ -449,7 +449,7 @@ impl Requester {
     }
 
     /// The request of the packet before the cursor, if there is one.
-    fn request_before<Q: SendQueue>(&self, q: &Q) -> u32 {
+    fn request_before<Q: RequestQueue>(&self, q: &Q) -> u32 {
         let Cursor { n, psn } = self.cursor;
         let inside =
             n != self.started.n && q.get(n).is_some_and(|request| request.first_psn != psn);
@@ -461,7 +461,7 @@ impl Requester {
     }
 
     /// Whether the packet before the cursor is a READ or an atomic, which is answered in any case.
-    pub(super) fn ends_with_response<Q: SendQueue>(&self, q: &Q) -> bool {
+    pub(super) fn ends_with_response<Q: RequestQueue>(&self, q: &Q) -> bool {
         q.get(self.request_before(q))
             .is_some_and(|request| request.op.wants_response())
     }
@@ -469,7 +469,7 @@ impl Requester {
     /// The bytes of request `n` could not be read for the packet with `psn`: it is not carried on and
     /// completes with `status` in its turn.
     #[cold]
-    pub(super) fn local_error<Q: SendQueue>(
+    pub(super) fn local_error<Q: RequestQueue>(
         &mut self,
         n: u32,
         psn: Psn,
@@ -485,7 +485,7 @@ impl Requester {
     /// The next completion, in the order of posting. With `flush` whatever is left in the queue is
     /// flushed (IBTA 10.3.1, error state; 11.6.2).
     #[inline]
-    pub(super) fn poll_completion<Q: SendQueue>(
+    pub(super) fn poll_completion<Q: RequestQueue>(
         &mut self,
         flush: bool,
         q: &mut Q,

@@ -4,6 +4,6 @@
 
 pub use oxe_proto::transport::{
     AccessError, AtomicOp, Connection, DropReason, Events, Flags, Instant, Modify, Payload,
-    RecvCompletion, RecvStart, Request, RequesterOps, Resource, ResponderOps, SendCompletion,
-    SendOp, SendQueue, State, Status, Transmit, Verdict,
+    RecvCompletion, RecvStart, Request, RequestQueue, RequesterOps, Resource, ResponderOps,
+    SendCompletion, SendOp, State, Status, Transmit, Verdict,
 };

@@ -25,7 +25,7 @@ pub struct SendRing {
     pub retired: usize,
 }
 
-impl SendQueue for SendRing {
+impl RequestQueue for SendRing {
     fn tail(&self) -> u32 {
         self.slots.len() as u32
     }
@@ -172,7 +172,7 @@ impl Hand<'_> {
     }
 }
 
-impl SendQueue for Hand<'_> {
+impl RequestQueue for Hand<'_> {
     fn tail(&self) -> u32 {
         self.send.tail()
     }

@@ -166,7 +166,7 @@ impl Foreign {
     }
 
     /// The next packet to be sent: the responder's first.
-    pub fn poll_transmit<Q: SendQueue>(&mut self, now: u64, q: &Q) -> Option<Transmit> {
+    pub fn poll_transmit<Q: RequestQueue>(&mut self, now: u64, q: &Q) -> Option<Transmit> {
         if let Some(transmit) = self.responder.poll(&self.attr) {
             return Some(transmit);
         }
@@ -185,7 +185,7 @@ impl Foreign {
     }
 
     /// Takes a packet.
-    pub fn handle_packet<E: SendQueue + RequesterOps + ResponderOps>(
+    pub fn handle_packet<E: RequestQueue + RequesterOps + ResponderOps>(
         &mut self,
         now: u64,
         pkt: &PacketRepr,
@@ -238,7 +238,7 @@ impl Foreign {
     }
 
     /// The next completion, in order; in the error state all is flushed.
-    pub fn poll_send_completion<Q: SendQueue>(&mut self, q: &Q) -> Option<SendCompletion> {
+    pub fn poll_send_completion<Q: RequestQueue>(&mut self, q: &Q) -> Option<SendCompletion> {
         self.requester.completion(self.state == State::Err, q)
     }
 

@@ -63,7 +63,7 @@ impl Memory {
     }
 }
 
-impl SendQueue for Memory {
+impl RequestQueue for Memory {
     fn tail(&self) -> u32 {
         self.requests.len() as u32
     }

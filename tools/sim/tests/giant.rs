@@ -76,7 +76,7 @@ impl End {
 
 struct Queue<'a>(&'a mut Vec<Request>, u32);
 
-impl SendQueue for Queue<'_> {
+impl RequestQueue for Queue<'_> {
     fn tail(&self) -> u32 {
         self.0.len() as u32
     }
@@ -89,7 +89,7 @@ impl SendQueue for Queue<'_> {
     }
 }
 
-impl SendQueue for End {
+impl RequestQueue for End {
     fn tail(&self) -> u32 {
         self.requests.len() as u32
     }

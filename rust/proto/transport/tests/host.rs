@@ -4,8 +4,8 @@
 //! asked for something that was not agreed.
 
 use super::super::{
-    AccessError, AtomicOp, Payload, RecvCompletion, RecvStart, Request, RequesterOps, ResponderOps,
-    SendCompletion, SendQueue, Status,
+    AccessError, AtomicOp, Payload, RecvCompletion, RecvStart, Request, RequestQueue, RequesterOps,
+    ResponderOps, SendCompletion, Status,
 };
 use super::pair::pattern;
 use std::collections::VecDeque;
@@ -119,7 +119,7 @@ impl Host {
     }
 }
 
-impl SendQueue for Host {
+impl RequestQueue for Host {
     fn tail(&self) -> u32 {
         self.requests.len() as u32
     }

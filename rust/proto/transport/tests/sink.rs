@@ -3,8 +3,8 @@
 //! A host that counts bytes instead of moving them, for messages larger than a test has memory.
 
 use super::super::{
-    AccessError, AtomicOp, Payload, RecvCompletion, RecvStart, Request, RequesterOps, ResponderOps,
-    SendQueue, Status,
+    AccessError, AtomicOp, Payload, RecvCompletion, RecvStart, Request, RequestQueue, RequesterOps,
+    ResponderOps, Status,
 };
 
 /// One request, and the memory that it is about, both imagined.
@@ -29,7 +29,7 @@ impl Sink {
     }
 }
 
-impl SendQueue for Sink {
+impl RequestQueue for Sink {
     fn tail(&self) -> u32 {
         1
     }

@@ -5,7 +5,7 @@
 use super::super::cwnd::READ_CHUNK;
 use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
 use super::super::{
-    DropReason, Flags, Instant, Modify, Request, SendOp, SendQueue, State, Status, Verdict,
+    DropReason, Flags, Instant, Modify, Request, RequestQueue, SendOp, State, Status, Verdict,
     MAX_CWND,
 };
 use super::pair::*;
@@ -303,7 +303,7 @@ fn a_read_taken_back_while_late_answers_come() {
 /// Two gibibytes: a queue without memory behind it.
 struct Huge(Vec<Request>);
 
-impl SendQueue for Huge {
+impl RequestQueue for Huge {
     fn tail(&self) -> u32 {
         self.0.len() as u32
     }
@@ -316,7 +316,7 @@ impl SendQueue for Huge {
 }
 
 /// The READs that go out now: where they begin, and how many bytes each asks for.
-fn reads<Q: SendQueue>(node: &mut Node, now: Instant, q: &mut Q) -> Vec<(u64, u32)> {
+fn reads<Q: RequestQueue>(node: &mut Node, now: Instant, q: &mut Q) -> Vec<(u64, u32)> {
     std::iter::from_fn(|| node.conn.poll_transmit(now, 1, q))
         .map(|t| t.header.ext.reth().map(|reth| (reth.va, reth.dma_len)))
         .map(Option::unwrap)

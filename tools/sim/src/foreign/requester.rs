@@ -110,7 +110,7 @@ impl Requester {
     }
 
     /// The next request packet.
-    pub fn poll<Q: SendQueue>(&mut self, now: u64, attr: &Attr, q: &Q) -> Option<Transmit> {
+    pub fn poll<Q: RequestQueue>(&mut self, now: u64, attr: &Attr, q: &Q) -> Option<Transmit> {
         if self.failed.is_some() || self.rnr_until.is_some_and(|end| now < end) {
             return None;
         }
@@ -144,7 +144,7 @@ impl Requester {
     }
 
     /// The request of the packet to send next, which may be one that has not begun.
-    fn current<Q: SendQueue>(&self, attr: &Attr, q: &Q) -> Option<Begun> {
+    fn current<Q: RequestQueue>(&self, attr: &Attr, q: &Q) -> Option<Begun> {
         if self.nxt < self.next_packet {
             return self.begun.iter().find(|b| self.nxt < b.end).copied();
         }
@@ -192,7 +192,7 @@ impl Requester {
     }
 
     /// Takes a response.
-    pub fn handle<E: SendQueue + RequesterOps>(
+    pub fn handle<E: RequestQueue + RequesterOps>(
         &mut self,
         now: u64,
         attr: &Attr,
@@ -258,7 +258,7 @@ impl Requester {
     }
 
     /// A packet of the answer to a READ, or the answer to an atomic.
-    fn handle_answer<E: SendQueue + RequesterOps>(
+    fn handle_answer<E: RequestQueue + RequesterOps>(
         &mut self,
         now: u64,
         attr: &Attr,
@@ -359,7 +359,7 @@ impl Requester {
         self.nxt = at.max(self.una).min(self.nxt);
     }
 
-    pub fn completion<Q: SendQueue>(&mut self, flush: bool, q: &Q) -> Option<SendCompletion> {
+    pub fn completion<Q: RequestQueue>(&mut self, flush: bool, q: &Q) -> Option<SendCompletion> {
         let n = self.head;
         let (status, byte_len, signaled) = if n != self.done {
             let request = q.get(n)?;

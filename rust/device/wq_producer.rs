@@ -15,7 +15,7 @@ use kernel::prelude::*;
 
 /// The producer's side of a ring.
 #[pin_data]
-pub(crate) struct Poster {
+pub(crate) struct WqProducer {
     ring: Ring,
     max_sge: u32,
     max_inline: u32,
@@ -24,10 +24,10 @@ pub(crate) struct Poster {
     index: SpinLockIrq<u32>,
 }
 
-impl Poster {
+impl WqProducer {
     /// The producer's side of `ring`, which nobody else posts to.
     pub(crate) fn new(ring: Ring, max_sge: u32, max_inline: u32) -> impl PinInit<Self> {
-        pin_init!(Poster {
+        pin_init!(WqProducer {
             ring,
             max_sge,
             max_inline,
