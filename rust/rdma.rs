@@ -21,7 +21,6 @@
 //! longer; the `SAFETY` comments rely on that.
 
 pub(crate) mod access;
-pub(crate) mod bytes;
 pub(crate) mod dev_attr;
 pub(crate) mod events;
 pub(crate) mod exclude;
@@ -32,6 +31,7 @@ pub(crate) mod mmap;
 pub(crate) mod provider;
 pub(crate) mod qp_attr;
 pub(crate) mod shared;
+pub(crate) mod strided;
 pub(crate) mod udata;
 pub(crate) mod umem;
 pub(crate) mod wc;

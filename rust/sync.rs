@@ -4,7 +4,7 @@
 //!
 //! * [`lock`]: spin locks that disable bottom halves or interrupts;
 //! * [`table`]: identifier to object, read under RCU;
-//! * [`gate`]: admits users of a value until it closes, waits for those inside, drops the value;
+//! * [`revocable`]: a value that is dropped once no one accesses it, and accessed no more then;
 //! * [`bh`]: bottom halves kept off this CPU;
 //! * [`timer`]: one-shot timers that keep their object alive while armed;
 //! * [`work`]: the module's own work queues;
@@ -14,10 +14,10 @@
 //! is safe to call, in the contexts its documentation names.
 
 pub(crate) mod bh;
-pub(crate) mod gate;
 pub(crate) mod lock;
 pub(crate) mod memory;
 pub(crate) mod quota;
+pub(crate) mod revocable;
 pub(crate) mod table;
 pub(crate) mod timer;
 pub(crate) mod work;

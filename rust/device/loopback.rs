@@ -7,7 +7,7 @@ use super::ah::Ah;
 use super::mr::Mr;
 use super::ring::Ring;
 use crate::proto::wire::PacketRepr;
-use crate::rdma::bytes::Bytes;
+use crate::rdma::strided::StridedSrc;
 use crate::sync::memory::Payer;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -63,18 +63,26 @@ impl PayloadRef {
     ///
     /// Any context.
     #[inline]
-    fn show(&self, len: u32, mut each: impl FnMut(u32, Bytes<'_>) -> Option<()>) -> Option<()> {
+    fn for_each_chunk(
+        &self,
+        len: u32,
+        mut each: impl FnMut(u32, StridedSrc<'_>) -> Option<()>,
+    ) -> Option<()> {
         let mut before = 0_u32;
-        let mut each = |bytes: Bytes<'_>| {
+        let mut each = |bytes: StridedSrc<'_>| {
             let at = before;
             before = before.wrapping_add(bytes.len() as u32);
             each(at, bytes)
         };
         match self {
             PayloadRef::None => Some(()),
-            PayloadRef::Region(segment) => segment.mr.show(segment.va, len as usize, each),
+            PayloadRef::Region(segment) => {
+                segment.mr.for_each_chunk(segment.va, len as usize, each)
+            }
             PayloadRef::List(list) => list.iter().try_for_each(|segment| {
-                segment.mr.show(segment.va, segment.len as usize, &mut each)
+                segment
+                    .mr
+                    .for_each_chunk(segment.va, segment.len as usize, &mut each)
             }),
             PayloadRef::Inline { ring, index, at } => {
                 let mut part = [0; INLINE_PART];
@@ -83,7 +91,7 @@ impl PayloadRef {
                     let n = INLINE_PART.min((len as usize).saturating_sub(done));
                     let part = part.get_mut(..n)?;
                     ring.read(*index, at.checked_add(done)?, part)?;
-                    each(Bytes::new(part))?;
+                    each(StridedSrc::new(part))?;
                     done = done.saturating_add(n);
                 }
                 Some(())
@@ -123,10 +131,10 @@ impl LoopbackPacket {
     pub(crate) fn for_payload<E>(
         &self,
         gone: E,
-        mut each: impl FnMut(u32, Bytes<'_>) -> Result<(), E>,
+        mut each: impl FnMut(u32, StridedSrc<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut result = Ok(());
-        let shown = self.source.show(self.len, |at, bytes| {
+        let shown = self.source.for_each_chunk(self.len, |at, bytes| {
             result = each(at, bytes);
             result.is_ok().then_some(())
         });

@@ -6,10 +6,10 @@ use super::pd::PdId;
 use super::Core;
 use crate::proto::transport::{AccessError, AtomicOp};
 use crate::rdma::access::Access;
-use crate::rdma::bytes::Bytes;
+use crate::rdma::strided::StridedSrc;
 use crate::rdma::umem::{KernelMemory, UserMemory};
-use crate::sync::gate::Gate;
 use crate::sync::memory::GFP_CHARGED;
+use crate::sync::revocable::Revocable;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -19,10 +19,10 @@ const KEY_SHIFT: u32 = 8;
 
 /// The bytes behind a region.
 enum Memory {
-    /// Pinned pages of a process; released when the gate is closed.
-    User(Gate<UserMemory>),
+    /// Pinned pages of a process; released on revocation.
+    User(Revocable<UserMemory>),
     /// The kernel's own address space, for kernel users.
-    Kernel(Gate<KernelMemory>),
+    Kernel(Revocable<KernelMemory>),
 }
 
 /// A memory region. Its lkey and rkey are the same number.
@@ -73,7 +73,7 @@ impl Mr {
         Self::publish(
             core,
             pd,
-            Memory::User(Gate::new(memory)),
+            Memory::User(Revocable::new(memory)),
             iova,
             length,
             access,
@@ -89,7 +89,7 @@ impl Mr {
         memory: KernelMemory,
         access: Access,
     ) -> Result<Arc<Self>> {
-        let memory = Memory::Kernel(Gate::new(memory));
+        let memory = Memory::Kernel(Revocable::new(memory));
         Self::publish(core, pd, memory, 0, u64::MAX, access)
     }
 
@@ -132,8 +132,8 @@ impl Mr {
     pub(crate) fn close(&self, core: &Core) {
         core.mrs.remove(self.key >> KEY_SHIFT);
         match &self.memory {
-            Memory::User(gate) => gate.close(),
-            Memory::Kernel(gate) => gate.close(),
+            Memory::User(revocable) => revocable.revoke(),
+            Memory::Kernel(revocable) => revocable.revoke(),
         }
     }
 
@@ -196,16 +196,16 @@ impl Mr {
     ///
     /// Any context; `each` must not close a region.
     #[inline]
-    pub(crate) fn show(
+    pub(crate) fn for_each_chunk(
         &self,
         va: u64,
         len: usize,
-        each: impl FnMut(Bytes<'_>) -> Option<()>,
+        each: impl FnMut(StridedSrc<'_>) -> Option<()>,
     ) -> Option<()> {
         let offset = self.offset(va, len as u64)?;
         match &self.memory {
-            Memory::User(gate) => gate.enter()?.show(offset, len, each),
-            Memory::Kernel(gate) => gate.enter()?.show(va, len, each),
+            Memory::User(revocable) => revocable.try_access()?.for_each_chunk(offset, len, each),
+            Memory::Kernel(revocable) => revocable.try_access()?.for_each_chunk(va, len, each),
         }
     }
 
@@ -213,8 +213,8 @@ impl Mr {
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         match &self.memory {
-            Memory::User(gate) => gate.is_open(),
-            Memory::Kernel(gate) => gate.is_open(),
+            Memory::User(revocable) => revocable.is_open(),
+            Memory::Kernel(revocable) => revocable.is_open(),
         }
     }
 
@@ -222,11 +222,11 @@ impl Mr {
     ///
     /// Any context. The caller has checked the right to write.
     #[inline]
-    pub(crate) fn write(&self, va: u64, bytes: Bytes<'_>) -> Option<()> {
+    pub(crate) fn write(&self, va: u64, bytes: StridedSrc<'_>) -> Option<()> {
         let offset = self.offset(va, bytes.len() as u64)?;
         match &self.memory {
-            Memory::User(gate) => gate.enter()?.write(offset, bytes),
-            Memory::Kernel(gate) => gate.enter()?.write(va, bytes),
+            Memory::User(revocable) => revocable.try_access()?.write(offset, bytes),
+            Memory::Kernel(revocable) => revocable.try_access()?.write(va, bytes),
         }
     }
 
@@ -240,8 +240,8 @@ impl Mr {
         }
         let offset = self.offset(va, 8).ok_or(AccessError::Access)?;
         match &self.memory {
-            Memory::User(gate) => {
-                let memory = gate.enter().ok_or(AccessError::Access)?;
+            Memory::User(revocable) => {
+                let memory = revocable.try_access().ok_or(AccessError::Access)?;
                 match op {
                     AtomicOp::CompareSwap { compare, swap } => {
                         memory.cmpxchg(offset, compare, swap)
@@ -249,8 +249,8 @@ impl Mr {
                     AtomicOp::FetchAdd { add } => memory.fetch_add(offset, add),
                 }
             }
-            Memory::Kernel(gate) => {
-                let memory = gate.enter().ok_or(AccessError::Access)?;
+            Memory::Kernel(revocable) => {
+                let memory = revocable.try_access().ok_or(AccessError::Access)?;
                 match op {
                     AtomicOp::CompareSwap { compare, swap } => memory.cmpxchg(va, compare, swap),
                     AtomicOp::FetchAdd { add } => memory.fetch_add(va, add),

@@ -21,7 +21,7 @@ use crate::proto::transport::{
 use crate::proto::wire::bth::BTH_LEN;
 use crate::proto::wire::Position;
 use crate::rdma::access::Access;
-use crate::rdma::bytes::{Bytes, Places};
+use crate::rdma::strided::{StridedDst, StridedSrc};
 use crate::sync::memory::GFP_CHARGED;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -265,7 +265,7 @@ fn payload(
     slots: &SendQueue,
     keys: &ReadKeys,
     (skip, len): (u32, usize),
-    out: &mut Places<'_>,
+    out: &mut StridedDst<'_>,
 ) -> Option<()> {
     match *payload {
         Payload::None => Some(()),
@@ -279,8 +279,9 @@ fn payload(
         } => {
             let va = va.wrapping_add(u64::from(offset.wrapping_add(skip)));
             match keys.get(usize::from(res)) {
-                Some(Some(mr)) => mr.show(va, len, |bytes| out.put(bytes)),
-                _ => read_access(qp, va, rkey, len as u32)?.show(va, len, |bytes| out.put(bytes)),
+                Some(Some(mr)) => mr.for_each_chunk(va, len, |bytes| out.put(bytes)),
+                _ => read_access(qp, va, rkey, len as u32)?
+                    .for_each_chunk(va, len, |bytes| out.put(bytes)),
             }
         }
     }
@@ -429,7 +430,7 @@ impl RequesterOps for Env<'_> {
     #[inline]
     fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), Status> {
         self.sq
-            .scatter(n, 0, Bytes::new(&original.to_ne_bytes()))
+            .scatter(n, 0, StridedSrc::new(&original.to_ne_bytes()))
             .ok_or(Status::LocProt)
     }
 }

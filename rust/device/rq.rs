@@ -9,7 +9,7 @@ use super::sge::{self, Sge};
 use super::wqe::{RawSge, RecvWqe, RECV_HEAD, SGE_LEN};
 use super::Core;
 use crate::proto::transport::{RecvStart, Status};
-use crate::rdma::bytes::Bytes;
+use crate::rdma::strided::StridedSrc;
 use crate::sync::memory::GFP_CHARGED;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -128,7 +128,7 @@ impl RecvQueue {
     ///
     /// LocLen if they do not fit, LocProt if the memory is gone.
     #[inline]
-    pub(crate) fn place(&self, offset: u32, bytes: Bytes<'_>) -> Result<(), Status> {
+    pub(crate) fn place(&self, offset: u32, bytes: StridedSrc<'_>) -> Result<(), Status> {
         let current = self.current.as_ref().ok_or(Status::LocQpOp)?;
         let end = (bytes.len() as u64).saturating_add(u64::from(offset));
         if end > u64::from(current.total) {

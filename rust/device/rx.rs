@@ -16,7 +16,7 @@ use crate::proto::wire::icrc::{Datagram, UDP_LEN};
 use crate::proto::wire::{
     GrhLayout, IcrcHead, PacketRepr, Parsed, GRH_LEN, ICRC_LEN, MAX_HEADER_LEN,
 };
-use crate::rdma::bytes::Bytes;
+use crate::rdma::strided::StridedSrc;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -153,7 +153,7 @@ impl WirePacket {
     #[inline]
     pub(crate) fn for_payload<E>(
         &self,
-        mut each: impl FnMut(u32, Bytes<'_>) -> Result<(), E>,
+        mut each: impl FnMut(u32, StridedSrc<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         if let Some(bytes) = self.linear_payload() {
             return each(0, bytes);
@@ -164,7 +164,7 @@ impl WirePacket {
             .skb
             .for_each(self.payload_at, self.payload_len as usize, |bytes| {
                 if result.is_ok() {
-                    result = each(offset, Bytes::new(bytes));
+                    result = each(offset, StridedSrc::new(bytes));
                     offset = offset.wrapping_add(bytes.len() as u32);
                 }
             });
@@ -175,9 +175,9 @@ impl WirePacket {
 
     /// The payload of all packets, if it is linear in memory, as that of several always is.
     #[inline]
-    fn linear_payload(&self) -> Option<Bytes<'_>> {
+    fn linear_payload(&self) -> Option<StridedSrc<'_>> {
         let all = self.skb.linear_from(self.count.checked_sub(1)?)?;
-        Bytes::shares(
+        StridedSrc::strided(
             all.get(self.payload_at..)?,
             self.payload_len as usize,
             self.skb.len(),

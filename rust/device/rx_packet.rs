@@ -6,8 +6,8 @@ use super::loopback::{LoopbackOrigin, LoopbackPacket};
 use super::path::Path;
 use super::rx::WirePacket;
 use crate::proto::wire::{PacketRepr, GRH_LEN};
-use crate::rdma::bytes::Bytes;
 use crate::rdma::gid::Network;
+use crate::rdma::strided::StridedSrc;
 
 /// See the module's documentation.
 #[derive(Clone, Copy)]
@@ -83,7 +83,7 @@ impl RxPacket<'_> {
     pub(crate) fn for_payload<E>(
         &self,
         gone: E,
-        each: impl FnMut(u32, Bytes<'_>) -> Result<(), E>,
+        each: impl FnMut(u32, StridedSrc<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         match self {
             RxPacket::Wire(packet) => packet.for_payload(each),

@@ -10,7 +10,7 @@ use super::wqe::RawSge;
 use super::Core;
 use crate::proto::transport::Status;
 use crate::rdma::access::Access;
-use crate::rdma::bytes::{Bytes, Places};
+use crate::rdma::strided::{StridedDst, StridedSrc};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -90,9 +90,14 @@ fn for_parts(
 ///
 /// Any context.
 #[inline]
-pub(crate) fn gather(sges: &[Sge], offset: u32, len: usize, out: &mut Places<'_>) -> Option<()> {
+pub(crate) fn gather(
+    sges: &[Sge],
+    offset: u32,
+    len: usize,
+    out: &mut StridedDst<'_>,
+) -> Option<()> {
     for_parts(sges, offset, len, |mr, addr, range| {
-        mr.show(addr, range.len(), |bytes| out.put(bytes))
+        mr.for_each_chunk(addr, range.len(), |bytes| out.put(bytes))
     })
 }
 
@@ -100,7 +105,7 @@ pub(crate) fn gather(sges: &[Sge], offset: u32, len: usize, out: &mut Places<'_>
 ///
 /// Any context.
 #[inline]
-pub(crate) fn scatter(sges: &[Sge], offset: u32, bytes: Bytes<'_>) -> Option<()> {
+pub(crate) fn scatter(sges: &[Sge], offset: u32, bytes: StridedSrc<'_>) -> Option<()> {
     for_parts(sges, offset, bytes.len(), |mr, addr, range| {
         mr.write(addr, bytes.part(range)?)
     })

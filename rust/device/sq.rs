@@ -19,7 +19,7 @@ use super::wqe::{
 };
 use super::{limits, Core};
 use crate::proto::transport::{Flags, Request, RequestQueue, SendOp, Status};
-use crate::rdma::bytes::{Bytes, Places};
+use crate::rdma::strided::{StridedDst, StridedSrc};
 use crate::sync::memory::{Payer, GFP_CHARGED};
 use kernel::alloc;
 use kernel::prelude::*;
@@ -423,7 +423,7 @@ impl SendQueue {
         n: u32,
         offset: u32,
         len: usize,
-        out: &mut Places<'_>,
+        out: &mut StridedDst<'_>,
     ) -> Option<()> {
         let slot = self.slot(n)?;
         if !slot.inline {
@@ -453,7 +453,7 @@ impl SendQueue {
 
     /// Copies bytes into the local memory of request `n`.
     #[inline]
-    pub(crate) fn scatter(&self, n: u32, offset: u32, bytes: Bytes<'_>) -> Option<()> {
+    pub(crate) fn scatter(&self, n: u32, offset: u32, bytes: StridedSrc<'_>) -> Option<()> {
         let slot = self.slot(n)?;
         sge::scatter(self.sges_of(n, slot.sges), offset, bytes)
     }

@@ -18,7 +18,7 @@ use crate::net::skb::{TxSkb, TX_MAX};
 use crate::proto::wire::bth::{self, BTH_LEN};
 use crate::proto::wire::icrc::{Datagram, UDP_LEN};
 use crate::proto::wire::{IcrcHead, PacketRepr, ICRC_LEN};
-use crate::rdma::bytes::Places;
+use crate::rdma::strided::StridedDst;
 use crate::sync::bh::BhGuard;
 use core::cmp::Ordering;
 use kernel::prelude::*;
@@ -129,7 +129,7 @@ impl GsoBuilder<'_> {
         len: usize,
         packets: &Packets<'_>,
         (done, count): (u16, u16),
-        fill: impl FnOnce(&mut Places<'_>) -> Option<()>,
+        fill: impl FnOnce(&mut StridedDst<'_>) -> Option<()>,
     ) -> Option<()> {
         // None of these lengths is anybody's but ours, so they fit; if not, it is a packet less.
         let end = self
@@ -138,7 +138,7 @@ impl GsoBuilder<'_> {
         let out = self.skb.data().get_mut(self.used..end)?;
         let segment_size = packets.segment_size as usize;
         if segment_size != 0 {
-            fill(&mut Places::new(
+            fill(&mut StridedDst::new(
                 out,
                 packets.repr.header_len(),
                 segment_size,
@@ -250,7 +250,7 @@ impl<'bh> Batch<'bh> {
         core: &Core,
         path: &mut Path,
         packets: &Packets<'_>,
-        mut fill: impl FnMut(u32, usize, &mut Places<'_>) -> Option<()>,
+        mut fill: impl FnMut(u32, usize, &mut StridedDst<'_>) -> Option<()>,
     ) -> Result<(), Unsent> {
         let segment_size = packets.segment_size as usize;
         let len = packets.repr.wire_len(segment_size);

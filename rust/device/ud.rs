@@ -15,7 +15,7 @@ use crate::proto::transport::{
     RecvStart, RequestQueue, SendOp, State, Status,
 };
 use crate::proto::wire::{PKey, Psn, Qpn, GRH_LEN};
-use crate::rdma::bytes::Bytes;
+use crate::rdma::strided::StridedSrc;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -242,7 +242,7 @@ pub(crate) fn handle(
                 rq.put_back();
                 return Err(DropReason::ReceiveTooShort);
             }
-            let placed = rq.place(0, Bytes::new(&area)).and_then(|()| {
+            let placed = rq.place(0, StridedSrc::new(&area)).and_then(|()| {
                 packet.for_payload(Status::LocProt, |at, bytes| {
                     rq.place(at.wrapping_add(GRH_LEN as u32), bytes)
                 })

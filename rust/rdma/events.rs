@@ -3,20 +3,20 @@
 //! Upcalls to the users of completion queues and queue pairs.
 //!
 //! The driver keeps a handle wherever completions and errors arise. A handle may outlive its
-//! object: the glue closes a gate after the driver's destroy and before ib_core frees the C
-//! structure, waiting for upcalls under way; later ones find the gate closed and do nothing.
+//! object: the glue revokes the object after the driver's destroy and before ib_core frees the C
+//! structure, waiting for upcalls under way; later ones find it revoked and do nothing.
 
 use super::qp::QpToken;
 use crate::ffi;
-use crate::sync::gate::Gate;
 use crate::sync::memory::GFP_CHARGED;
+use crate::sync::revocable::Revocable;
 use crate::sync::work;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::sync::Arc;
 use kernel::workqueue::{impl_has_work, new_work, Work, WorkItem};
 
-/// A pointer to a C object, in a gate: valid for those inside.
+/// A pointer to a C object, valid until it is revoked.
 struct Raw<C>(*mut C);
 
 // SAFETY: it is only followed as the functions below say, which they do on any thread.
@@ -26,29 +26,29 @@ unsafe impl<C> Sync for Raw<C> {}
 
 /// The upcalls of a completion queue. Clones are the same handle.
 #[derive(Clone)]
-pub(crate) struct CqEvents(Arc<Gate<Raw<ffi::ib_cq>>>);
+pub(crate) struct CqEvents(Arc<Revocable<Raw<ffi::ib_cq>>>);
 
 impl CqEvents {
     /// # Safety
     ///
     /// `cq` is being created, and stays valid until `close` was called.
     pub(super) unsafe fn new(cq: *mut ffi::ib_cq) -> Result<Self> {
-        Ok(CqEvents(Arc::new(Gate::new(Raw(cq)), GFP_CHARGED)?))
+        Ok(CqEvents(Arc::new(Revocable::new(Raw(cq)), GFP_CHARGED)?))
     }
 
     /// Ends all upcalls; waits for those under way. Process context.
     pub(super) fn close(&self) {
-        self.0.close();
+        self.0.revoke();
     }
 
     /// Tells the user that the completions he waits for are there. Any context, no locks of the
     /// driver's held: the user may poll at once.
     pub(crate) fn complete(&self) {
-        let Some(inside) = self.0.enter() else {
+        let Some(inside) = self.0.try_access() else {
             return;
         };
         let cq = inside.0;
-        // SAFETY: the gate is open, so `cq` is valid. Users set the handler before completions can
+        // SAFETY: it is not revoked, so `cq` is valid. Users set the handler before completions can
         // arise.
         let (handler, context) = unsafe { ((*cq).comp_handler, (*cq).cq_context) };
         if let Some(handler) = handler {
@@ -60,11 +60,11 @@ impl CqEvents {
     /// Tells the user that the queue is broken: it has overflowed (IB_EVENT_CQ_ERR). Any context,
     /// no locks held.
     pub(crate) fn error(&self) {
-        let Some(inside) = self.0.enter() else {
+        let Some(inside) = self.0.try_access() else {
             return;
         };
         let cq = inside.0;
-        // SAFETY: the gate is open, so `cq` is valid. The handler is set before create and does not
+        // SAFETY: it is not revoked, so `cq` is valid. The handler is set before create and does not
         // change.
         let (handler, context, device) =
             unsafe { ((*cq).event_handler, (*cq).cq_context, (*cq).device) };
@@ -119,7 +119,7 @@ const EVENTS: [QpEvent; 8] = [
 /// What clones of [`QpEvents`] share.
 #[pin_data]
 struct Upcalls {
-    gate: Gate<Raw<ffi::ib_qp>>,
+    qp: Revocable<Raw<ffi::ib_qp>>,
     /// Whether a process owns the queue pair.
     user: bool,
     /// The events that `work` shall tell of: bit n is set for `EVENTS[n]`.
@@ -146,13 +146,13 @@ impl WorkItem for Upcalls {
 }
 
 impl Upcalls {
-    /// Calls the handler, unless the gate is closed.
+    /// Calls the handler, unless the object is revoked.
     fn call(&self, event: QpEvent) {
-        let Some(inside) = self.gate.enter() else {
+        let Some(inside) = self.qp.try_access() else {
             return;
         };
         let qp = inside.0;
-        // SAFETY: the gate is open, so `qp` is valid. The handler is set before create and does not
+        // SAFETY: it is not revoked, so `qp` is valid. The handler is set before create and does not
         // change.
         let (handler, context, device) =
             unsafe { ((*qp).event_handler, (*qp).qp_context, (*qp).device) };
@@ -197,7 +197,7 @@ impl QpEvents {
     pub(super) unsafe fn new(qp: *mut ffi::ib_qp, user: bool) -> Result<Self> {
         let upcalls = Arc::pin_init(
             pin_init!(Upcalls {
-                gate: Gate::new(Raw(qp)),
+                qp: Revocable::new(Raw(qp)),
                 user,
                 pending: Atomic::new(0),
                 work <- new_work!("oxe_qp_event"),
@@ -213,7 +213,7 @@ impl QpEvents {
     /// Ends all upcalls; waits for those under way. Events that were not told yet never are.
     /// Process context.
     pub(super) fn close(&self) {
-        self.upcalls.gate.close();
+        self.upcalls.qp.revoke();
     }
 
     /// The queue pair's identity in completions of kernel users.

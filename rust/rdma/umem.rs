@@ -7,10 +7,10 @@
 //! direct map.
 
 use super::access::Access;
-use super::bytes::Bytes;
 use super::copy::copy;
 use super::device::Device;
 use super::driver::Driver;
+use super::strided::StridedSrc;
 use crate::ffi;
 use crate::sync::memory::GFP_CHARGED;
 use core::ops::Range;
@@ -144,17 +144,17 @@ impl UserMemory {
     /// Shows `each` the `len` bytes from `offset` on, piece by piece. `None` if they are not all inside,
     /// or `each` says so. Any context.
     #[inline]
-    pub(crate) fn show(
+    pub(crate) fn for_each_chunk(
         &self,
         offset: u64,
         len: usize,
-        mut each: impl FnMut(Bytes<'_>) -> Option<()>,
+        mut each: impl FnMut(StridedSrc<'_>) -> Option<()>,
     ) -> Option<()> {
         let mut result = Some(());
         self.for_pieces(offset, len, |at, range| {
             if result.is_some() {
                 // SAFETY: the page is pinned while `self` lives, and the piece is inside it.
-                result = each(unsafe { Bytes::at(at, range.len()) });
+                result = each(unsafe { StridedSrc::at(at, range.len()) });
             }
         })?;
         result
@@ -163,7 +163,7 @@ impl UserMemory {
     /// Copies bytes to `offset`. `None` if they would not all be inside, or the memory was
     /// registered for reading only. Any context.
     #[inline]
-    pub(crate) fn write(&self, offset: u64, bytes: Bytes<'_>) -> Option<()> {
+    pub(crate) fn write(&self, offset: u64, bytes: StridedSrc<'_>) -> Option<()> {
         if !self.writable {
             return None;
         }
@@ -251,20 +251,20 @@ impl KernelMemory {
     /// Shows `each` the `len` bytes at address `addr`. `None` if they are not the kernel's, or `each` says
     /// so. Any context.
     #[inline]
-    pub(crate) fn show(
+    pub(crate) fn for_each_chunk(
         &self,
         addr: u64,
         len: usize,
-        each: impl FnOnce(Bytes<'_>) -> Option<()>,
+        each: impl FnOnce(StridedSrc<'_>) -> Option<()>,
     ) -> Option<()> {
         let at = Self::at(addr, len)?;
         // SAFETY: a kernel user names memory that he owns until the request completes (see the type).
-        each(unsafe { Bytes::at(at, len) })
+        each(unsafe { StridedSrc::at(at, len) })
     }
 
     /// Copies bytes to address `addr`. `None` if they are not the kernel's. Any context.
     #[inline]
-    pub(crate) fn write(&self, addr: u64, bytes: Bytes<'_>) -> Option<()> {
+    pub(crate) fn write(&self, addr: u64, bytes: StridedSrc<'_>) -> Option<()> {
         let to = Self::at(addr, bytes.len())?;
         // SAFETY: a kernel user names memory that he owns until the request completes (see the
         // type).

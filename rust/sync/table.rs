@@ -8,7 +8,7 @@
 //!
 //! The last reference to an object may thus go in a softirq (an RCU callback, or a reader that cloned
 //! one): `T`'s destructor must not sleep. Whatever needs a process to be torn down (pinned memory, say)
-//! is torn down by its owner beforehand, behind a [`super::gate::Gate`].
+//! is torn down by its owner beforehand, behind a [`super::revocable::Revocable`].
 
 use super::memory::GFP_CHARGED;
 use super::quota::Quota;

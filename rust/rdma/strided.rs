@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bytes in their place, and places for bytes: what is copied from and to memory that others may write at
-//! any time. Both may lie in equal shares, as the payloads of a GSO super-packet do.
+//! Source and destination of copies, both perhaps strided, as the payloads of a GSO super-packet are. A
+//! source may be memory that others write at any time.
 
 use super::copy::copy;
 use core::marker::PhantomData;
 use core::ops::Range;
 
-/// Bytes in their place: the caller's own, or memory that others may write at any time. They can be copied
+/// The source of a copy: the caller's bytes, or memory that others may write at any time. It can be copied
 /// into other memory, and nothing else.
 ///
 /// # Invariants
 ///
-/// Byte `i` of them, for `i < len`, is number `j = skip + i` of the shares: at `at + j / each * step + j % each`,
-/// which is valid for reading during `'a`. `skip` is less than `each`, and `each` is not 0.
+/// Byte `i` of them, for `i < len`, is byte `j = skip + i` of the chunks: at `at + j / chunk * stride + j % chunk`,
+/// which is valid for reading during `'a`. `skip` is less than `chunk`, and `chunk` is not 0.
 #[derive(Clone, Copy)]
-pub(crate) struct Bytes<'a> {
+pub(crate) struct StridedSrc<'a> {
     at: *const u8,
     len: usize,
     skip: usize,
-    each: usize,
-    step: usize,
+    chunk: usize,
+    stride: usize,
     place: PhantomData<&'a [u8]>,
 }
 
-impl<'a> Bytes<'a> {
-    /// Bytes of the caller.
+impl<'a> StridedSrc<'a> {
+    /// A slice of the caller's.
     #[inline]
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         // SAFETY: a slice is valid for as long as it is borrowed.
@@ -39,32 +39,37 @@ impl<'a> Bytes<'a> {
     /// They are valid for reading during `'a`.
     #[inline]
     pub(super) unsafe fn at(at: *const u8, len: usize) -> Self {
-        // INVARIANT: all are in the first share.
-        Bytes {
+        // INVARIANT: all are in the first chunk.
+        StridedSrc {
             at,
             len,
             skip: 0,
-            each: usize::MAX,
-            step: 0,
+            chunk: usize::MAX,
+            stride: 0,
             place: PhantomData,
         }
     }
 
-    /// Bytes of the caller in `count` shares: the first `each` bytes of `all`, and as many `step` bytes after
-    /// the beginning of the one before. `None` if they are not all there.
+    /// `count` chunks of `chunk` bytes of `all`, each beginning `stride` bytes after the one before. `None` if
+    /// they are not all inside.
     #[inline]
-    pub(crate) fn shares(all: &'a [u8], each: usize, step: usize, count: usize) -> Option<Self> {
-        let last = count.checked_sub(1)?.checked_mul(step)?;
-        if each == 0 || last.checked_add(each)? > all.len() {
+    pub(crate) fn strided(
+        all: &'a [u8],
+        chunk: usize,
+        stride: usize,
+        count: usize,
+    ) -> Option<Self> {
+        let last = count.checked_sub(1)?.checked_mul(stride)?;
+        if chunk == 0 || last.checked_add(chunk)? > all.len() {
             return None;
         }
-        // INVARIANT: the end of the last share is inside, and so are those of the others.
-        Some(Bytes {
+        // INVARIANT: the end of the last chunk is inside, and so are those of the others.
+        Some(StridedSrc {
             at: all.as_ptr(),
-            len: each.checked_mul(count)?,
+            len: chunk.checked_mul(count)?,
             skip: 0,
-            each,
-            step,
+            chunk,
+            stride,
             place: PhantomData,
         })
     }
@@ -83,15 +88,15 @@ impl<'a> Bytes<'a> {
             return None;
         }
         let (mut at, mut skip) = (self.at, self.skip.wrapping_add(range.start));
-        if skip >= self.each && len != 0 {
-            let share = skip.checked_div(self.each)?;
-            // SAFETY: the first byte of the part is in the share that begins there.
-            at = unsafe { at.add(share.wrapping_mul(self.step)) };
-            skip = skip.wrapping_sub(share.wrapping_mul(self.each));
+        if skip >= self.chunk && len != 0 {
+            let index = skip.checked_div(self.chunk)?;
+            // SAFETY: the first byte of the part is in the chunk that begins there.
+            at = unsafe { at.add(index.wrapping_mul(self.stride)) };
+            skip = skip.wrapping_sub(index.wrapping_mul(self.chunk));
         }
-        // INVARIANT: by the comparison the part is inside, and it is counted from a share that it is in; an
+        // INVARIANT: by the comparison the part is inside, and it is counted from a chunk that it is in; an
         // empty one has no bytes.
-        Some(Bytes {
+        Some(StridedSrc {
             at,
             len,
             skip: if len == 0 { 0 } else { skip },
@@ -103,57 +108,57 @@ impl<'a> Bytes<'a> {
     ///
     /// # Safety
     ///
-    /// `to` is valid for writing [`Bytes::len`] bytes.
+    /// `to` is valid for writing [`StridedSrc::len`] bytes.
     #[inline]
     pub(super) unsafe fn copy_to(&self, to: *mut u8) {
         let (mut at, mut skip, mut done) = (self.at, self.skip, 0);
         loop {
             let n = self
-                .each
+                .chunk
                 .wrapping_sub(skip)
                 .min(self.len.wrapping_sub(done));
-            // SAFETY: `to` by the requirement of this function; the rest of the share by the type's
+            // SAFETY: `to` by the requirement of this function; the rest of the chunk by the type's
             // invariant.
             unsafe { copy(at.add(skip), to.add(done), n) };
             done = done.wrapping_add(n);
             if done == self.len {
                 return;
             }
-            // SAFETY: there is another share, as there are more bytes.
-            at = unsafe { at.add(self.step) };
+            // SAFETY: there is another chunk, as there are more bytes.
+            at = unsafe { at.add(self.stride) };
             skip = 0;
         }
     }
 }
 
-/// Places for bytes, in shares: `each` bytes from byte `first` on, and as many `step` bytes after the
-/// beginning of the one before. They are filled in order.
-pub(crate) struct Places<'a> {
+/// The destination of a copy: chunks of `chunk` bytes, the first at byte `first`, each beginning `stride`
+/// bytes after the one before. They are filled in order.
+pub(crate) struct StridedDst<'a> {
     out: &'a mut [u8],
     /// Where the next byte goes.
     at: usize,
-    /// How many more go into this share.
+    /// How many more go into this chunk.
     left: usize,
-    each: usize,
-    /// How many bytes are between two shares.
+    chunk: usize,
+    /// The bytes between two chunks.
     gap: usize,
 }
 
-impl<'a> Places<'a> {
-    /// Places in `out`, as many as it has.
+impl<'a> StridedDst<'a> {
+    /// The chunks of `out`, as many as it has.
     #[inline]
-    pub(crate) fn new(out: &'a mut [u8], first: usize, each: usize, step: usize) -> Self {
-        Places {
+    pub(crate) fn new(out: &'a mut [u8], first: usize, chunk: usize, stride: usize) -> Self {
+        StridedDst {
             out,
             at: first,
-            left: each,
-            each,
-            gap: step.saturating_sub(each),
+            left: chunk,
+            chunk,
+            gap: stride.saturating_sub(chunk),
         }
     }
 
-    /// Calls `fill` with the next `len` places, share by share. `None` if they are not that many, or `fill`
-    /// says so.
+    /// Calls `fill` with the next `len` bytes, chunk by chunk. `None` if there are not that many, or `fill`
+    /// returns it.
     #[inline]
     pub(crate) fn fill(
         &mut self,
@@ -169,14 +174,14 @@ impl<'a> Places<'a> {
         Some(())
     }
 
-    /// Copies bytes into the next places. `None` if there are not enough.
+    /// Copies `bytes` to the next ones. `None` if there are not enough.
     #[inline]
-    pub(crate) fn put(&mut self, bytes: Bytes<'_>) -> Option<()> {
+    pub(crate) fn put(&mut self, bytes: StridedSrc<'_>) -> Option<()> {
         let mut rest = bytes;
         while rest.len != 0 {
             let out = self.next(rest.len)?;
             // INVARIANT: the first bytes of them are some of them.
-            let part = Bytes {
+            let part = StridedSrc {
                 len: out.len(),
                 ..rest
             };
@@ -187,12 +192,12 @@ impl<'a> Places<'a> {
         Some(())
     }
 
-    /// The next places, up to `len` of them and at least one; `None` if there are none.
+    /// The next bytes, at most `len` and at least one; `None` if there are none.
     #[inline]
     fn next(&mut self, len: usize) -> Option<&mut [u8]> {
         if self.left == 0 {
             self.at = self.at.checked_add(self.gap)?;
-            self.left = self.each;
+            self.left = self.chunk;
         }
         let n = len.min(self.left);
         let start = self.at;

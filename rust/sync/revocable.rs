@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A gate around a value: admits users until it closes, waits until the last one has left, and then
-//! drops the value.
+//! A value that can be revoked: revocation refuses new accesses, waits for those in progress, and drops
+//! the value.
 //!
-//! It is what giving up a memory region or a completion queue needs: whoever touches the memory enters
-//! first, and the one who closes the gate gives the memory back, in a context that may sleep.
+//! A memory region and the upcalls of a completion queue are revoked when they are destroyed. The kernel
+//! crate's type of this name does not fit: its revocation waits for an RCU grace period, which a process
+//! that deregisters thousands of regions would feel.
 
 use crate::ffi;
 use core::cell::UnsafeCell;
@@ -12,31 +13,31 @@ use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed};
 
-/// Nobody is admitted any more.
-const CLOSED: u32 = 1 << 31;
-/// The value has been dropped. Only ever set together with [`CLOSED`].
-const GONE: u32 = 1 << 30;
+/// Accesses are refused.
+const REVOKED: u32 = 1 << 31;
+/// The value has been dropped. Only ever set together with [`REVOKED`].
+const DROPPED: u32 = 1 << 30;
 /// The bits that count the users inside.
-const USERS: u32 = GONE - 1;
+const USERS: u32 = DROPPED - 1;
 
 /// See the module's documentation.
 ///
 /// # Invariants
 ///
-/// The bits [`USERS`] of `state` are the number of live [`GateGuard`]s. `value` is initialised until the
-/// one who set [`CLOSED`] has seen that number be zero.
-pub(crate) struct Gate<T> {
+/// The bits [`USERS`] of `state` are the number of live [`RevocableGuard`]s. `value` is initialised until the
+/// one who set [`REVOKED`] has seen that number be zero.
+pub(crate) struct Revocable<T> {
     state: Atomic<u32>,
     value: UnsafeCell<ManuallyDrop<T>>,
 }
 
-// SAFETY: the value moves and is dropped with the gate.
-unsafe impl<T: Send> Send for Gate<T> {}
+// SAFETY: the value moves and is dropped with the wrapper.
+unsafe impl<T: Send> Send for Revocable<T> {}
 // SAFETY: users share `&T`; the one who closes drops a `T` that another context may have made.
-unsafe impl<T: Send + Sync> Sync for Gate<T> {}
+unsafe impl<T: Send + Sync> Sync for Revocable<T> {}
 
-impl<T> Gate<T> {
-    /// An open gate around `value`.
+impl<T> Revocable<T> {
+    /// Wraps `value`, accessible.
     pub(crate) const fn new(value: T) -> Self {
         Self {
             state: Atomic::new(0),
@@ -44,19 +45,19 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Enters, unless the gate is closed. Any context; never waits.
+    /// Gives access to the value, unless it is revoked. Any context; never waits.
     ///
-    /// What a user did inside happens before the value is dropped.
+    /// What happens during the access happens before the value is dropped.
     #[inline]
-    pub(crate) fn enter(&self) -> Option<GateGuard<'_, T>> {
+    pub(crate) fn try_access(&self) -> Option<RevocableGuard<'_, T>> {
         let mut seen = self.state.load(Relaxed);
         loop {
             // The second test cannot fail with fewer than 2^30 users; to refuse is the safe answer.
-            if seen & CLOSED != 0 || seen == USERS {
+            if seen & REVOKED != 0 || seen == USERS {
                 return None;
             }
             match self.state.cmpxchg(seen, seen + 1, Acquire) {
-                Ok(_) => return Some(GateGuard { gate: self }),
+                Ok(_) => return Some(RevocableGuard { revocable: self }),
                 Err(now) => seen = now,
             }
         }
@@ -65,30 +66,30 @@ impl<T> Gate<T> {
     /// Whether users are still admitted, a moment ago. Any context.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
-        self.state.load(Relaxed) & CLOSED == 0
+        self.state.load(Relaxed) & REVOKED == 0
     }
 
     /// Refuses new users, waits until nobody is inside, and drops the value. Process context.
     ///
     /// May be called again, and concurrently: each call returns when the value is gone. Must not be
     /// called from inside, nor with a lock held that a user may wait for.
-    pub(crate) fn close(&self) {
+    pub(crate) fn revoke(&self) {
         let mut seen = self.state.load(Relaxed);
-        while seen & CLOSED == 0 {
-            match self.state.cmpxchg(seen, seen | CLOSED, Full) {
+        while seen & REVOKED == 0 {
+            match self.state.cmpxchg(seen, seen | REVOKED, Full) {
                 Ok(_) => {
-                    self.wait(CLOSED);
-                    // SAFETY: we set `CLOSED` and nobody is inside, so the value is ours alone, and
+                    self.wait(REVOKED);
+                    // SAFETY: we set `REVOKED` and nobody is inside, so the value is ours alone, and
                     // it is initialised.
                     unsafe { ManuallyDrop::drop(&mut *self.value.get()) };
-                    self.state.xchg(CLOSED | GONE, Full);
+                    self.state.xchg(REVOKED | DROPPED, Full);
                     self.wake();
                     return;
                 }
                 Err(now) => seen = now,
             }
         }
-        self.wait(CLOSED | GONE);
+        self.wait(REVOKED | DROPPED);
     }
 
     /// Sleeps until the state is `state`.
@@ -97,7 +98,7 @@ impl<T> Gate<T> {
         unsafe { ffi::oxe_wait_for_value(self.state.as_ptr(), state) };
     }
 
-    /// Wakes those in [`Gate::wait`]. Touches an address and not what is there, so the gate may be freed
+    /// Wakes those in [`Revocable::wait`]. Touches an address and not what is there, so the wrapper may be freed
     /// meanwhile. A full barrier must precede.
     fn wake(&self) {
         // SAFETY: as said.
@@ -105,38 +106,38 @@ impl<T> Gate<T> {
     }
 }
 
-impl<T> Drop for Gate<T> {
+impl<T> Drop for Revocable<T> {
     fn drop(&mut self) {
-        if *self.state.get_mut() & CLOSED == 0 {
-            // SAFETY: a gate that was never closed has its value, and nobody else has the gate.
+        if *self.state.get_mut() & REVOKED == 0 {
+            // SAFETY: a value that was never revoked is there, and nobody else has the wrapper.
             unsafe { ManuallyDrop::drop(self.value.get_mut()) };
         }
     }
 }
 
-/// Proof of being inside a [`Gate`]; leaves when dropped (any context).
-#[must_use = "the gate is left at once when the guard is unused"]
-pub(crate) struct GateGuard<'a, T> {
-    gate: &'a Gate<T>,
+/// An access to a [`Revocable`]; ends when dropped (any context).
+#[must_use = "the access ends at once when the guard is unused"]
+pub(crate) struct RevocableGuard<'a, T> {
+    revocable: &'a Revocable<T>,
 }
 
-impl<T> Deref for GateGuard<'_, T> {
+impl<T> Deref for RevocableGuard<'_, T> {
     type Target = T;
 
     #[inline]
     fn deref(&self) -> &T {
         // SAFETY: somebody is inside, so the value is initialised and not about to be dropped.
-        unsafe { &*self.gate.value.get() }
+        unsafe { &*self.revocable.value.get() }
     }
 }
 
-impl<T> Drop for GateGuard<'_, T> {
+impl<T> Drop for RevocableGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        let state = self.gate.state.as_ptr();
+        let state = self.revocable.state.as_ptr();
         // Full: what each user did inside reaches the closer through the last one to leave.
-        if self.gate.state.fetch_sub(1, Full) == CLOSED | 1 {
-            // The closer may free the gate from now on; only the address is used.
+        if self.revocable.state.fetch_sub(1, Full) == REVOKED | 1 {
+            // The revoker may free the wrapper from now on; only the address is used.
             // SAFETY: nothing is read or written there.
             unsafe { ffi::oxe_wake_for_value(state) };
         }
