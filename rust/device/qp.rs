@@ -293,7 +293,7 @@ impl Qp {
                 rc.path = None;
             }
         }
-        // Deferred the path is gone: `Core::detach` looks for routes in the table.
+        // After the path is gone: `Core::detach` looks for routes in the table.
         self.core.qps.remove(self.qpn);
         self.room.cancel();
         self.timer.cancel();
