@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# A wire on which each packet travels for itself, and network cards that put packets together (GRO): rows come in as rows, in
-# order, every ICRC right. And a switch in between that is a user of ours, and so puts together what it only passes on: what
-# leaves it is what came in.
+# A wire on which packets travel one by one, and NICs that merge packets (GRO): super-packets arrive as such, in order, every
+# ICRC right. And a switch in between that has a device of its own, and so merges what it only forwards: what leaves it is what
+# came in.
 . "$(dirname "$0")/lib.sh"
 NS_S=oxt-s
 VERIFIED="-c -n 100 -s 65000 -m 1024"
@@ -54,8 +54,8 @@ by_packets $NS_A $VETH_A on && by_packets $NS_B $VETH_B on
 t "the receiver's packets are captured" capture $NS_A $VETH_A direct
 both_versions "put together by the receiver: data compared, in order" rcvd_bad_icrc out_of_seq_request response_gap
 relay_py ops "trains of requests" "trains of requests over IPv6" "trains of datagrams" "trains of datagrams over IPv6"
-rows_came() { captured; echo "longest frame: $(longest direct)"; [ "$(longest direct)" -gt 30000 ]; }
-t "rows came in as rows" rows_came
+super_packets_came() { captured; echo "longest frame: $(longest direct)"; [ "$(longest direct)" -gt 30000 ]; }
+t "super-packets arrived whole" super_packets_came
 t "nothing is left of that wire" hosts_down
 
 # A - switch - B. The switch has a device of its own, and with it a socket that takes packets to any address. That

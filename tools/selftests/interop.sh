@@ -4,7 +4,7 @@
 # Two machines on one wire, this driver and the stock rdma_rxe, each as server and as client, by programs that know nothing
 # of either: send, write, read (1, 1023, 65537 bytes), atomics, UD, rping, ucmatose. Ends in a table.
 # Both machines run this script; the server's side carries out what the client's asks for (py/agent.py).
-# With "tap" the wire is one of NICs that segment UDP (USO): rows of packets leave and come in as they were made.
+# With "tap" the wire is one of NICs that segment UDP (USO): super-packets leave and arrive as they were made.
 # vm: time=1200 peers=oxe:rxe,rxe:oxe,rxe:oxe:tap,oxe:oxe:tap
 . "$(dirname "$0")/lib.sh"
 [ -n "${OXE_PEER_ADDR:-}" ] || skip_all "needs two machines on a wire (see README)"
@@ -105,7 +105,7 @@ whole() {
 	echo "$made packets, handed to the NIC as $wire"
 	[ "$wire" -lt $((made / 2)) ]
 }
-if [ "$OXE_WIRE" = tap ]; then t "rows of packets go to the NIC whole" whole; fi
+if [ "$OXE_WIRE" = tap ]; then t "super-packets go to the NIC whole" whole; fi
 row "fetch and add" perftest ib_atomic_bw -e -A FETCH_AND_ADD -n 50
 row "compare and swap" perftest ib_atomic_bw -e -A CMP_AND_SWAP -n 50
 row "both directions, 4 QPs" perftest ib_send_bw -b -q 4 -s 4096 -n 30

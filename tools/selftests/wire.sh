@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Hostile packets on the wire, with valid and invalid ICRCs (py/wire.py): truncated at every length, all 256 opcodes, pads,
-# versions, keys, noise, answers nobody asked for. Dropped, counted by cause; the connection beside them works on. And rows of
-# packets that are sent as one by somebody who may have lied (py/rows.py).
+# versions, keys, noise, answers nobody asked for. Dropped, counted by cause; the connection beside them works on. And GSO
+# super-packets whose sender may have lied (py/gso.py).
 . "$(dirname "$0")/lib.sh"
 hosts_up 1500
 MAC_A=$(ip -n $NS_A -br link show $VETH_A | awk '{ print $3 }')
 export NS_A NS_B VETH_B MAC_A
 relay_py wire
-relay_py rows
+relay_py gso
 finish

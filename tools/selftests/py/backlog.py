@@ -46,7 +46,7 @@ class SlowWire:
 
 
 def many_reads():
-    """READs of a peer that knows no measure: nothing is dropped, and no queue of more than some rows builds up."""
+    """READs of a peer that knows no measure: nothing is dropped, and no queue of more than some super-packets builds up."""
     a, b = End(host_a(), size=MIB), End(host_b())
     connect(a, b, psn_a=PSN_A, psn_b=PSN_B)
     peer = roce.Attacker(NS_B, IP_B, IP_A)

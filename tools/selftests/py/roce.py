@@ -103,9 +103,9 @@ def ones_sum(data):
     return total
 
 
-class Rows:
-    """Sends rows of datagrams, each row as one packet for others to segment (UDP GSO), as a virtual machine does: the kernel
-    believes nothing of it (DODGY)."""
+class GsoSocket:
+    """Sends UDP GSO super-packets for others to segment, as a virtual machine does: the kernel believes nothing of them
+    (DODGY)."""
 
     PACKET_VNET_HDR, NEEDS_CSUM, GSO_UDP_L4 = 15, 1, 5
 

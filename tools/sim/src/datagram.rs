@@ -159,7 +159,7 @@ impl World {
             imm: datagram.imm,
             solicited: datagram.solicited,
             welcome,
-            safe: self.network.healed(self.now) || !self.plan.weather.is_ill(),
+            safe: self.network.healed(self.now) || !self.plan.impairment.is_ill(),
             arrived: 0,
             payload,
         };
@@ -218,7 +218,7 @@ impl World {
 
     /// What had to arrive has arrived.
     pub fn judge_datagrams(&self) -> Result<(), String> {
-        let duplicates = self.plan.weather.duplicate != 0;
+        let duplicates = self.plan.impairment.duplicate != 0;
         for sent in &self.datagrams.sent {
             let (n, psn) = (sent.arrived, sent.psn);
             ensure!(

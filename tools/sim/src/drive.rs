@@ -34,7 +34,7 @@ impl World {
             Event::Ready { qp } => self.ready(qp),
             Event::Kill { qp } => self.kill(qp),
             Event::Resume { qp } => self.resume(qp),
-            Event::Rebirth { qp } => self.rebirth(qp),
+            Event::QpReuse { qp } => self.qp_reuse(qp),
             Event::Deregister { qp } => self.deregister(qp),
             Event::Datagram { host } => self.send_datagram(host),
             Event::Attack => self.attack(),

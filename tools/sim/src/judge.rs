@@ -195,7 +195,10 @@ impl World {
         if peer.fate.dead || self.plan.staggered || self.plan.tx_fail != 0 {
             return Ok(());
         }
-        ensure!(self.plan.weather.is_ill(), "no answer from a healthy peer");
+        ensure!(
+            self.plan.impairment.is_ill(),
+            "no answer from a healthy peer"
+        );
         // Records of a greedy peer's READs are overwritten: nobody can answer them again.
         if q.flow.greedy {
             return Ok(());

@@ -36,7 +36,7 @@ pub mod model;
 pub mod network;
 pub mod profile;
 pub mod program;
-pub mod rebirth;
+pub mod qp_reuse;
 pub mod rng;
 pub mod rules;
 pub mod runner;

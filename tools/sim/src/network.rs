@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The network: carries frames between hosts, and harms them as its weather says until it heals.
+//! The network: carries frames between hosts, and impairs them as its settings say until it heals.
 
-use crate::profile::Weather;
+use crate::profile::Impairment;
 use crate::rng::Rng;
 
 /// Nanoseconds that a link is busy with 16 bytes: about 64 Gb/s.
@@ -38,7 +38,7 @@ struct Link {
 
 /// All links.
 pub struct Network {
-    weather: Weather,
+    impairment: Impairment,
     heal_at: u64,
     hosts: usize,
     links: Vec<Link>,
@@ -52,9 +52,9 @@ pub struct Network {
 
 impl Network {
     /// A network between so many hosts.
-    pub fn new(weather: Weather, heal_at: u64, hosts: usize, rng: Rng) -> Self {
+    pub fn new(impairment: Impairment, heal_at: u64, hosts: usize, rng: Rng) -> Self {
         let mut network = Network {
-            weather,
+            impairment,
             heal_at,
             hosts,
             links: vec![Link::default(); hosts * hosts],
@@ -70,7 +70,7 @@ impl Network {
     }
 
     fn schedule_blackout(&mut self, link: usize, now: u64) {
-        let w = &self.weather;
+        let w = &self.impairment;
         if w.blackout_every == 0 {
             self.links[link].dark_from = u64::MAX;
             return;
@@ -100,28 +100,28 @@ impl Network {
         let healed = self.healed(now);
         let link = &mut self.links[index];
         link.free_at = link.free_at.max(now) + busy;
-        let mut arrival = link.free_at + self.weather.delay;
+        let mut arrival = link.free_at + self.impairment.delay;
         if healed {
             link.last_arrival = link.last_arrival.max(arrival);
             return vec![(link.last_arrival, frame)];
         }
-        if self.is_dark(index, now) || self.rng.chance(self.weather.loss) {
+        if self.is_dark(index, now) || self.rng.chance(self.impairment.loss) {
             self.tally.lost += 1;
             return Vec::new();
         }
-        if self.weather.jitter != 0 {
-            arrival += self.rng.below(self.weather.jitter);
+        if self.impairment.jitter != 0 {
+            arrival += self.rng.below(self.impairment.jitter);
         }
         let mut out = Vec::with_capacity(1);
-        if self.rng.chance(self.weather.duplicate) {
+        if self.rng.chance(self.impairment.duplicate) {
             self.tally.duplicated += 1;
-            let late = arrival + self.rng.below(self.weather.hold.max(1));
+            let late = arrival + self.rng.below(self.impairment.hold.max(1));
             let copy = self.harm(frame.clone());
             out.push((late, copy));
         }
-        if self.rng.chance(self.weather.reorder) {
+        if self.rng.chance(self.impairment.reorder) {
             self.tally.held += 1;
-            arrival += self.rng.below(self.weather.hold.max(1));
+            arrival += self.rng.below(self.impairment.hold.max(1));
         } else {
             let link = &mut self.links[index];
             link.last_arrival = link.last_arrival.max(arrival);
@@ -159,9 +159,9 @@ impl Network {
         (self.links[index].dark_from..self.links[index].dark_until).contains(&now)
     }
 
-    /// Flips bits, if the weather says so: few enough for CRC-32 to find them all, or one burst.
+    /// Flips bits, if the settings say so: few enough for CRC-32 to find them all, or one burst.
     fn harm(&mut self, mut frame: Vec<u8>) -> Vec<u8> {
-        if frame.is_empty() || !self.rng.chance(self.weather.corrupt) {
+        if frame.is_empty() || !self.rng.chance(self.impairment.corrupt) {
             return frame;
         }
         self.tally.corrupted += 1;
@@ -183,8 +183,8 @@ impl Network {
 mod tests {
     use super::*;
 
-    fn run(weather: Weather, heal_at: u64) -> (Vec<(u64, Vec<u8>)>, Tally) {
-        let mut network = Network::new(weather, heal_at, 2, Rng::new(5));
+    fn run(impairment: Impairment, heal_at: u64) -> (Vec<(u64, Vec<u8>)>, Tally) {
+        let mut network = Network::new(impairment, heal_at, 2, Rng::new(5));
         let mut out = Vec::new();
         for i in 0..1000u64 {
             out.extend(network.carry(i * 100, 0, 1, i.to_be_bytes().to_vec()));
@@ -192,8 +192,8 @@ mod tests {
         (out, network.tally)
     }
 
-    fn storm() -> Weather {
-        Weather {
+    fn storm() -> Impairment {
+        Impairment {
             loss: 100_000,
             duplicate: 100_000,
             reorder: 100_000,
@@ -208,8 +208,8 @@ mod tests {
 
     #[test]
     fn good_weather_harms_nothing() {
-        for (weather, heal_at) in [(Weather::default(), u64::MAX), (storm(), 0)] {
-            let (out, tally) = run(weather, heal_at);
+        for (impairment, heal_at) in [(Impairment::default(), u64::MAX), (storm(), 0)] {
+            let (out, tally) = run(impairment, heal_at);
             assert_eq!(out.len(), 1000);
             assert!(out.windows(2).all(|w| w[0].0 <= w[1].0));
             assert!(out

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Profiles: what kind of weather a seed meets. The profile gives the bounds, the seed draws from
+//! Profiles: what kind of network and program a seed meets. The profile gives the bounds, the seed draws from
 //! them.
 
 use crate::rng::{Ppm, Rng};
@@ -87,7 +87,7 @@ impl Profile {
 
 /// What the network does while it is ill.
 #[derive(Clone, Debug, Default)]
-pub struct Weather {
+pub struct Impairment {
     /// Packets lost.
     pub loss: Ppm,
     /// Packets sent twice.
@@ -108,7 +108,7 @@ pub struct Weather {
     pub blackout: u64,
 }
 
-impl Weather {
+impl Impairment {
     /// Whether packets may fail to arrive, or arrive late.
     pub fn is_ill(&self) -> bool {
         self.loss + self.duplicate + self.reorder + self.corrupt != 0 || self.blackout_every != 0
@@ -121,7 +121,7 @@ pub struct Plan {
     /// The profile it was drawn for.
     pub profile: Profile,
     /// How the network is until `heal_at`.
-    pub weather: Weather,
+    pub impairment: Impairment,
     /// When the network becomes well, ns.
     pub heal_at: u64,
     /// Hosts.
@@ -155,7 +155,7 @@ pub struct Plan {
     /// Memory that a QP uses is deregistered.
     pub deregister: Ppm,
     /// A dead connection is used again.
-    pub rebirth: Ppm,
+    pub qp_reuse: Ppm,
     /// A tick pauses the send queue.
     pub pause: Ppm,
     /// A tick changes an attribute.
@@ -185,9 +185,9 @@ impl Plan {
     pub fn draw(profile: Profile, rng: &mut Rng) -> Plan {
         let mut plan = Plan {
             profile,
-            weather: Weather {
+            impairment: Impairment {
                 delay: rng.pick(&[US, 5 * US, 20 * US]),
-                ..Weather::default()
+                ..Impairment::default()
             },
             heal_at: rng.range(2, 40) * MS,
             hosts: if rng.one_in(5) { 3 } else { 2 },
@@ -205,7 +205,7 @@ impl Plan {
             fault: 0,
             kill: 0,
             deregister: 0,
-            rebirth: 0,
+            qp_reuse: 0,
             pause: 0,
             change: 0,
             tx_fail: 0,
@@ -232,11 +232,11 @@ impl Plan {
                 self.huge = 30_000;
             }
             Lossy => {
-                self.weather.loss = rng.pick(&[1_000, 10_000, 50_000, 150_000]);
+                self.impairment.loss = rng.pick(&[1_000, 10_000, 50_000, 150_000]);
                 self.staggered = rng.one_in(3);
             }
             Bulk => {
-                self.weather.loss = rng.pick(&[1_000, 5_000, 20_000]);
+                self.impairment.loss = rng.pick(&[1_000, 5_000, 20_000]);
                 self.connections = 1;
                 self.requests = (2, 8);
                 self.batch = 16;
@@ -245,8 +245,8 @@ impl Plan {
             }
             Shuffle => self.shuffle(rng),
             Corrupt => {
-                self.weather.corrupt = rng.pick(&[1_000, 20_000, 100_000]);
-                self.weather.jitter = rng.pick(&[0, 5 * US]);
+                self.impairment.corrupt = rng.pick(&[1_000, 20_000, 100_000]);
+                self.impairment.jitter = rng.pick(&[0, 5 * US]);
             }
             Storm => self.storm(rng),
             NotReady => {
@@ -258,30 +258,30 @@ impl Plan {
             }
             Errors => {
                 self.fault = 600_000;
-                self.rebirth = 300_000;
+                self.qp_reuse = 300_000;
                 if rng.one_in(2) {
                     self.storm(rng);
                 }
             }
             Exhaust => {
-                self.weather.blackout_every = rng.range(1, 10) * MS;
-                self.weather.blackout = rng.range(5, 200) * MS;
-                self.weather.loss = rng.pick(&[0, 10_000, 300_000]);
+                self.impairment.blackout_every = rng.range(1, 10) * MS;
+                self.impairment.blackout = rng.range(5, 200) * MS;
+                self.impairment.loss = rng.pick(&[0, 10_000, 300_000]);
                 self.retry_cnt = (0, 7);
-                self.rebirth = 300_000;
+                self.qp_reuse = 300_000;
                 self.timeout = (4, 12);
                 self.staggered = rng.one_in(2);
             }
             Abort => {
                 self.kill = 500_000;
-                self.rebirth = 500_000;
+                self.qp_reuse = 500_000;
                 if rng.one_in(2) {
                     self.storm(rng);
                 }
             }
             Deregister => {
                 self.deregister = 700_000;
-                self.rebirth = 300_000;
+                self.qp_reuse = 300_000;
                 self.huge = 50_000;
                 if rng.one_in(2) {
                     self.storm(rng);
@@ -312,7 +312,7 @@ impl Plan {
                 self.fault = rng.pick(&[0, 300_000]);
                 self.kill = rng.pick(&[0, 100_000]);
                 self.deregister = rng.pick(&[0, 0, 300_000]);
-                self.rebirth = 500_000;
+                self.qp_reuse = 500_000;
                 if rng.one_in(8) {
                     return;
                 }
@@ -332,7 +332,7 @@ impl Plan {
     }
 
     fn shuffle(&mut self, rng: &mut Rng) {
-        let w = &mut self.weather;
+        let w = &mut self.impairment;
         w.duplicate = rng.pick(&[0, 10_000, 100_000, 300_000]);
         w.reorder = rng.pick(&[1_000, 20_000, 200_000]);
         w.jitter = rng.pick(&[0, 2 * US, 40 * US]);
@@ -341,7 +341,7 @@ impl Plan {
 
     fn storm(&mut self, rng: &mut Rng) {
         self.shuffle(rng);
-        let w = &mut self.weather;
+        let w = &mut self.impairment;
         w.loss = rng.pick(&[0, 5_000, 30_000, 100_000]);
         w.corrupt = rng.pick(&[0, 5_000, 30_000]);
         self.staggered = rng.one_in(4);

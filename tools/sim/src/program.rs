@@ -122,7 +122,7 @@ impl World {
         let patience = time::ack_timeout(timeout).unwrap_or(MS) * self.rng.below(40);
         self.allow_for(qp, patience);
         self.after(patience, Event::Kill { qp: peer });
-        self.consider_rebirth(qp);
+        self.consider_reuse(qp);
         Ok(())
     }
 

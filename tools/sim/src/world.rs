@@ -126,7 +126,7 @@ pub enum Event {
     /// The program ends a pause.
     Resume { qp: usize },
     /// The program uses a dead connection again.
-    Rebirth { qp: usize },
+    QpReuse { qp: usize },
     /// Memory that the QP's requests use is deregistered.
     Deregister { qp: usize },
     /// A datagram is to be sent.
@@ -218,7 +218,12 @@ impl World {
     pub fn new(run: Run, saboteur: Saboteur, verbose: bool) -> World {
         let mut rng = Rng::new(run.seed ^ ((run.profile as u64) << 56));
         let plan = Plan::draw(run.profile, &mut rng);
-        let network = Network::new(plan.weather.clone(), plan.heal_at, plan.hosts, rng.fork(1));
+        let network = Network::new(
+            plan.impairment.clone(),
+            plan.heal_at,
+            plan.hosts,
+            rng.fork(1),
+        );
         let mut world = World {
             run,
             now: 0,

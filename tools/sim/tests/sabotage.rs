@@ -9,7 +9,7 @@ use oxe_sim::sabotage::{Sabotage, Saboteur};
 /// Runs with a saboteur who finds an occasion.
 const RUNS: u64 = 40;
 
-/// In which weather the bug has to show. Where packets are lost a liveness bug may hide behind
+/// In which profile the bug has to show. Where packets are lost a liveness bug may hide behind
 /// retries, and a packet that the ICRC should stop must be there to be let through.
 fn profile(kind: Sabotage) -> Profile {
     match kind {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Rows of packets that travel as one, made by somebody who is not to be trusted: right ones are taken, and taken whole;
-wrong ones harm nobody.
+"""GSO super-packets from a sender that is not to be trusted: right ones are taken, and taken whole; wrong ones harm
+nobody.
 
 The sender sits on host B and is, for the queue pairs of host A, the peer: the true one on host B says nothing.
 """
@@ -18,7 +18,7 @@ OXE = os.environ.get("LINK_TYPE", "oxe") == "oxe"
 PSN_A, PSN_B = 0x100000, 0xfffffc  # the PSN of what comes in wraps
 MTU = 1024
 
-rows = roce.Rows(os.environ["NS_B"], os.environ["VETH_B"], os.environ["MAC_A"], os.environ["IP4_B"], os.environ["IP4_A"])
+gso = roce.GsoSocket(os.environ["NS_B"], os.environ["VETH_B"], os.environ["MAC_A"], os.environ["IP4_B"], os.environ["IP4_A"])
 
 
 def target(timeout=10):
@@ -47,13 +47,13 @@ def datagrams_of_host_a():
 
 
 def taken_whole():
-    """20 messages in one row, the last one shorter: each completes, in order; UDP's socket has seen none."""
+    """20 messages in one super-packet, the last one shorter: each completes, in order; UDP's socket has seen none."""
     a, b = target()
     before = datagrams_of_host_a()
     payloads = [bytes([k]) * (500 if k < 19 else 300) for k in range(20)]
     for k in range(20):
         a.recv(a.sge(500, 1000 * k), wr_id=k)
-    rows.send([send_only(a, k, payload) for k, payload in enumerate(payloads)])
+    gso.send([send_only(a, k, payload) for k, payload in enumerate(payloads)])
     wcs = good(poll(a.rcq, 20))
     same([(wc.wr_id, wc.byte_len) for wc in wcs], [(k, len(p)) for k, p in enumerate(payloads)], "completions")
     for k, payload in enumerate(payloads):
@@ -70,14 +70,14 @@ def bad_in_the_middle():
     for k in range(10):
         a.recv(a.sge(100, 200 * k), wr_id=k)
     bodies = [send_only(a, k, bytes([k]) * 100) for k in range(10)]
-    rows.send(bodies, bad=[4])
+    gso.send(bodies, bad=[4])
     good(poll(a.rcq, 4))
     none_pending(a.rcq)
     if OXE:
         after = counters(DEV_A)
         same(after["rcvd_bad_icrc"] - before["rcvd_bad_icrc"], 1, "bad ICRCs")
         same(after["rcvd_bad_icrc_gso"] - before["rcvd_bad_icrc_gso"], 1, "bad ICRCs in super-packets")
-    rows.send(bodies[2:])
+    gso.send(bodies[2:])
     same([wc.wr_id for wc in good(poll(a.rcq, 6))], list(range(4, 10)), "the others")
     same(memory(a, 0, 2000), b"".join(bytes([k]) * 100 + b"\xc5" * 100 for k in range(10)), "memory")
     none_pending(a.rcq)
@@ -85,7 +85,7 @@ def bad_in_the_middle():
 
 
 def two_queue_pairs():
-    """Packets of a row that take turns between two queue pairs, and one that nobody has."""
+    """Packets of a super-packet that take turns between two queue pairs, and one that nobody has."""
     (a, b), (c, d) = target(), target()
     for k in range(8):
         a.recv(a.sge(64, 64 * k), wr_id=k)
@@ -94,7 +94,7 @@ def two_queue_pairs():
     for k in range(8):
         bodies += [send_only(a, k, bytes([k]) * 64), send_only(c, k, bytes([0x80 + k]) * 64),
                    roce.bth(roce.SEND_ONLY, 0x700000, PSN_B) + bytes(64)]
-    rows.send(bodies)
+    gso.send(bodies)
     for end, mark in ((a, 0), (c, 0x80)):
         same([wc.wr_id for wc in good(poll(end.rcq, 8))], list(range(8)), "completions")
         same(memory(end, 0, 512), b"".join(bytes([mark + k]) * 64 for k in range(8)), "memory")
@@ -109,30 +109,30 @@ def long_write(end, said, middles):
 
 
 def write():
-    """A WRITE of 30 packets; its MIDDLEs go as one row, once with one that is spoilt, and then from before that on."""
+    """A WRITE of 30 packets; its MIDDLEs go as one super-packet, once with one that is spoilt, and then from before that on."""
     a, b = target()
     first, middles = long_write(a, 30 * MTU - 24, 28)
-    rows.send(first)
-    rows.send(middles[:9] + [middles[9][:-MTU] + b"\xdd" * MTU] + middles[10:], bad=[9])
+    gso.send(first)
+    gso.send(middles[:9] + [middles[9][:-MTU] + b"\xdd" * MTU] + middles[10:], bad=[9])
     until(lambda: memory(a, 1000, 10 * MTU) == b"\xee" * 10 * MTU, "the first ten packets")
     same(memory(a, 1000, 30 * MTU), b"\xee" * 10 * MTU + b"\xc5" * 20 * MTU, "memory so far")
-    rows.send(middles[5:])
-    rows.send([roce.bth(roce.WRITE_LAST, a.qp.qp_num, PSN_B + 29) + b"\xee" * (MTU - 24)])
+    gso.send(middles[5:])
+    gso.send([roce.bth(roce.WRITE_LAST, a.qp.qp_num, PSN_B + 29) + b"\xee" * (MTU - 24)])
     a.recv(a.sge(4))
-    rows.send([send_only(a, 30, b"done")])
+    gso.send([send_only(a, 30, b"done")])
     good(poll(a.rcq))
     same(memory(a), b"done" + b"\xc5" * 996 + b"\xee" * (30 * MTU - 24) + b"\xc5" * (65536 - 1000 - 30 * MTU + 24), "memory")
     shut(a, b)
 
 
 def write_past_its_end():
-    """A row of more MIDDLEs than the WRITE has room for; and of some that end with it, where a LAST should be. Those before
+    """A super-packet of more MIDDLEs than the WRITE has room for; and of some that end with it, where a LAST should be. Those before
     the first such one are taken, and that is the end of the queue pair."""
     for said, middles in ((5 * MTU, 20), (5 * MTU - 1, 20), (2 * MTU, 1), (5 * MTU, 4), (MTU + 1, 3)):
         a, b = target()
-        first, row = long_write(a, said, middles)
-        rows.send(first)
-        rows.send(row)
+        first, packets = long_write(a, said, middles)
+        gso.send(first)
+        gso.send(packets)
         until(lambda: a.state() == e.IBV_QPS_ERR, "the error state")
         same(memory(a, 0, 1000) + memory(a, 1000 + said), b"\xc5" * (65536 - said), f"memory outside {said} bytes")
         taken = (said - 1) // MTU * MTU
@@ -142,11 +142,11 @@ def write_past_its_end():
 
 
 def send_past_the_buffer():
-    """A row of MIDDLEs of a SEND that is longer than the receive: what lies behind the buffer stays."""
+    """A super-packet of MIDDLEs of a SEND that is longer than the receive: what lies behind the buffer stays."""
     for room in (MTU, 3 * MTU, 3 * MTU + 1, 5 * MTU - 1):
         a, b = target()
         a.recv(a.sge(room, 1000), wr_id=7)
-        rows.send([roce.bth(roce.SEND_FIRST, a.qp.qp_num, PSN_B) + b"\xee" * MTU] +
+        gso.send([roce.bth(roce.SEND_FIRST, a.qp.qp_num, PSN_B) + b"\xee" * MTU] +
                   [roce.bth(roce.SEND_MIDDLE, a.qp.qp_num, PSN_B + k) + b"\xee" * MTU for k in range(1, 20)])
         wc, = poll(a.rcq)
         same((wc.wr_id, wc.status), (7, e.IBV_WC_LOC_LEN_ERR), "the receive")
@@ -162,8 +162,8 @@ def answers_nobody_asked_for():
         if length:
             a.send(e.IBV_WR_RDMA_READ, a.sge(length, 1000), remote=b.remote())
             time.sleep(0.05)
-        rows.send([roce.bth(roce.READ_FIRST, a.qp.qp_num, PSN_A) + roce.aeth(0x1f, 1) + b"\xee" * MTU])
-        rows.send([roce.bth(roce.READ_MIDDLE, a.qp.qp_num, PSN_A + k) + b"\xee" * MTU for k in range(1, 20)])
+        gso.send([roce.bth(roce.READ_FIRST, a.qp.qp_num, PSN_A) + roce.aeth(0x1f, 1) + b"\xee" * MTU])
+        gso.send([roce.bth(roce.READ_MIDDLE, a.qp.qp_num, PSN_A + k) + b"\xee" * MTU for k in range(1, 20)])
         if length:
             wc, = poll(a.cq)
             # The second one should have been a LAST.
@@ -186,12 +186,12 @@ def datagrams():
     for k in range(4):
         a.recv(a.sge(140, 1000 * k), wr_id=k)
 
-    def row(lengths, wrong):
-        rows.send([roce.bth(roce.UD_SEND_ONLY, a.qp.qp_num, k) + roce.deth(QKEY + (k in wrong), 5) + bytes([k]) * n
+    def datagrams_of(lengths, wrong):
+        gso.send([roce.bth(roce.UD_SEND_ONLY, a.qp.qp_num, k) + roce.deth(QKEY + (k in wrong), 5) + bytes([k]) * n
                    for k, n in enumerate(lengths)])
 
-    row([200] * 5, [])
-    row([100, 100, 100, 60], [2])
+    datagrams_of([200] * 5, [])
+    datagrams_of([100, 100, 100, 60], [2])
     wcs = good(poll(a.rcq, 3))
     same([(wc.wr_id, wc.byte_len) for wc in wcs], [(0, 140), (1, 140), (2, 100)], "completions")
     none_pending(a.rcq)
@@ -212,15 +212,15 @@ def any_size():
     rng = random.Random(17)
     for each in list(range(1, 80)) + [500, 1000, 1471]:
         # The kernel sends no more than 128 at a time.
-        rows.raw((good_one * 3 + rng.randbytes(1400))[:each * 128], each)
-    rows.send([send_only(a, 0, bytes(100))])
+        gso.raw((good_one * 3 + rng.randbytes(1400))[:each * 128], each)
+    gso.send([send_only(a, 0, bytes(100))])
     wc, = good(poll(a.rcq))
     same(wc.byte_len, 100, "length of what came")
     shut(a, b)
 
 
 def noise():
-    """Random rows with good ICRCs, for two queue pairs, at PSNs that are expected and others: memory around
+    """Random super-packets with good ICRCs, for two queue pairs, at PSNs that are expected and others: memory around
     buffers stays."""
     rng, written = random.Random(4791), 0
     for _ in range(40):
@@ -240,7 +240,7 @@ def noise():
                 bodies.append(head + roce.reth(a.mr.buf + 60000, a.mr.rkey, rng.choice((0, 20, 100, 5000, 2**31))) + b"\xee" * each)
                 psn = (psn + step) & 0xffffff
             if len(bodies) * (len(bodies[0]) + 4) < 65000:
-                rows.send(bodies, bad=[n for n in range(len(bodies)) if rng.randrange(30) == 0])
+                gso.send(bodies, bad=[n for n in range(len(bodies)) if rng.randrange(30) == 0])
         for end in (a, c):
             found = memory(end)
             around = found[:10000] + b"".join(found[k + 1500:k + 2000] for k in range(10000, 18000, 2000)) + found[18000:60000]
@@ -251,11 +251,13 @@ def noise():
 
 
 CASES = [
-    ("a right row is taken whole", taken_whole), ("a bad ICRC in the middle of a row", bad_in_the_middle),
-    ("a row for two queue pairs", two_queue_pairs), ("a row of a WRITE's packets", write),
-    ("rows longer than the WRITE", write_past_its_end), ("rows longer than the receive", send_past_the_buffer),
-    ("rows of answers nobody asked for", answers_nobody_asked_for), ("a row of datagrams", datagrams),
-    ("rows cut at any length", any_size), ("rows of noise", noise),
+    ("a right super-packet is taken whole", taken_whole),
+    ("a bad ICRC in the middle of a super-packet", bad_in_the_middle),
+    ("a super-packet for two queue pairs", two_queue_pairs), ("a super-packet of a WRITE's packets", write),
+    ("super-packets longer than the WRITE", write_past_its_end),
+    ("super-packets longer than the receive", send_past_the_buffer),
+    ("super-packets of unsolicited responses", answers_nobody_asked_for), ("a super-packet of datagrams", datagrams),
+    ("super-packets cut at any length", any_size), ("super-packets of noise", noise),
 ]
 
 if __name__ == "__main__":

@@ -20,18 +20,18 @@ const MOST: u64 = 4;
 
 impl World {
     /// A QP has died. Perhaps its connection will be used again.
-    pub fn consider_rebirth(&mut self, qp: usize) {
+    pub fn consider_reuse(&mut self, qp: usize) {
         let peer = self.qps[qp].peer;
         let both = self.qps[qp].fate.dead && self.qps[peer].fate.dead;
-        if both && self.stats.reborn < MOST && self.rng.chance(self.plan.rebirth) {
+        if both && self.stats.reborn < MOST && self.rng.chance(self.plan.qp_reuse) {
             self.stats.reborn += 1;
             self.allow_for(qp, 2 * GRACE);
-            self.after(GRACE, Event::Rebirth { qp });
+            self.after(GRACE, Event::QpReuse { qp });
         }
     }
 
     /// Brings a dead connection up again.
-    pub fn rebirth(&mut self, qp: usize) -> Result<(), String> {
+    pub fn qp_reuse(&mut self, qp: usize) -> Result<(), String> {
         tell!(self, "qp{qp} and its peer are reset");
         let peer = self.qps[qp].peer;
         let ends = if peer == qp { vec![qp] } else { vec![qp, peer] };
