@@ -24,8 +24,9 @@ const DEFAULT_HOP_LIMIT: u8 = 64;
 /// congestion marks is marked where others are dropped, and ours does not heed them.
 const ECN: u8 = 0x03;
 
-/// The PCP (or traffic class) that a service level asks for. There are eight of them. A process may have taken the service
-/// level from the completion of a datagram, where bit 3 says that it is no service level, but the packet's type.
+/// The PCP (or traffic class) that a service level asks for. There are eight of them. A process may
+/// have taken the service level from the completion of a datagram, where bit 3 says that it is no
+/// service level, but the packet's type.
 fn priority_class(service_level: u8) -> u8 {
     match service_level {
         0..=7 => service_level,
@@ -92,8 +93,8 @@ impl Path {
         })
     }
 
-    /// Whether it led back to this device when it was made, so that packets take the loopback path and not the wire. A connection stays
-    /// with that: what is under way is cut for it.
+    /// Whether it led back to this device when it was made, so that packets take the loopback path
+    /// and not the wire. A connection stays with that: what is under way is cut for it.
     #[inline]
     pub(crate) fn is_loopback(&self) -> bool {
         self.loopback

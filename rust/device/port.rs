@@ -80,8 +80,8 @@ impl Port {
             .ok_or(ENODEV)?
     }
 
-    /// Whether the port has all these GIDs, as addresses of the interface `oif`; false when the netdev is gone. Softirq or
-    /// process context.
+    /// Whether the port has all these GIDs, as addresses of the interface `oif`; false when the
+    /// netdev is gone. Softirq or process context.
     pub(crate) fn has_gids(&self, oif: u32, gids: [&[u8; 16]; 2]) -> bool {
         let has = |netdev: &NetDevice| {
             let device = DeviceRef::<Oxe>::by_netdev(netdev)?;

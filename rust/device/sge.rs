@@ -24,8 +24,8 @@ pub(crate) struct Sge {
 }
 
 impl Sge {
-    /// Resolves `raw`, to be written to if `write`; `last` is the region that served last. The key of an empty element means nothing
-    /// (IBTA 10.8.3).
+    /// Resolves `raw`, to be written to if `write`; `mr_cache` is the MR that was found last. The key
+    /// of an empty element means nothing (IBTA 10.8.3).
     #[inline]
     pub(crate) fn resolve(
         core: &Core,

@@ -215,8 +215,8 @@ impl<'bh> Batch<'bh> {
         self.packets >= BATCH && self.gso.is_none() || self.loopback.is_full()
     }
 
-    /// Whether `qp` has to wait until some of its packets have left the network stack: it is told then. A super-packet that
-    /// is begun is filled.
+    /// Whether `qp` has to wait until some of its packets have left the network stack: it is told
+    /// then. A super-packet that is begun is filled.
     #[inline]
     pub(crate) fn must_wait(&self, qp: &Arc<Qp>) -> bool {
         self.gso.is_none() && !self.room.is_left() && self.room.wait(qp)

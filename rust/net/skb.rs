@@ -16,7 +16,8 @@ use kernel::prelude::*;
 /// A UDP datagram that arrived: the payload, and the headers in front of it. Dropping it frees it (any
 /// context), as one that was used.
 ///
-/// It may be one segment of a GSO super-packet (UDP GSO), whose segments share their headers but for lengths and IPv4 identification; [`RxSkb::advance`] goes from one to the next.
+/// It may be one segment of a GSO super-packet (UDP GSO), whose segments share their headers but
+/// for lengths and IPv4 identification; [`RxSkb::advance`] goes from one to the next.
 ///
 /// Offsets and lengths are bytes of the UDP payload of the datagram. A part of it is linear in memory; the rest is in
 /// pages that may still belong to a sender on this machine, who may change them: look at a byte of the
@@ -181,7 +182,8 @@ impl RxSkb {
         all.get(start as usize..(self.base + self.len) as usize)
     }
 
-    /// This datagram and all that follow in the super-packet, if they are linear in memory and nobody else sees them there.
+    /// This datagram and all that follow in the super-packet, if they are linear in memory and
+    /// nobody else sees them there.
     #[inline]
     pub(crate) fn exclusive_rest(&mut self) -> Option<&mut [u8]> {
         if !self.rx.exclusive {

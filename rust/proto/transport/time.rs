@@ -43,9 +43,10 @@ pub const fn ack_timeout(exp: u8) -> Option<u64> {
     }
 }
 
-/// How long to wait for an answer, in nanoseconds, after as many retries without progress: the timeout, and
-/// then longer, as a receiver may be slow rather than the network lossy, but no more than four times as long: IBTA 9.7.6.1.3
-/// allows that much above the timeout asked for (where that is not below the least one).
+/// How long to wait for an answer, in nanoseconds, after as many retries without progress: the
+/// timeout, and then longer, as a receiver may be slow rather than the network lossy, but no more
+/// than four times as long: IBTA 9.7.6.1.3 allows that much above the timeout asked for (where that
+/// is not below the least one).
 #[inline]
 pub(super) const fn ack_wait(exp: u8, retries: u8) -> Option<u64> {
     let shift = match retries {

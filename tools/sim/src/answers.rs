@@ -18,8 +18,9 @@ use std::collections::VecDeque;
 const NAK_SEQUENCE: u8 = 0x60;
 /// The syndrome of an ACK without end-to-end flow control (IBTA 9.7.7.2).
 const NO_CREDIT: u8 = 0x1f;
-/// How long an acknowledgement may take at most that was asked for, ns. The protocol holds none back for longer than half a
-/// millisecond; the rest is for devices that are slow, or busy with answers to READs.
+/// How long an acknowledgement may take at most that was asked for, ns. The protocol holds none
+/// back for longer than half a millisecond; the rest is for devices that are slow, or busy with
+/// answers to READs.
 const ACK_DELAY: u64 = 5_000_000;
 /// The type of an RNR NAK, in the top three bits of a syndrome.
 const RNR: u8 = 1;
@@ -27,8 +28,8 @@ const RNR: u8 = 1;
 /// What a responder owes and has said.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    /// READs, in pieces, and atomics that were accepted and are not answered to the end: the next packet of the answer, and
-    /// one past its last.
+    /// READs, in pieces, and atomics that were accepted and are not answered to the end: the next
+    /// packet of the answer, and one past its last.
     owed: VecDeque<(u64, u64)>,
     /// An RNR NAK is due with this timer code.
     rnr_due: Option<u8>,

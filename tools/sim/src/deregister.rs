@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Programs deregister memory while requests use it, at either end. Such a request may succeed, or fail: with a local
-//! protection error where its own memory is gone, with a remote access error where the peer's is (IBTA 9.9.2, 11.6.2), and
-//! with a remote operational error where the peer's receive has lost its memory. What comes after is flushed.
+//! Programs deregister memory while requests use it, at either end. Such a request may succeed, or
+//! fail: with a local protection error where its own memory is gone, with a remote access error
+//! where the peer's is (IBTA 9.9.2, 11.6.2), and with a remote operational error where the peer's
+//! receive has lost its memory. What comes after is flushed.
 
 use crate::api::*;
 use crate::model::{Fault, Verb};

@@ -357,8 +357,8 @@ fn lose_event(saboteur: &mut Saboteur, events: Events) -> Events {
     events
 }
 
-/// Sabotage of what comes in: what tells a requester of a loss becomes an RNR NAK, which makes it go back as well, but not
-/// send less. Whether it was an answer that shows a gap before it.
+/// Sabotage of what comes in: what tells a requester of a loss becomes an RNR NAK, which makes it
+/// go back as well, but not send less. Whether it was an answer that shows a gap before it.
 fn hide_loss(
     saboteur: &mut Saboteur,
     watch: &Watch,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A foreign peer: a stock RC queue pair, written from the specification (IBTA chapter 9) and independent of the transport
-//! of oxe, of which it uses the headers and the types of the interface alone.
+//! A foreign peer: a stock RC queue pair, written from the specification (IBTA chapter 9) and
+//! independent of the transport of oxe, of which it uses the headers and the types of the interface
+//! alone.
 //!
-//! It does what oxe does not, and what it may: it asks for a READ as a whole, keeps a fixed window, goes back to the last
-//! acknowledged packet and sends all again, repeats a READ from its beginning, acknowledges packets that do not ask for it,
-//! advertises credits, and acknowledges a duplicate across responses that may be lost.
+//! It does what oxe does not, and what it may: it asks for a READ as a whole, keeps a fixed window,
+//! goes back to the last acknowledged packet and sends all again, repeats a READ from its
+//! beginning, acknowledges packets that do not ask for it, advertises credits, and acknowledges a
+//! duplicate across responses that may be lost.
 
 mod records;
 mod requester;
@@ -73,8 +75,8 @@ impl Attr {
     }
 }
 
-/// The packet count that `psn` stands for, which is less than 2^23 from `near`, a count whose PSN is `near_psn`; `None` for
-/// one before the first.
+/// The packet count that `psn` stands for, which is less than 2^23 from `near`, a count whose PSN
+/// is `near_psn`; `None` for one before the first.
 fn unwrap_psn(psn: u32, near_psn: u32, near: u64) -> Option<u64> {
     let ahead = psn.wrapping_sub(near_psn) & 0xff_ffff;
     if ahead < 1 << 23 {

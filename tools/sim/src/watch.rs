@@ -523,8 +523,8 @@ impl Watch {
         Ok(())
     }
 
-    /// The requester has given up after so many retries: each for a sign of a loss, or after its ACK timeout (IBTA 9.7.6.1.3,
-    /// 9.9.2.1).
+    /// The requester has given up after so many retries: each for a sign of a loss, or after its
+    /// ACK timeout (IBTA 9.7.6.1.3, 9.9.2.1).
     pub fn check_patience(&self, now: u64, timeout: u8, retries: u8) -> Result<(), String> {
         // The last sign may have come when there was none left.
         let waits = u32::from(retries).saturating_sub(self.signs);

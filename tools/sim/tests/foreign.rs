@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! oxe against a stock go-back-N peer with the longest messages there are, 2^31 bytes, whole READs among them, over a
-//! network that loses, duplicates and reorders. No memory is behind them: the byte at each address of the source is given by
-//! the address, so that it is enough to look at where bytes come from and where they go.
+//! oxe against a stock go-back-N peer with the longest messages there are, 2^31 bytes, whole READs
+//! among them, over a network that loses, duplicates and reorders. No memory is behind them: the
+//! byte at each address of the source is given by the address, so that it is enough to look at
+//! where bytes come from and where they go.
 
 use oxe_proto::wire::PacketRepr;
 use oxe_sim::api::*;

@@ -202,7 +202,8 @@ fn only_what_is_expected_is_taken_together() {
     assert_eq!(limit(&b, &short), 1, "too short");
 }
 
-/// Who sent what, a run at a time: the peer's READs of `reads` packets are answered beside own WRITEs of `writes` packets.
+/// Who sent what, a run at a time: the peer's READs of `reads` packets are answered beside own
+/// WRITEs of `writes` packets.
 fn origins(reads: &[usize], writes: &[usize]) -> Vec<char> {
     let mut pair = Pair::new();
     for packets in reads {

@@ -136,8 +136,8 @@ impl Responder {
         Ok(())
     }
 
-    /// A request that was carried out before: a READ is carried out again, an atomic's result is sent again, and all else is
-    /// acknowledged (IBTA 9.7.5.1.3).
+    /// A request that was carried out before: a READ is carried out again, an atomic's result is
+    /// sent again, and all else is acknowledged (IBTA 9.7.5.1.3).
     pub(super) fn duplicate<T: ResponderOps>(
         &mut self,
         at: u64,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The foreign peer's responder: carries out request packets in order, and answers in the order in which things became due
-//! (IBTA 9.7.4, 9.7.5, 9.9.3). READs and atomics are in `records`.
+//! The foreign peer's responder: carries out request packets in order, and answers in the order in
+//! which things became due (IBTA 9.7.4, 9.7.5, 9.9.3). READs and atomics are in `records`.
 
 use super::records::{Answer, Record};
 use super::{packet, unwrap_psn, Attr, Style};
