@@ -15,14 +15,17 @@ mod cq;
 mod driver;
 mod engine;
 mod flush;
+mod handlers;
 mod limits;
 mod link;
 mod loopback;
 mod modify;
 mod mr;
 mod path;
+mod payload;
 mod pd;
 mod port;
+mod progress;
 mod qp;
 mod rc;
 mod ring;
@@ -33,6 +36,7 @@ mod sge;
 mod sq;
 mod tx;
 mod ud;
+mod wire_packet;
 mod wq_producer;
 mod wqe;
 
@@ -92,7 +96,7 @@ impl Core {
                 pds: quota(limits::MAX_PD),
                 next_pd: Atomic::new(1),
                 counters: Counters::new(),
-                port <- Port::new(netdev),
+                port <- Port::new::<rx::Receive>(netdev),
                 sweep <- crate::new_spinlock_bh!(flush::Sweep::NEW, "oxe_sweep"),
                 sweep_timer <- Timer::new(),
                 sweep_work <- kernel::new_work!("oxe_sweep"),

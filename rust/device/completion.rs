@@ -2,10 +2,10 @@
 
 //! A completion, as the driver makes it, and its form in a user's ring (`struct ib_uverbs_wc`).
 
-use super::qp::Qp;
 use super::wqe::{put, Op};
 use crate::proto::transport::{RecvCompletion, Status};
 use crate::rdma::gid::Network;
+use crate::rdma::qp::QpToken;
 use crate::rdma::wc::{Wc, WcData, WcOpcode, WcStatus};
 
 /// The length of a completion in a user's ring.
@@ -24,6 +24,15 @@ const fn packet_type(network: Network) -> u8 {
         Network::V6 => ROCE | 1,
         Network::V4 => ROCE | 2,
     }
+}
+
+/// The QP that a completion names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QpId {
+    /// Its number, by which a process knows it.
+    pub(crate) qpn: u32,
+    /// Its structure, by which a kernel user knows it.
+    pub(crate) token: QpToken,
 }
 
 /// A work request is done with.
@@ -69,14 +78,14 @@ fn status_of(status: Status) -> WcStatus {
 }
 
 impl Completion {
-    fn new(qp: &Qp, wr_id: u64, opcode: WcOpcode, status: Status, byte_len: u32) -> Self {
+    fn new(qp: QpId, wr_id: u64, opcode: WcOpcode, status: Status, byte_len: u32) -> Self {
         Completion {
             wc: Wc {
                 wr_id,
                 status: status_of(status),
                 opcode,
                 byte_len,
-                qp: qp.events.token(),
+                qp: qp.token,
                 data: WcData::None,
                 src_qp: 0,
                 pkey_index: 0,
@@ -90,12 +99,12 @@ impl Completion {
     }
 
     /// Of a send work request.
-    pub(crate) fn send(qp: &Qp, wr_id: u64, op: Op, status: Status, byte_len: u32) -> Self {
+    pub(crate) fn send(qp: QpId, wr_id: u64, op: Op, status: Status, byte_len: u32) -> Self {
         Self::new(qp, wr_id, opcode(op), status, byte_len)
     }
 
     /// Of a receive work request.
-    pub(crate) fn recv(qp: &Qp, wr_id: u64, done: &RecvCompletion) -> Self {
+    pub(crate) fn recv(qp: QpId, wr_id: u64, done: &RecvCompletion) -> Self {
         let opcode = match done.write_imm {
             true => WcOpcode::RecvRdmaWithImm,
             false => WcOpcode::Recv,
@@ -111,7 +120,7 @@ impl Completion {
     }
 
     /// Of a receive work request that was flushed.
-    pub(crate) fn recv_flushed(qp: &Qp, wr_id: u64) -> Self {
+    pub(crate) fn recv_flushed(qp: QpId, wr_id: u64) -> Self {
         Self::new(qp, wr_id, WcOpcode::Recv, Status::WrFlush, 0)
     }
 

@@ -4,9 +4,10 @@
 
 use super::ah::AhObject;
 use super::cq::{Cq, CqObject};
-use super::engine::{self, Input};
+use super::engine;
 use super::mr::{Mr, MrObject};
 use super::pd::PdObject;
+use super::progress::Input;
 use super::qp::{Qp, QpObject};
 use super::{counters, limits, link, modify, Oxe};
 use crate::net::netdev::NetDevice;

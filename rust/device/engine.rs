@@ -9,10 +9,9 @@
 //! sending sets `rerun`.
 
 use super::counters::Count;
-use super::cq::Wake;
 use super::loopback::LoopbackQueue;
+use super::progress::{Deferred, Input, Progress};
 use super::qp::{Inner, Qp, Transport};
-use super::rx::WirePacket;
 use super::rx_packet::RxPacket;
 use super::tx::Batch;
 use super::{flush, rc, ud, Core};
@@ -32,41 +31,6 @@ const MAX_ROUNDS: usize = 4;
 
 /// When to try again after there was no memory for a packet, in nanoseconds.
 const STALL: u64 = 1_000_000;
-
-/// The input of the engine.
-pub(crate) enum Input<'a> {
-    /// Something was posted, or happened.
-    Doorbell,
-    /// The process with the doorbell continues after a reschedule.
-    Resume,
-    /// Queued work runs; an expired timer may have queued it.
-    Work,
-    /// A process may have posted receives in the error state.
-    Sweep,
-    /// The QP is about to be reset or destroyed: delayed ACKs and corked requests are sent.
-    Flush,
-    /// A packet arrived; further segments of its super-packet for this QP are processed as well.
-    Packet(&'a mut WirePacket),
-}
-
-/// Notifications that are deferred until the lock is released.
-#[derive(Default)]
-pub(crate) struct Deferred {
-    pub(crate) send: Wake,
-    pub(crate) recv: Wake,
-    pub(crate) events: Events,
-}
-
-/// What a step of the transport leaves behind.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// Nothing is due now.
-    Idle,
-    /// More is due: the batch was full.
-    More,
-    /// More is due, but there was no memory for it.
-    Stalled,
-}
 
 /// Runs `qp`: takes the input, sends what is due, completes what is done.
 ///
@@ -159,14 +123,14 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
 
 /// This context sends for the QP from now on.
 #[inline]
-fn begin(inner: &mut Inner, batch: &mut Batch<'_>) {
+fn begin(inner: &mut Inner, batch: &mut Batch<'_, Qp>) {
     inner.sending = true;
     batch.loopback.keep(&mut inner.loopback);
 }
 
 /// It does not any more.
 #[inline]
-fn end(inner: &mut Inner, batch: &mut Batch<'_>) {
+fn end(inner: &mut Inner, batch: &mut Batch<'_, Qp>) {
     inner.sending = false;
     inner.loopback.keep(&mut batch.loopback);
 }
@@ -289,7 +253,7 @@ fn step(
     qp: &Arc<Qp>,
     inner: &mut Inner,
     now: Instant,
-    batch: &mut Batch<'_>,
+    batch: &mut Batch<'_, Qp>,
     deferred: &mut Deferred,
 ) -> Progress {
     for _ in 0..MAX_ROUNDS {

@@ -7,14 +7,12 @@
 //! From then on one sweep does it for all QPs of the device: so many a second, however many there are and
 //! whatever their processes do, as no process is charged for it.
 
-use super::engine::{self, Input};
-use super::qp::Qp;
+use super::progress::Input;
 use super::{limits, Core};
-use crate::proto::transport::{Instant, State};
-use crate::sync::timer::{self, TimerHandler};
-use crate::sync::work;
+use crate::proto::transport::Instant;
+use crate::sync::timer;
 use kernel::sync::Arc;
-use kernel::workqueue::{self, WorkItem};
+use kernel::workqueue;
 
 /// How long a QP polls itself, in nanoseconds. The first wait, from which on each is as long as all before it.
 const OWN_TIME: u64 = FIRST_WAIT << 8;
@@ -23,9 +21,7 @@ const FIRST_WAIT: u64 = 10_000_000;
 /// How long the sweep waits between two steps, in nanoseconds.
 const PERIOD: u64 = 1_000_000_000;
 
-/// How many QPs a step of the sweep passes at most, of how many it flushes receives, and how many of each.
-const MAX_PASSED: usize = 8192;
-const MAX_FLUSHED: usize = 64;
+/// How many receives of one QP a step of the sweep flushes at most.
 const SWEEP_BUDGET: u32 = 1024;
 
 /// When a QP in the error state looks for receives, and how many it flushes until it looks again.
@@ -80,9 +76,9 @@ impl FlushPoll {
 /// Where the sweep is.
 pub(crate) struct Sweep {
     /// The number of the QP that it goes on with.
-    next: u32,
+    pub(super) next: u32,
     /// A QP of this round is in the error state, so that there will be another one.
-    found: bool,
+    pub(super) found: bool,
     /// The device is gone.
     ended: bool,
 }
@@ -99,22 +95,6 @@ impl Sweep {
 crate::impl_has_timer! { impl HasTimer<0> for Core { self.sweep_timer } }
 workqueue::impl_has_work! { impl HasWork<Core> for Core { self.sweep_work } }
 
-impl TimerHandler for Core {
-    fn expired(this: Arc<Self>) {
-        let _ = work::queue_process(&this);
-    }
-}
-
-impl WorkItem for Core {
-    type Pointer = Arc<Core>;
-
-    fn run(this: Arc<Core>) {
-        if step(&this) {
-            start(&this);
-        }
-    }
-}
-
 /// Has the device swept, if it is not yet: for a QP which then has no wait of its own. Softirq or process context.
 pub(crate) fn start(core: &Arc<Core>) {
     let sweep = core.sweep.lock();
@@ -128,41 +108,4 @@ pub(crate) fn start(core: &Arc<Core>) {
 pub(crate) fn end(core: &Core) {
     core.sweep.lock().ended = true;
     core.sweep_timer.cancel();
-}
-
-/// Whether the sweep is to have a look at `qp`, and whether there is anything to be flushed.
-fn is_due(qp: &Qp) -> (bool, bool) {
-    let swept = qp.is_user && qp.state() == State::Err;
-    (swept, swept && !qp.recv_producer.is_empty())
-}
-
-/// Goes on with the sweep. Whether there is more to do another time.
-fn step(core: &Arc<Core>) -> bool {
-    let (mut at, mut found) = {
-        let sweep = core.sweep.lock();
-        (sweep.next, sweep.found)
-    };
-    let mut flushed = 0;
-    let mut ends = false;
-    for _ in 0..MAX_PASSED {
-        let Some((qpn, qp)) = core.qps.next(at) else {
-            ends = true;
-            break;
-        };
-        let (swept, due) = is_due(&qp);
-        found |= swept;
-        if due {
-            if flushed >= MAX_FLUSHED {
-                break;
-            }
-            engine::run(&qp, Input::Sweep);
-            flushed += 1;
-        }
-        at = qpn.saturating_add(1);
-    }
-    let again = !ends || found;
-    let mut sweep = core.sweep.lock();
-    sweep.next = if ends { 0 } else { at };
-    sweep.found = found && !ends;
-    again
 }

@@ -4,8 +4,8 @@
 //! receiver copies the bytes once, from the sender's memory to its own.
 
 use super::ah::Ah;
-use super::mr::Mr;
-use super::ring::Ring;
+use super::path::Path;
+use super::payload::PayloadRef;
 use crate::proto::wire::PacketRepr;
 use crate::rdma::strided::StridedSrc;
 use crate::sync::memory::Payer;
@@ -17,88 +17,6 @@ const ROOM: usize = 8;
 
 /// Bytes of payload that are queued: the receiver copies them under one hold of its lock.
 const MAX_BYTES: u32 = 65_536;
-
-/// How much inline data is copied at a time: to the stack, and on from there.
-const INLINE_PART: usize = 128;
-
-/// A part of a region.
-pub(crate) struct Segment {
-    pub(crate) mr: Arc<Mr>,
-    pub(crate) va: u64,
-    pub(crate) len: u32,
-}
-
-/// Where the payload is.
-pub(crate) enum PayloadRef {
-    /// Nowhere: it is empty.
-    None,
-    /// In one region.
-    Region(Segment),
-    /// In several, or in several places of one.
-    List(KVec<Segment>),
-    /// In the sender's ring: inline data.
-    Inline {
-        /// The ring.
-        ring: Ring,
-        /// The element.
-        index: u32,
-        /// Where in the element.
-        at: usize,
-    },
-}
-
-impl PayloadRef {
-    /// Whether the regions are still open. Any context.
-    #[inline]
-    pub(crate) fn is_there(&self) -> bool {
-        match self {
-            PayloadRef::None | PayloadRef::Inline { .. } => true,
-            PayloadRef::Region(segment) => segment.mr.is_open(),
-            PayloadRef::List(list) => list.iter().all(|segment| segment.mr.is_open()),
-        }
-    }
-
-    /// Shows `each` the `len` bytes, piece by piece, and how many came before. `None` if some are not there,
-    /// or `each` says so.
-    ///
-    /// Any context.
-    #[inline]
-    fn for_each_chunk(
-        &self,
-        len: u32,
-        mut each: impl FnMut(u32, StridedSrc<'_>) -> Option<()>,
-    ) -> Option<()> {
-        let mut before = 0_u32;
-        let mut each = |bytes: StridedSrc<'_>| {
-            let at = before;
-            before = before.wrapping_add(bytes.len() as u32);
-            each(at, bytes)
-        };
-        match self {
-            PayloadRef::None => Some(()),
-            PayloadRef::Region(segment) => {
-                segment.mr.for_each_chunk(segment.va, len as usize, each)
-            }
-            PayloadRef::List(list) => list.iter().try_for_each(|segment| {
-                segment
-                    .mr
-                    .for_each_chunk(segment.va, segment.len as usize, &mut each)
-            }),
-            PayloadRef::Inline { ring, index, at } => {
-                let mut part = [0; INLINE_PART];
-                let mut done = 0;
-                while done < len as usize {
-                    let n = INLINE_PART.min((len as usize).saturating_sub(done));
-                    let part = part.get_mut(..n)?;
-                    ring.read(*index, at.checked_add(done)?, part)?;
-                    each(StridedSrc::new(part))?;
-                    done = done.saturating_add(n);
-                }
-                Some(())
-            }
-        }
-    }
-}
 
 /// The sender of a loopback packet.
 pub(crate) enum LoopbackOrigin {
@@ -114,6 +32,19 @@ pub(crate) enum LoopbackOrigin {
     },
     /// A datagram QP, by this address handle.
     Datagram(Arc<Ah>),
+}
+
+impl LoopbackOrigin {
+    /// Connected QP `qpn`, whose packets would take `path`.
+    #[inline]
+    pub(crate) fn connected(qpn: u32, path: &Path) -> Self {
+        let (source, destination) = path.addresses();
+        LoopbackOrigin::Connected {
+            qpn,
+            source: *source,
+            destination: *destination,
+        }
+    }
 }
 
 /// See the module's documentation.

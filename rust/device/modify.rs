@@ -2,10 +2,11 @@
 
 //! Modify and query of a QP (IBTA 11.2.5.2, 11.2.5.3).
 
-use super::engine::{self, Input};
+use super::engine;
 use super::flush::FlushPoll;
 use super::limits;
 use super::path::Path;
+use super::progress::Input;
 use super::qp::{Inner, Qp, QpAttrCache, Transport};
 use super::rc::{read_keys, ReadKeys, Resources};
 use crate::proto::transport::{self, DatagramSender, Modify, State};

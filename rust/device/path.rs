@@ -3,7 +3,6 @@
 //! The way to a peer: addresses from an address vector, and a route that is looked up once and kept
 //! as long as the network's tables have not changed.
 
-use super::loopback::LoopbackOrigin;
 use super::port::Port;
 use crate::net::route::{Flow, Header, Route};
 use crate::proto::wire::icrc::{Datagram, UDP_LEN};
@@ -126,14 +125,10 @@ impl Path {
         self.loopback
     }
 
-    /// Who sends by it: connected QP `qpn`, and the addresses of its packets.
+    /// The source and destination address of its packets, as GIDs.
     #[inline]
-    pub(crate) fn sender(&self, qpn: u32) -> LoopbackOrigin {
-        LoopbackOrigin::Connected {
-            qpn,
-            source: self.flow.source,
-            destination: self.flow.destination,
-        }
+    pub(crate) fn addresses(&self) -> (&[u8; 16], &[u8; 16]) {
+        (&self.flow.source, &self.flow.destination)
     }
 
     /// Whether its packets are of IPv6.

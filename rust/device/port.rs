@@ -2,11 +2,10 @@
 
 //! The port of a device: the netdev it is on, until that goes away, and the sockets of its namespace.
 
-use super::rx::Receive;
 use super::Oxe;
 use crate::net::netdev::{NetDevice, Netdev};
 use crate::net::route::{Flow, Route};
-use crate::net::udp::Tunnel;
+use crate::net::udp::{Receiver, Tunnel};
 use crate::rdma::attr::{Mtu, PortAttr};
 use crate::rdma::device::DeviceRef;
 use crate::sync::lock::SpinLockBh;
@@ -44,16 +43,17 @@ pub(crate) fn path_mtu(mtu: u32) -> u32 {
 
 impl Port {
     /// A port on the netdev `on`: opens the sockets of its namespace, or shares them with other devices.
+    /// Packets go to `R`.
     ///
     /// Process context.
     ///
     /// # Errors
     ///
     /// EADDRINUSE when another program has UDP port 4791, ENOMEM.
-    pub(crate) fn new(on: &NetDevice) -> impl PinInit<Self, Error> + '_ {
+    pub(crate) fn new<R: Receiver>(on: &NetDevice) -> impl PinInit<Self, Error> + '_ {
         try_pin_init!(Self {
             netdev <- crate::new_spinlock_bh!(Some(on.hold()), "oxe_port"),
-            tunnel <- kernel::new_mutex!(Some(Tunnel::open::<Receive>(on)?), "oxe_tunnel"),
+            tunnel <- kernel::new_mutex!(Some(Tunnel::open::<R>(on)?), "oxe_tunnel"),
         })
     }
 

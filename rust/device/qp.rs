@@ -2,19 +2,19 @@
 
 //! Queue pairs: what one is made of, and its birth and end.
 
-use super::completion::Completion;
+use super::completion::{Completion, QpId};
 use super::cq::{mmap_info, Cq};
-use super::engine::{self, Deferred, Input};
 use super::flush::FlushPoll;
 use super::loopback::LoopbackQueue;
 use super::pd::PdId;
+use super::progress::Deferred;
 use super::rc::Rc;
 use super::rq::RecvQueue;
 use super::sq::{SendQueue, SqLimits};
 use super::ud::Ud;
 use super::wq_producer::WqProducer;
 use super::{limits, Core};
-use crate::net::room::{Room, RoomHandler};
+use crate::net::room::Room;
 use crate::proto::transport::State;
 use crate::rdma::access::Access;
 use crate::rdma::events::QpEvents;
@@ -24,12 +24,11 @@ use crate::rdma::qp::{QpCaps, QpInit, QpType};
 use crate::rdma::udata::UserCtx;
 use crate::sync::lock::SpinLockBh;
 use crate::sync::memory::GFP_CHARGED;
-use crate::sync::timer::{Timer, TimerHandler};
-use crate::sync::work;
+use crate::sync::timer::Timer;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
-use kernel::workqueue::{self, Work, WorkItem};
+use kernel::workqueue::{self, Work};
 
 /// The QP number of the GSI (IBTA 13.5.1, general services interface).
 const GSI_QPN: u32 = 1;
@@ -113,27 +112,6 @@ pub(crate) struct Qp {
 crate::impl_has_timer! { impl HasTimer<0> for Qp { self.timer } }
 workqueue::impl_has_work! { impl HasWork<Qp> for Qp { self.work } }
 
-impl TimerHandler for Qp {
-    /// The timers of many QPs may expire together, in one softirq that goes on until all are done.
-    fn expired(this: Arc<Self>) {
-        let _ = work::queue_bh(&this);
-    }
-}
-
-impl RoomHandler for Qp {
-    fn has_room(this: Arc<Self>) {
-        let _ = work::queue_bh(&this);
-    }
-}
-
-impl WorkItem for Qp {
-    type Pointer = Arc<Qp>;
-
-    fn run(this: Arc<Qp>) {
-        engine::run(&this, Input::Work);
-    }
-}
-
 /// The Rust part of an ib_qp.
 pub(crate) struct QpObject {
     pub(crate) qp: Arc<Qp>,
@@ -183,6 +161,15 @@ fn respond(user: &UserCtx<'_>, sq: &SendQueue, rq: &RecvQueue) -> Result<(Cookie
 }
 
 impl Qp {
+    /// What completions name it by.
+    #[inline]
+    pub(crate) fn id(&self) -> QpId {
+        QpId {
+            qpn: self.qpn,
+            token: self.events.token(),
+        }
+    }
+
     /// Makes a QP in the reset state.
     ///
     /// Process context. EINVAL for capabilities over the limits, EOPNOTSUPP for a service that the
@@ -395,7 +382,7 @@ impl Inner {
             };
             deferred
                 .recv
-                .merge(qp.recv_cq.push(&Completion::recv_flushed(qp, wr_id)));
+                .merge(qp.recv_cq.push(&Completion::recv_flushed(qp.id(), wr_id)));
         }
         true
     }

@@ -4,10 +4,11 @@
 
 use super::completion::Completion;
 use super::counters::Count;
-use super::engine::{Deferred, Progress};
-use super::loopback::{LoopbackPacket, LoopbackQueue, PayloadRef, Segment};
+use super::loopback::{LoopbackOrigin, LoopbackPacket, LoopbackQueue};
 use super::mr::Mr;
 use super::path::Path;
+use super::payload::{PayloadError, PayloadRef, Segment};
+use super::progress::{Deferred, Progress};
 use super::qp::{Inner, Qp, Transport};
 use super::rq::RecvQueue;
 use super::rx_packet::RxPacket;
@@ -104,7 +105,7 @@ impl Rc {
         qp: &Arc<Qp>,
         sq: &mut SendQueue,
         now: Instant,
-        batch: &mut Batch<'_>,
+        batch: &mut Batch<'_, Qp>,
     ) -> Progress {
         if self.path.as_ref().is_some_and(Path::is_loopback) {
             return self.transmit_loopback(qp, sq, now, &mut batch.loopback);
@@ -175,17 +176,20 @@ impl Rc {
             let Some(transmit) = self.conn.poll_transmit(now, 1, sq) else {
                 return Progress::Idle;
             };
-            let source = self
-                .source(qp, sq, &transmit.payload)
-                .and_then(|source| source.is_there().then_some(source).ok_or(NoPacket::Payload));
+            let source = self.source(qp, sq, &transmit.payload).and_then(|source| {
+                source
+                    .is_there()
+                    .then_some(source)
+                    .ok_or(PayloadError::Gone)
+            });
             match (source, &self.path) {
                 (Ok(source), Some(path)) => loopback.put(LoopbackPacket {
                     repr: transmit.header,
-                    sender: path.sender(qp.qpn),
+                    sender: LoopbackOrigin::connected(qp.qpn, path),
                     len: transmit.payload.len(),
                     source,
                 }),
-                (Err(NoPacket::NoMemory), _) => {
+                (Err(PayloadError::NoMemory), _) => {
                     self.conn.undo(&transmit, sq);
                     return Progress::Stalled;
                 }
@@ -211,7 +215,12 @@ impl Rc {
 
     /// Where a payload is.
     #[inline]
-    fn source(&self, qp: &Qp, sq: &SendQueue, payload: &Payload) -> Result<PayloadRef, NoPacket> {
+    fn source(
+        &self,
+        qp: &Qp,
+        sq: &SendQueue,
+        payload: &Payload,
+    ) -> Result<PayloadRef, PayloadError> {
         match *payload {
             Payload::None => Ok(PayloadRef::None),
             Payload::Request { n, offset, len } => sq.source(n, offset, len),
@@ -225,7 +234,7 @@ impl Rc {
                 let va = va.wrapping_add(u64::from(offset));
                 let mr = match self.read_keys.get(usize::from(res)) {
                     Some(Some(mr)) => mr.clone(),
-                    _ => read_access(qp, va, rkey, len).ok_or(NoPacket::Payload)?,
+                    _ => read_access(qp, va, rkey, len).ok_or(PayloadError::Gone)?,
                 };
                 Ok(PayloadRef::Region(Segment { mr, va, len }))
             }
@@ -247,8 +256,13 @@ impl Rc {
                 continue;
             };
             if done.signaled || done.status != Status::Success {
-                let wc =
-                    Completion::send(qp, released.wr_id, released.op, done.status, done.byte_len);
+                let wc = Completion::send(
+                    qp.id(),
+                    released.wr_id,
+                    released.op,
+                    done.status,
+                    done.byte_len,
+                );
                 deferred.send.merge(qp.send_cq.push(&wc));
             }
         }
@@ -451,7 +465,7 @@ impl ResponderOps for Env<'_> {
     #[inline]
     fn recv_done(&mut self, completion: RecvCompletion) {
         if let Some(wr_id) = self.rq.finish() {
-            let wc = Completion::recv(self.qp, wr_id, &completion);
+            let wc = Completion::recv(self.qp.id(), wr_id, &completion);
             self.deferred.recv.merge(self.qp.recv_cq.push(&wc));
         }
     }

@@ -4,7 +4,7 @@
 
 use super::loopback::{LoopbackOrigin, LoopbackPacket};
 use super::path::Path;
-use super::rx::WirePacket;
+use super::wire_packet::WirePacket;
 use crate::proto::wire::{PacketRepr, GRH_LEN};
 use crate::rdma::gid::Network;
 use crate::rdma::strided::StridedSrc;

@@ -2,10 +2,9 @@
 
 //! Scatter/gather lists: the local memory of a work request, keys already resolved.
 
-use super::loopback::{PayloadRef, Segment};
 use super::mr::Mr;
+use super::payload::{PayloadError, PayloadRef, Segment};
 use super::pd::PdId;
-use super::tx::NoPacket;
 use super::wqe::RawSge;
 use super::Core;
 use crate::proto::transport::Status;
@@ -113,9 +112,9 @@ pub(crate) fn scatter(sges: &[Sge], offset: u32, bytes: StridedSrc<'_>) -> Optio
 
 /// Where `len` bytes from byte `offset` of the list on are.
 ///
-/// Any context. NoMemory for a list of places that found none; Payload if the list is too short.
+/// Any context. NoMemory if a reference to several places found none; Gone if the list is too short.
 #[inline]
-pub(crate) fn source(sges: &[Sge], offset: u32, len: u32) -> Result<PayloadRef, NoPacket> {
+pub(crate) fn source(sges: &[Sge], offset: u32, len: u32) -> Result<PayloadRef, PayloadError> {
     let mut first = None;
     let mut rest = None;
     let mut memory = true;
@@ -134,9 +133,9 @@ pub(crate) fn source(sges: &[Sge], offset: u32, len: u32) -> Result<PayloadRef, 
         memory.then_some(())
     })
     .ok_or(if memory {
-        NoPacket::Payload
+        PayloadError::Gone
     } else {
-        NoPacket::NoMemory
+        PayloadError::NoMemory
     })?;
     Ok(match (first, rest) {
         (Some(segment), _) => PayloadRef::Region(segment),

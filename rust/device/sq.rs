@@ -8,12 +8,11 @@
 //! more when that is too few: of a thousand queue pairs most have little to send at a time.
 
 use super::ah::Ah;
-use super::loopback::PayloadRef;
 use super::mr::Mr;
+use super::payload::{PayloadError, PayloadRef};
 use super::pd::PdId;
 use super::ring::Ring;
 use super::sge::{self, Sge};
-use super::tx::NoPacket;
 use super::wqe::{
     flag, Op, RawSge, SendWqe, UdPart, DMA_LEN, SEND_DMA, SEND_HEAD, SGE_LEN, WHAT_LEN,
 };
@@ -439,8 +438,8 @@ impl SendQueue {
 
     /// Where `len` bytes of request `n`'s message are. Errors as for [`sge::source`].
     #[inline]
-    pub(crate) fn source(&self, n: u32, offset: u32, len: u32) -> Result<PayloadRef, NoPacket> {
-        let slot = self.slot(n).ok_or(NoPacket::Payload)?;
+    pub(crate) fn source(&self, n: u32, offset: u32, len: u32) -> Result<PayloadRef, PayloadError> {
+        let slot = self.slot(n).ok_or(PayloadError::Gone)?;
         if slot.inline {
             return Ok(PayloadRef::Inline {
                 ring: self.ring.clone(),

@@ -9,11 +9,10 @@
 use super::counters::Count;
 use super::loopback::LoopbackQueue;
 use super::path::Path;
-use super::qp::Qp;
 use super::Core;
 use crate::net::crc::crc32_le;
 use crate::net::queue::TxQueue;
-use crate::net::room::Room;
+use crate::net::room::{Room, RoomHandler};
 use crate::net::skb::{TxSkb, TX_MAX};
 use crate::proto::wire::bth::{self, BTH_LEN};
 use crate::proto::wire::icrc::{Datagram, UDP_LEN};
@@ -185,9 +184,9 @@ impl GsoBuilder<'_> {
 
 /// Packets that wait until the QP's lock is free: sending may run other parts of the network stack
 /// that may come back to us. All are of one QP, and those of a connected QP have one path.
-pub(crate) struct Batch<'bh> {
+pub(crate) struct Batch<'bh, Q: RoomHandler> {
     bh: &'bh BhGuard,
-    room: &'bh Room<Qp>,
+    room: &'bh Room<Q>,
     queue: TxQueue<'bh>,
     gso: Option<GsoBuilder<'bh>>,
     packets: usize,
@@ -195,10 +194,10 @@ pub(crate) struct Batch<'bh> {
     pub(crate) loopback: LoopbackQueue,
 }
 
-impl<'bh> Batch<'bh> {
+impl<'bh, Q: RoomHandler> Batch<'bh, Q> {
     /// An empty one.
     #[inline]
-    pub(crate) fn new(bh: &'bh BhGuard, room: &'bh Room<Qp>) -> Self {
+    pub(crate) fn new(bh: &'bh BhGuard, room: &'bh Room<Q>) -> Self {
         Batch {
             bh,
             room,
@@ -215,11 +214,11 @@ impl<'bh> Batch<'bh> {
         self.packets >= BATCH && self.gso.is_none() || self.loopback.is_full()
     }
 
-    /// Whether `qp` has to wait until some of its packets have left the network stack: it is told
+    /// Whether `owner` has to wait until some of its packets have left the network stack: it is told
     /// then. A super-packet that is begun is filled.
     #[inline]
-    pub(crate) fn must_wait(&self, qp: &Arc<Qp>) -> bool {
-        self.gso.is_none() && !self.room.is_left() && self.room.wait(qp)
+    pub(crate) fn must_wait(&self, owner: &Arc<Q>) -> bool {
+        self.gso.is_none() && !self.room.is_left() && self.room.wait(owner)
     }
 
     /// How many of the packets that `whole` is about go into the super-packet, or a new one.

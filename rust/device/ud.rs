@@ -3,9 +3,10 @@
 //! Unreliable datagrams, and the management QP (GSI) that is one.
 
 use super::completion::Completion;
-use super::engine::{Deferred, Progress};
 use super::limits;
 use super::loopback::{LoopbackOrigin, LoopbackPacket};
+use super::payload::PayloadError;
+use super::progress::{Deferred, Progress};
 use super::qp::{Inner, Qp, Transport};
 use super::rx_packet::RxPacket;
 use super::sq::SendQueue;
@@ -59,7 +60,7 @@ impl Ud {
         &mut self,
         qp: &Arc<Qp>,
         sq: &mut SendQueue,
-        batch: &mut Batch<'_>,
+        batch: &mut Batch<'_, Qp>,
     ) -> Progress {
         while self.state == State::Rts && self.failed.is_none() {
             if batch.is_full() {
@@ -84,7 +85,7 @@ impl Ud {
         &mut self,
         qp: &Qp,
         sq: &SendQueue,
-        batch: &mut Batch<'_>,
+        batch: &mut Batch<'_, Qp>,
     ) -> Option<Result<(), Option<Status>>> {
         let n = self.next;
         let request = sq.get(n)?;
@@ -119,7 +120,7 @@ impl Ud {
         {
             let source = match batch.loopback.reserve(sq.payer()) {
                 Ok(()) => sq.source(n, 0, len),
-                Err(_) => Err(NoPacket::NoMemory),
+                Err(_) => Err(PayloadError::NoMemory),
             };
             return Some(match source {
                 Ok(source) if source.is_there() => {
@@ -131,7 +132,7 @@ impl Ud {
                     });
                     Ok(())
                 }
-                Err(NoPacket::NoMemory) => {
+                Err(PayloadError::NoMemory) => {
                     self.sender.undo(&repr);
                     Err(None)
                 }
@@ -196,7 +197,7 @@ impl Ud {
             any = true;
             let Some(released) = sq.release(n) else { break };
             if signaled || status != Status::Success {
-                let wc = Completion::send(qp, released.wr_id, released.op, status, len);
+                let wc = Completion::send(qp.id(), released.wr_id, released.op, status, len);
                 deferred.send.merge(qp.send_cq.push(&wc));
             }
         }
@@ -261,7 +262,7 @@ pub(crate) fn handle(
         inv_rkey: None,
         solicited: info.solicited,
     };
-    let mut completion = Completion::recv(qp, wr_id, &done);
+    let mut completion = Completion::recv(qp.id(), wr_id, &done);
     completion.wc.src_qp = info.src_qpn.get();
     completion.wc.grh = Some(packet.network());
     completion.wc.smac = packet.source_mac();

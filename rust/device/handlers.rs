@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Handlers of timers, work and room: what runs the engine without a doorbell or a packet; and the sweep of
+//! queue pairs in the error state (see `flush`).
+
+use super::engine;
+use super::flush;
+use super::progress::Input;
+use super::qp::Qp;
+use super::Core;
+use crate::net::room::RoomHandler;
+use crate::proto::transport::State;
+use crate::sync::timer::TimerHandler;
+use crate::sync::work;
+use kernel::sync::Arc;
+use kernel::workqueue::WorkItem;
+
+/// How many QPs a step of the sweep passes at most, and of how many it flushes receives.
+const MAX_PASSED: usize = 8192;
+const MAX_FLUSHED: usize = 64;
+
+impl TimerHandler for Qp {
+    /// The timers of many QPs may expire together, in one softirq that goes on until all are done.
+    fn expired(this: Arc<Self>) {
+        let _ = work::queue_bh(&this);
+    }
+}
+
+impl RoomHandler for Qp {
+    fn has_room(this: Arc<Self>) {
+        let _ = work::queue_bh(&this);
+    }
+}
+
+impl WorkItem for Qp {
+    type Pointer = Arc<Qp>;
+
+    fn run(this: Arc<Qp>) {
+        engine::run(&this, Input::Work);
+    }
+}
+
+impl TimerHandler for Core {
+    fn expired(this: Arc<Self>) {
+        let _ = work::queue_process(&this);
+    }
+}
+
+impl WorkItem for Core {
+    type Pointer = Arc<Core>;
+
+    fn run(this: Arc<Core>) {
+        if sweep(&this) {
+            flush::start(&this);
+        }
+    }
+}
+
+/// Whether the sweep is to have a look at `qp`, and whether there is anything to be flushed.
+fn is_due(qp: &Qp) -> (bool, bool) {
+    let swept = qp.is_user && qp.state() == State::Err;
+    (swept, swept && !qp.recv_producer.is_empty())
+}
+
+/// Goes on with the sweep. Whether there is more to do another time.
+fn sweep(core: &Arc<Core>) -> bool {
+    let (mut at, mut found) = {
+        let sweep = core.sweep.lock();
+        (sweep.next, sweep.found)
+    };
+    let mut flushed = 0;
+    let mut ends = false;
+    for _ in 0..MAX_PASSED {
+        let Some((qpn, qp)) = core.qps.next(at) else {
+            ends = true;
+            break;
+        };
+        let (swept, due) = is_due(&qp);
+        found |= swept;
+        if due {
+            if flushed >= MAX_FLUSHED {
+                break;
+            }
+            engine::run(&qp, Input::Sweep);
+            flushed += 1;
+        }
+        at = qpn.saturating_add(1);
+    }
+    let again = !ends || found;
+    let mut sweep = core.sweep.lock();
+    sweep.next = if ends { 0 } else { at };
+    sweep.found = found && !ends;
+    again
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What goes into the engine and comes out of its steps.
+
+use super::cq::Wake;
+use super::wire_packet::WirePacket;
+use crate::proto::transport::Events;
+
+/// The input of the engine.
+pub(crate) enum Input<'a> {
+    /// Something was posted, or happened.
+    Doorbell,
+    /// The process with the doorbell continues after a reschedule.
+    Resume,
+    /// Queued work runs; an expired timer may have queued it.
+    Work,
+    /// A process may have posted receives in the error state.
+    Sweep,
+    /// The QP is about to be reset or destroyed: delayed ACKs and corked requests are sent.
+    Flush,
+    /// A packet arrived; further segments of its super-packet for this QP are processed as well.
+    Packet(&'a mut WirePacket),
+}
+
+/// Notifications that are deferred until the lock is released.
+#[derive(Default)]
+pub(crate) struct Deferred {
+    pub(crate) send: Wake,
+    pub(crate) recv: Wake,
+    pub(crate) events: Events,
+}
+
+/// What a step of the transport leaves behind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Nothing is due now.
+    Idle,
+    /// More is due: the batch was full.
+    More,
+    /// More is due, but there was no memory for it.
+    Stalled,
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets from the wire: headers, ICRC, and the segments of a GSO super-packet.
+
+use super::counters::Count;
+use super::Core;
+use crate::net::crc::crc32_le;
+use crate::net::skb::RxSkb;
+use crate::proto::wire::bth::{self, BTH_LEN};
+use crate::proto::wire::icrc::{Datagram, UDP_LEN};
+use crate::proto::wire::{
+    GrhLayout, IcrcHead, PacketRepr, Parsed, GRH_LEN, ICRC_LEN, MAX_HEADER_LEN,
+};
+use crate::rdma::strided::StridedSrc;
+use kernel::prelude::*;
+
+/// Bytes of payload whose ICRC is checked before they are copied, so that the copy finds them in the CPU's cache.
+const CACHE_CHUNK: u32 = 32_768;
+
+/// A packet that passed every check below the transport. It may be one segment of a GSO super-packet
+/// ([`WirePacket::advance`]), or several that differ in PSN, payload and AckReq alone ([`WirePacket::extend`]).
+pub(crate) struct WirePacket {
+    pub(crate) skb: RxSkb,
+    pub(crate) repr: PacketRepr,
+    /// Where its payload starts in the datagram.
+    pub(crate) payload_at: usize,
+    pub(crate) payload_len: u32,
+    /// How many packets these are; `skb` is at the last.
+    pub(crate) count: u16,
+    /// The addresses of the super-packet, as GIDs.
+    pub(crate) source: [u8; 16],
+    pub(crate) destination: [u8; 16],
+    /// The part of the ICRC that covers the headers of the super-packet.
+    head: IcrcHead,
+    /// The IPv4 identification of the super-packet's first segment.
+    first_id: u16,
+    /// The last one was taken.
+    pub(crate) over: bool,
+}
+
+impl WirePacket {
+    /// The first intact packet of the super-packet `skb`.
+    #[inline(always)]
+    pub(crate) fn first(core: &Core, mut skb: RxSkb) -> Option<Self> {
+        let mut head = IcrcHead::ip(skb.ip_header(), skb.udp_header()).ok()?;
+        let first_id = head.datagram().ip_id;
+        loop {
+            if let Some(Parsed {
+                repr,
+                header_len,
+                payload_len,
+            }) = read(core, &mut skb, &mut head, first_id)
+            {
+                return Some(WirePacket {
+                    source: skb.source(),
+                    destination: skb.destination(),
+                    skb,
+                    repr,
+                    payload_at: header_len,
+                    payload_len: payload_len as u32,
+                    count: 1,
+                    head,
+                    first_id,
+                    over: false,
+                });
+            }
+            if !skb.advance() {
+                return None;
+            }
+        }
+    }
+
+    /// Goes on to the next intact packet of the super-packet; `false` if there is none.
+    #[inline]
+    pub(crate) fn advance(&mut self, core: &Core) -> bool {
+        while self.skb.is_gso() && self.skb.advance() {
+            let parsed = read(core, &mut self.skb, &mut self.head, self.first_id);
+            if let Some(Parsed {
+                repr,
+                header_len,
+                payload_len,
+            }) = parsed
+            {
+                self.repr = repr;
+                self.payload_at = header_len;
+                self.payload_len = payload_len as u32;
+                self.count = 1;
+                return true;
+            }
+        }
+        self.over = true;
+        false
+    }
+
+    /// Takes intact packets that follow and are like this one into it, until there are `limit`, or enough.
+    #[inline]
+    pub(crate) fn extend(&mut self, core: &Core, limit: u16) {
+        let chunk = CACHE_CHUNK.checked_div(self.payload_len).unwrap_or(1);
+        let limit = limit.min(u16::try_from(chunk).unwrap_or(limit));
+        if limit <= 1 {
+            return;
+        }
+        let more = self.alike(limit.wrapping_sub(1)).unwrap_or(0);
+        self.skb.skip(more);
+        self.count = self.count.saturating_add(more);
+        core.counters.add(Count::RcvdPackets, more.into());
+    }
+
+    /// How many of the next packets are intact and like this one, up to `limit`; takes their AckReq over.
+    #[inline]
+    fn alike(&mut self, limit: u16) -> Option<u16> {
+        let len = self.skb.len();
+        let next = self.first_id.wrapping_add(self.skb.index()).wrapping_add(1);
+        let mut segments = self.head.segments(crc32_le, datagram(&self.skb, next)?)?;
+        let mut rest = self.skb.exclusive_rest()?.chunks_exact_mut(len.max(1));
+        let mut before: [u8; BTH_LEN] = *rest.next()?.first_chunk()?;
+        let mut count = 0;
+        for datagram in rest.take(limit.into()) {
+            let (packet, sent) = datagram.split_last_chunk_mut::<ICRC_LEN>()?;
+            let bth: [u8; BTH_LEN] = *packet.first_chunk()?;
+            let Some(asks) = bth::next_asks(&before, &bth) else {
+                break;
+            };
+            if segments.over(crc32_le, packet)? != *sent {
+                break;
+            }
+            self.repr.bth.ack_req |= asks;
+            before = bth;
+            count += 1;
+        }
+        Some(count)
+    }
+
+    /// What a datagram's receive buffer begins with. In a super-packet there is one IP header for all.
+    #[inline]
+    pub(crate) fn grh_area(&self) -> Option<[u8; GRH_LEN]> {
+        let header = self.skb.ip_header();
+        if !self.skb.is_gso() {
+            return GrhLayout::area(header);
+        }
+        let id = self.first_id.wrapping_add(self.skb.index());
+        GrhLayout::area_of(header, datagram(&self.skb, id)?)
+    }
+
+    /// Calls `each` with the pieces of the payload, of all packets: its offset in the payload, and its bytes.
+    #[inline]
+    pub(crate) fn for_payload<E>(
+        &self,
+        mut each: impl FnMut(u32, StridedSrc<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if let Some(bytes) = self.linear_payload() {
+            return each(0, bytes);
+        }
+        let mut offset = 0_u32;
+        let mut result = Ok(());
+        let walked = self
+            .skb
+            .for_each(self.payload_at, self.payload_len as usize, |bytes| {
+                if result.is_ok() {
+                    result = each(offset, StridedSrc::new(bytes));
+                    offset = offset.wrapping_add(bytes.len() as u32);
+                }
+            });
+        // The walk covers what the length check allowed.
+        let _ = walked;
+        result
+    }
+
+    /// The payload of all packets, if it is linear in memory, as that of several always is.
+    #[inline]
+    fn linear_payload(&self) -> Option<StridedSrc<'_>> {
+        let all = self.skb.linear_from(self.count.checked_sub(1)?)?;
+        StridedSrc::strided(
+            all.get(self.payload_at..)?,
+            self.payload_len as usize,
+            self.skb.len(),
+            self.count.into(),
+        )
+    }
+}
+
+/// Reads the headers and checks the ICRC of the packet that `skb` is at; counts it.
+#[inline(always)]
+fn read(core: &Core, skb: &mut RxSkb, head: &mut IcrcHead, first_id: u16) -> Option<Parsed> {
+    core.counters.count(Count::RcvdPackets);
+    let mut copy = [0; MAX_HEADER_LEN];
+    let headers = skb.headers(&mut copy)?;
+    let parsed = match PacketRepr::parse(headers, skb.len()) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            core.counters.parse_error(error);
+            return None;
+        }
+    };
+    if skb.is_gso() {
+        // Segmentation counts the identification up by one.
+        head.set_datagram(datagram(skb, first_id.wrapping_add(skb.index()))?);
+    }
+    if check_icrc(skb, head).is_none() && retry(skb, head, first_id).is_none() {
+        core.counters.count(Count::BadIcrc);
+        if skb.is_gso() {
+            core.counters.count(Count::BadIcrcGso);
+        }
+        return None;
+    }
+    Some(parsed)
+}
+
+/// Length and IPv4 identification of the segment that `skb` is at.
+#[inline]
+fn datagram(skb: &RxSkb, ip_id: u16) -> Option<Datagram> {
+    let udp_len = u16::try_from(skb.len().checked_add(UDP_LEN)?).ok()?;
+    Some(Datagram { udp_len, ip_id })
+}
+
+/// Packets that were merged on this machine may all have had one and the same identification, as RFC 6864
+/// allows.
+#[cold]
+fn retry(skb: &mut RxSkb, head: &mut IcrcHead, first_id: u16) -> Option<()> {
+    if skb.index() == 0 {
+        return None;
+    }
+    head.set_datagram(datagram(skb, first_id)?);
+    check_icrc(skb, head)
+}
+
+/// Whether the ICRC is right.
+#[inline(always)]
+fn check_icrc(skb: &mut RxSkb, head: &mut IcrcHead) -> Option<()> {
+    if let Some(all) = skb.exclusive() {
+        let end = all.len().checked_sub(ICRC_LEN)?;
+        let (packet, sent) = all.split_at_mut_checked(end)?;
+        return (head.over(crc32_le, packet)? == *sent).then_some(());
+    }
+    let end = skb.len().checked_sub(ICRC_LEN)?;
+    let (mut bth, mut sent) = ([0; BTH_LEN], [0; ICRC_LEN]);
+    skb.copy(0, &mut bth).ok()?;
+    skb.copy(end, &mut sent).ok()?;
+    let mut icrc = head.start(crc32_le, &bth);
+    skb.for_each(BTH_LEN, end.checked_sub(BTH_LEN)?, |bytes| {
+        icrc.update(bytes)
+    })
+    .ok()?;
+    (sent == icrc.finish()).then_some(())
+}
