@@ -27,6 +27,7 @@ mod pd;
 mod port;
 mod progress;
 mod qp;
+mod qp_context;
 mod rc;
 mod ring;
 mod rq;

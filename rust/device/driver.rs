@@ -145,7 +145,7 @@ impl Driver for Oxe {
     ) -> Result<(QpObject, QpCreated)> {
         let object = Qp::create(&dev.core, pd.id, init, events, user)?;
         let created = QpCreated {
-            qpn: object.qp.qpn,
+            qpn: object.qp.ctx.qpn,
             caps: object.qp.caps,
         };
         Ok((object, created))

@@ -14,7 +14,7 @@ use super::progress::{Deferred, Input, Progress};
 use super::qp::{Inner, Qp, Transport};
 use super::rx_packet::RxPacket;
 use super::tx::Batch;
-use super::{flush, rc, ud, Core};
+use super::{flush, Core};
 use crate::proto::transport::{Events, Instant};
 use crate::rdma::events::QpEvent;
 use crate::sync::bh::{self, BhGuard};
@@ -57,7 +57,7 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
 fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
     let bh = BhGuard::new();
     let now = Instant(timer::now_ns());
-    let mut batch = Batch::new(&bh, &qp.room);
+    let mut batch = Batch::new(&bh, qp, &qp.room);
     let mut batches = 0;
     let mut inner = qp.inner.lock();
     let mut deferred = Deferred::default();
@@ -94,8 +94,8 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
             return false;
         }
         drop(inner);
-        let packets = batch.send(&qp.core);
-        flush_loopback(&qp.core, &mut batch.loopback);
+        let packets = batch.send(&qp.ctx.core);
+        flush_loopback(&qp.ctx.core, &mut batch.loopback);
         notify(qp, core::mem::take(&mut deferred));
         batches += 1;
         inner = qp.inner.lock();
@@ -174,10 +174,10 @@ fn process_input(
             if let (Transport::Rc(rc), true) = (&inner.transport, packet.skb.is_gso()) {
                 let (repr, len) = (&packet.repr, packet.payload_len);
                 let limit = rc.conn.max_segments(repr, len, &inner.sq);
-                packet.extend(&qp.core, limit);
+                packet.extend(&qp.ctx.core, limit);
             }
             handle(qp, inner, now, RxPacket::Wire(packet), deferred);
-            if !packet.advance(&qp.core) || packet.repr.bth.dest_qp.get() != qp.qpn {
+            if !packet.advance(&qp.ctx.core) || packet.repr.bth.dest_qp.get() != qp.ctx.qpn {
                 return;
             }
         },
@@ -194,11 +194,14 @@ fn handle(
     deferred: &mut Deferred,
 ) {
     let dropped = match &mut inner.transport {
-        Transport::Rc(_) => rc::handle(qp, inner, now, packet, deferred),
-        Transport::Datagram(_) => ud::handle(qp, inner, packet, deferred),
+        Transport::Rc(rc) => {
+            let (sq, rq) = (&mut inner.sq, &mut inner.rq);
+            rc.handle(&qp.ctx, sq, rq, now, packet, deferred)
+        }
+        Transport::Datagram(ud) => ud.handle(&qp.ctx, &mut inner.rq, packet, deferred),
     };
     if let Err(cause) = dropped {
-        qp.core.counters.dropped(cause);
+        qp.ctx.core.counters.dropped(cause);
     }
 }
 
@@ -224,7 +227,7 @@ fn deliver_loopback(qp: &Arc<Qp>, loopback: &mut LoopbackQueue) {
     let mut deferred = Deferred::default();
     let mut guard = qp.inner.lock();
     let inner = &mut *guard;
-    while let Some(packet) = loopback.next_for(qp.qpn) {
+    while let Some(packet) = loopback.next_for(qp.ctx.qpn) {
         if !inner.dead {
             handle(qp, inner, now, RxPacket::Loopback(packet), &mut deferred);
         }
@@ -257,10 +260,10 @@ fn step(
     deferred: &mut Deferred,
 ) -> Progress {
     for _ in 0..MAX_ROUNDS {
-        inner.fetch(&qp.core);
+        inner.fetch(&qp.ctx.core);
         let progress = match &mut inner.transport {
-            Transport::Rc(rc) => rc.transmit(qp, &mut inner.sq, now, batch),
-            Transport::Datagram(ud) => ud.transmit(qp, &mut inner.sq, batch),
+            Transport::Rc(rc) => rc.transmit(&qp.ctx, &mut inner.sq, now, batch),
+            Transport::Datagram(ud) => ud.transmit(&qp.ctx, &mut inner.sq, batch),
         };
         let released = complete(qp, inner, deferred);
         if progress != Progress::Idle {
@@ -277,8 +280,8 @@ fn step(
 #[inline]
 fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> bool {
     let released = match &mut inner.transport {
-        Transport::Rc(rc) => rc.complete(qp, &mut inner.sq, deferred),
-        Transport::Datagram(ud) => ud.complete(qp, &mut inner.sq, deferred),
+        Transport::Rc(rc) => rc.complete(&qp.ctx, &mut inner.sq, deferred),
+        Transport::Datagram(ud) => ud.complete(&qp.ctx, &mut inner.sq, deferred),
     };
     if inner.is_in_error() && inner.flush_receives(qp, deferred) {
         inner.rerun = true;
@@ -298,7 +301,7 @@ fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
         _ if inner.is_in_error() => {
             let due = inner.flush_poll.next(now);
             if due.is_none() {
-                flush::start(&qp.core);
+                flush::start(&qp.ctx.core);
             }
             due
         }
@@ -312,8 +315,8 @@ fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
 /// Notifies CQ consumers and reports events. No lock held.
 #[inline]
 fn notify(qp: &Arc<Qp>, deferred: Deferred) {
-    qp.send_cq.wake(deferred.send);
-    qp.recv_cq.wake(deferred.recv);
+    qp.ctx.send_cq.wake(deferred.send);
+    qp.ctx.recv_cq.wake(deferred.recv);
     if !deferred.events.is_empty() {
         report(qp, deferred.events);
     }

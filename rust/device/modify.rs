@@ -75,7 +75,7 @@ fn check_values(qp: &Qp, attr: &QpAttr<'_>) -> Result {
         || attr.max_dest_rd_atomic().is_some_and(max_rd_atomic)
         || attr
             .path_mtu()
-            .is_some_and(|mtu| mtu.bytes() > qp.core.port.mtu());
+            .is_some_and(|mtu| mtu.bytes() > qp.ctx.core.port.mtu());
     if bad {
         return Err(EINVAL);
     }
@@ -103,7 +103,7 @@ fn apply(qp: &Qp, attr: &QpAttr<'_>, records: Option<Records>) -> Result<Option<
             let mut change = connected(attr);
             let dest = change.dest_qpn.unwrap_or(rc.conn.attr().dest_qpn.get());
             let path = match attr.av() {
-                Some(av) => Some(Path::new(av, qp.qpn, dest)?),
+                Some(av) => Some(Path::new(av, qp.ctx.qpn, dest)?),
                 None => None,
             };
             if let Some(path) = &path {

@@ -2,12 +2,13 @@
 
 //! Queue pairs: what one is made of, and its birth and end.
 
-use super::completion::{Completion, QpId};
-use super::cq::{mmap_info, Cq};
+use super::completion::Completion;
+use super::cq::mmap_info;
 use super::flush::FlushPoll;
 use super::loopback::LoopbackQueue;
 use super::pd::PdId;
 use super::progress::Deferred;
+use super::qp_context::QpContext;
 use super::rc::Rc;
 use super::rq::RecvQueue;
 use super::sq::{SendQueue, SqLimits};
@@ -83,12 +84,8 @@ pub(crate) struct Inner {
 /// [`Qp::close`].
 #[pin_data]
 pub(crate) struct Qp {
-    pub(crate) core: Arc<Core>,
-    pub(crate) qpn: u32,
+    pub(crate) ctx: QpContext,
     pub(crate) kind: QpType,
-    pub(crate) pd: PdId,
-    pub(crate) send_cq: Arc<Cq>,
-    pub(crate) recv_cq: Arc<Cq>,
     pub(crate) events: QpEvents,
     pub(crate) caps: QpCaps,
     /// A process posts to it.
@@ -161,15 +158,6 @@ fn respond(user: &UserCtx<'_>, sq: &SendQueue, rq: &RecvQueue) -> Result<(Cookie
 }
 
 impl Qp {
-    /// What completions name it by.
-    #[inline]
-    pub(crate) fn id(&self) -> QpId {
-        QpId {
-            qpn: self.qpn,
-            token: self.events.token(),
-        }
-    }
-
     /// Makes a QP in the reset state.
     ///
     /// Process context. EINVAL for capabilities over the limits, EOPNOTSUPP for a service that the
@@ -238,14 +226,18 @@ impl Qp {
             flush_poll: FlushPoll::NEW,
             dead: false,
         };
+        let ctx = QpContext {
+            core: core.clone(),
+            qpn,
+            pd,
+            token: events.token(),
+            send_cq: init.send_cq.cq.clone(),
+            recv_cq: init.recv_cq.cq.clone(),
+        };
         let qp = Arc::pin_init(
             try_pin_init!(Qp {
-                core: core.clone(),
-                qpn,
+                ctx,
                 kind: init.kind,
-                pd,
-                send_cq: init.send_cq.cq.clone(),
-                recv_cq: init.recv_cq.cq.clone(),
                 events,
                 caps,
                 is_user,
@@ -281,7 +273,7 @@ impl Qp {
             }
         }
         // After the path is gone: `Core::detach` looks for routes in the table.
-        self.core.qps.remove(self.qpn);
+        self.ctx.core.qps.remove(self.ctx.qpn);
         self.room.cancel();
         self.timer.cancel();
     }
@@ -380,9 +372,11 @@ impl Inner {
             let Some(wr_id) = self.rq.flush_one() else {
                 return false;
             };
-            deferred
-                .recv
-                .merge(qp.recv_cq.push(&Completion::recv_flushed(qp.id(), wr_id)));
+            deferred.recv.merge(
+                qp.ctx
+                    .recv_cq
+                    .push(&Completion::recv_flushed(qp.ctx.id(), wr_id)),
+            );
         }
         true
     }

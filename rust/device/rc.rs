@@ -9,11 +9,12 @@ use super::mr::Mr;
 use super::path::Path;
 use super::payload::{PayloadError, PayloadRef, Segment};
 use super::progress::{Deferred, Progress};
-use super::qp::{Inner, Qp, Transport};
+use super::qp_context::QpContext;
 use super::rq::RecvQueue;
 use super::rx_packet::RxPacket;
 use super::sq::SendQueue;
 use super::tx::{Batch, NoPacket, Packets, Unsent, Whole};
+use crate::net::room::RoomHandler;
 use crate::proto::transport::{
     AccessError, AtomicOp, Connection, DropReason, Instant, Origin, Payload, RecvCompletion,
     RecvStart, Request, RequestQueue, RequesterOps, Resource, ResponderOps, SendOp, Status,
@@ -100,12 +101,12 @@ impl Rc {
 
     /// Builds packets until none is due or the batch is full.
     #[inline]
-    pub(crate) fn transmit(
+    pub(crate) fn transmit<Q: RoomHandler>(
         &mut self,
-        qp: &Arc<Qp>,
+        qp: &QpContext,
         sq: &mut SendQueue,
         now: Instant,
-        batch: &mut Batch<'_, Qp>,
+        batch: &mut Batch<'_, Q>,
     ) -> Progress {
         if self.path.as_ref().is_some_and(Path::is_loopback) {
             return self.transmit_loopback(qp, sq, now, &mut batch.loopback);
@@ -117,7 +118,7 @@ impl Rc {
         };
         let whole = Whole::of(self.conn.attr().pmtu.bytes());
         while !batch.is_full() {
-            if batch.must_wait(qp) {
+            if batch.must_wait() {
                 return Progress::Idle;
             }
             let Some(transmit) = self.conn.poll_transmit(now, batch.room(&whole), sq) else {
@@ -160,7 +161,7 @@ impl Rc {
     #[inline]
     fn transmit_loopback(
         &mut self,
-        qp: &Qp,
+        qp: &QpContext,
         sq: &mut SendQueue,
         now: Instant,
         loopback: &mut LoopbackQueue,
@@ -202,7 +203,7 @@ impl Rc {
     /// As where there is no route: the peer's address, or the own one, has left the device. The connection cannot change
     /// over to packets.
     #[cold]
-    fn lose(&mut self, qp: &Qp, sq: &mut SendQueue, now: Instant) -> Progress {
+    fn lose(&mut self, qp: &QpContext, sq: &mut SendQueue, now: Instant) -> Progress {
         while let Some(transmit) = self.conn.poll_transmit(now, 1, sq) {
             qp.core.counters.count(Count::SendErrors);
             match transmit.origin {
@@ -217,7 +218,7 @@ impl Rc {
     #[inline]
     fn source(
         &self,
-        qp: &Qp,
+        qp: &QpContext,
         sq: &SendQueue,
         payload: &Payload,
     ) -> Result<PayloadRef, PayloadError> {
@@ -245,7 +246,7 @@ impl Rc {
     #[inline]
     pub(crate) fn complete(
         &mut self,
-        qp: &Qp,
+        qp: &QpContext,
         sq: &mut SendQueue,
         deferred: &mut Deferred,
     ) -> bool {
@@ -269,12 +270,53 @@ impl Rc {
         deferred.events = deferred.events.union(self.conn.take_events());
         any
     }
+
+    /// Gives a received packet to the connection.
+    #[inline]
+    pub(crate) fn handle(
+        &mut self,
+        qp: &QpContext,
+        sq: &mut SendQueue,
+        rq: &mut RecvQueue,
+        now: Instant,
+        packet: RxPacket<'_>,
+        deferred: &mut Deferred,
+    ) -> Result<(), DropReason> {
+        // Without a path the queue pair has no peer yet.
+        let path = self.path.as_ref().ok_or(DropReason::State)?;
+        // What comes from elsewhere is none of this connection's.
+        if !packet.came_by(path) {
+            qp.core.counters.count(Count::WrongAddress);
+            return Ok(());
+        }
+        if !packet.may_be_from(self.conn.attr().dest_qpn.get()) {
+            qp.core.counters.count(Count::WrongSrcQp);
+            return Ok(());
+        }
+        let count = packet.count();
+        let mut env = Env {
+            qp,
+            packet,
+            sq,
+            rq,
+            read_keys: &mut self.read_keys,
+            write_key: &mut self.write_key,
+            deferred,
+        };
+        match self
+            .conn
+            .handle_segments(now, packet.repr(), count, packet.payload_len(), &mut env)
+        {
+            Verdict::Accepted => Ok(()),
+            Verdict::Dropped(cause) => Err(cause),
+        }
+    }
 }
 
 /// Copies `len` bytes of a payload, after the first `skip`, into packets.
 #[inline]
 fn payload(
-    qp: &Qp,
+    qp: &QpContext,
     payload: &Payload,
     slots: &SendQueue,
     keys: &ReadKeys,
@@ -350,7 +392,7 @@ fn request_followers(slots: &SendQueue, n: u32, end: u32, segment_size: u32, pla
     rest.saturating_add(further.saturating_mul(request.len.div_ceil(segment_size)))
 }
 
-fn read_access(qp: &Qp, va: u64, rkey: u32, len: u32) -> Option<Arc<Mr>> {
+fn read_access(qp: &QpContext, va: u64, rkey: u32, len: u32) -> Option<Arc<Mr>> {
     Mr::find(
         &qp.core,
         qp.pd,
@@ -361,51 +403,9 @@ fn read_access(qp: &Qp, va: u64, rkey: u32, len: u32) -> Option<Arc<Mr>> {
     )
 }
 
-/// Gives a received packet to the connection.
-#[inline]
-pub(crate) fn handle(
-    qp: &Qp,
-    inner: &mut Inner,
-    now: Instant,
-    packet: RxPacket<'_>,
-    deferred: &mut Deferred,
-) -> Result<(), DropReason> {
-    let Transport::Rc(rc) = &mut inner.transport else {
-        return Err(DropReason::Service);
-    };
-    // Without a path the queue pair has no peer yet.
-    let path = rc.path.as_ref().ok_or(DropReason::State)?;
-    // What comes from elsewhere is none of this connection's.
-    if !packet.came_by(path) {
-        qp.core.counters.count(Count::WrongAddress);
-        return Ok(());
-    }
-    if !packet.may_be_from(rc.conn.attr().dest_qpn.get()) {
-        qp.core.counters.count(Count::WrongSrcQp);
-        return Ok(());
-    }
-    let count = packet.count();
-    let mut env = Env {
-        qp,
-        packet,
-        sq: &mut inner.sq,
-        rq: &mut inner.rq,
-        read_keys: &mut rc.read_keys,
-        write_key: &mut rc.write_key,
-        deferred,
-    };
-    match rc
-        .conn
-        .handle_segments(now, packet.repr(), count, packet.payload_len(), &mut env)
-    {
-        Verdict::Accepted => Ok(()),
-        Verdict::Dropped(cause) => Err(cause),
-    }
-}
-
 /// What the transport sees of the QP while a packet is in hand.
 struct Env<'a> {
-    qp: &'a Qp,
+    qp: &'a QpContext,
     packet: RxPacket<'a>,
     sq: &'a mut SendQueue,
     rq: &'a mut RecvQueue,

@@ -186,6 +186,7 @@ impl GsoBuilder<'_> {
 /// that may come back to us. All are of one QP, and those of a connected QP have one path.
 pub(crate) struct Batch<'bh, Q: RoomHandler> {
     bh: &'bh BhGuard,
+    owner: &'bh Arc<Q>,
     room: &'bh Room<Q>,
     queue: TxQueue<'bh>,
     gso: Option<GsoBuilder<'bh>>,
@@ -195,11 +196,12 @@ pub(crate) struct Batch<'bh, Q: RoomHandler> {
 }
 
 impl<'bh, Q: RoomHandler> Batch<'bh, Q> {
-    /// An empty one.
+    /// An empty one of `owner`, whose packets take `room`.
     #[inline]
-    pub(crate) fn new(bh: &'bh BhGuard, room: &'bh Room<Q>) -> Self {
+    pub(crate) fn new(bh: &'bh BhGuard, owner: &'bh Arc<Q>, room: &'bh Room<Q>) -> Self {
         Batch {
             bh,
+            owner,
             room,
             queue: TxQueue::new(bh),
             gso: None,
@@ -214,11 +216,11 @@ impl<'bh, Q: RoomHandler> Batch<'bh, Q> {
         self.packets >= BATCH && self.gso.is_none() || self.loopback.is_full()
     }
 
-    /// Whether `owner` has to wait until some of its packets have left the network stack: it is told
+    /// Whether the owner has to wait until some of its packets have left the network stack: it is told
     /// then. A super-packet that is begun is filled.
     #[inline]
-    pub(crate) fn must_wait(&self, owner: &Arc<Q>) -> bool {
-        self.gso.is_none() && !self.room.is_left() && self.room.wait(owner)
+    pub(crate) fn must_wait(&self) -> bool {
+        self.gso.is_none() && !self.room.is_left() && self.room.wait(self.owner)
     }
 
     /// How many of the packets that `whole` is about go into the super-packet, or a new one.

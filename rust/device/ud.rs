@@ -7,10 +7,12 @@ use super::limits;
 use super::loopback::{LoopbackOrigin, LoopbackPacket};
 use super::payload::PayloadError;
 use super::progress::{Deferred, Progress};
-use super::qp::{Inner, Qp, Transport};
+use super::qp_context::QpContext;
+use super::rq::RecvQueue;
 use super::rx_packet::RxPacket;
 use super::sq::SendQueue;
 use super::tx::{Batch, NoPacket, Packets, Unsent};
+use crate::net::room::RoomHandler;
 use crate::proto::transport::{
     check_recv, Datagram, DatagramAttr, DatagramSender, DropReason, Events, RecvCompletion,
     RecvStart, RequestQueue, SendOp, State, Status,
@@ -18,7 +20,6 @@ use crate::proto::transport::{
 use crate::proto::wire::{PKey, Psn, Qpn, GRH_LEN};
 use crate::rdma::strided::StridedSrc;
 use kernel::prelude::*;
-use kernel::sync::Arc;
 
 /// The state of a datagram QP.
 pub(crate) struct Ud {
@@ -56,17 +57,17 @@ impl Ud {
 
     /// Sends what is posted until the batch is full. A datagram is complete when it is sent.
     #[inline]
-    pub(crate) fn transmit(
+    pub(crate) fn transmit<Q: RoomHandler>(
         &mut self,
-        qp: &Arc<Qp>,
+        qp: &QpContext,
         sq: &mut SendQueue,
-        batch: &mut Batch<'_, Qp>,
+        batch: &mut Batch<'_, Q>,
     ) -> Progress {
         while self.state == State::Rts && self.failed.is_none() {
             if batch.is_full() {
                 return Progress::More;
             }
-            if batch.must_wait(qp) {
+            if batch.must_wait() {
                 return Progress::Idle;
             }
             match self.send_one(qp, sq, batch) {
@@ -81,11 +82,11 @@ impl Ud {
 
     /// Sends the next datagram: `None` if there is none, an error without a status if there is no memory.
     #[inline]
-    fn send_one(
+    fn send_one<Q: RoomHandler>(
         &mut self,
-        qp: &Qp,
+        qp: &QpContext,
         sq: &SendQueue,
-        batch: &mut Batch<'_, Qp>,
+        batch: &mut Batch<'_, Q>,
     ) -> Option<Result<(), Option<Status>>> {
         let n = self.next;
         let request = sq.get(n)?;
@@ -170,7 +171,7 @@ impl Ud {
     #[inline]
     pub(crate) fn complete(
         &mut self,
-        qp: &Qp,
+        qp: &QpContext,
         sq: &mut SendQueue,
         deferred: &mut Deferred,
     ) -> bool {
@@ -212,63 +213,60 @@ impl Ud {
         }
         self.state = state;
     }
-}
 
-/// Takes a datagram.
-#[inline]
-pub(crate) fn handle(
-    qp: &Qp,
-    inner: &mut Inner,
-    packet: RxPacket<'_>,
-    deferred: &mut Deferred,
-) -> Result<(), DropReason> {
-    let Transport::Datagram(ud) = &mut inner.transport else {
-        return Err(DropReason::Service);
-    };
-    if !ud.state.responds() {
-        return Err(DropReason::State);
-    }
-    let pkeys = [PKey::new(limits::DEFAULT_PKEY)];
-    ud.attr.mtu = 4096;
-    let len = packet.payload_len();
-    let info = check_recv(packet.repr(), len, &ud.attr, &pkeys)?;
-    let area = packet.grh_area().ok_or(DropReason::NoGrh)?;
-    let rq = &mut inner.rq;
-    let status = match rq.start(&qp.core) {
-        RecvStart::Empty => return Err(DropReason::NoReceive),
-        RecvStart::LocalError(status) => status,
-        RecvStart::Taken => {
-            // Too long for the buffer: dropped, the buffer stays (IBTA 9.8.3, responder checks).
-            if len.saturating_add(GRH_LEN as u32) > rq.room() {
-                rq.put_back();
-                return Err(DropReason::ReceiveTooShort);
-            }
-            let placed = rq.place(0, StridedSrc::new(&area)).and_then(|()| {
-                packet.for_payload(Status::LocProt, |at, bytes| {
-                    rq.place(at.wrapping_add(GRH_LEN as u32), bytes)
-                })
-            });
-            placed.err().unwrap_or(Status::Success)
+    /// Takes a datagram.
+    #[inline]
+    pub(crate) fn handle(
+        &mut self,
+        qp: &QpContext,
+        rq: &mut RecvQueue,
+        packet: RxPacket<'_>,
+        deferred: &mut Deferred,
+    ) -> Result<(), DropReason> {
+        if !self.state.responds() {
+            return Err(DropReason::State);
         }
-    };
-    let Some(wr_id) = rq.finish() else {
-        return Ok(());
-    };
-    let done = RecvCompletion {
-        status,
-        write_imm: false,
-        byte_len: len.saturating_add(GRH_LEN as u32),
-        imm: info.imm,
-        inv_rkey: None,
-        solicited: info.solicited,
-    };
-    let mut completion = Completion::recv(qp.id(), wr_id, &done);
-    completion.wc.src_qp = info.src_qpn.get();
-    completion.wc.grh = Some(packet.network());
-    completion.wc.smac = packet.source_mac();
-    deferred.recv.merge(qp.recv_cq.push(&completion));
-    if status != Status::Success {
-        ud.set_state(State::Err);
+        let pkeys = [PKey::new(limits::DEFAULT_PKEY)];
+        self.attr.mtu = 4096;
+        let len = packet.payload_len();
+        let info = check_recv(packet.repr(), len, &self.attr, &pkeys)?;
+        let area = packet.grh_area().ok_or(DropReason::NoGrh)?;
+        let status = match rq.start(&qp.core) {
+            RecvStart::Empty => return Err(DropReason::NoReceive),
+            RecvStart::LocalError(status) => status,
+            RecvStart::Taken => {
+                // Too long for the buffer: dropped, the buffer stays (IBTA 9.8.3, responder checks).
+                if len.saturating_add(GRH_LEN as u32) > rq.room() {
+                    rq.put_back();
+                    return Err(DropReason::ReceiveTooShort);
+                }
+                let placed = rq.place(0, StridedSrc::new(&area)).and_then(|()| {
+                    packet.for_payload(Status::LocProt, |at, bytes| {
+                        rq.place(at.wrapping_add(GRH_LEN as u32), bytes)
+                    })
+                });
+                placed.err().unwrap_or(Status::Success)
+            }
+        };
+        let Some(wr_id) = rq.finish() else {
+            return Ok(());
+        };
+        let done = RecvCompletion {
+            status,
+            write_imm: false,
+            byte_len: len.saturating_add(GRH_LEN as u32),
+            imm: info.imm,
+            inv_rkey: None,
+            solicited: info.solicited,
+        };
+        let mut completion = Completion::recv(qp.id(), wr_id, &done);
+        completion.wc.src_qp = info.src_qpn.get();
+        completion.wc.grh = Some(packet.network());
+        completion.wc.smac = packet.source_mac();
+        deferred.recv.merge(qp.recv_cq.push(&completion));
+        if status != Status::Success {
+            self.set_state(State::Err);
+        }
+        Ok(())
     }
-    Ok(())
 }

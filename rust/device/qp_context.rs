@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the transport services know of their queue pair.
+
+use super::completion::QpId;
+use super::cq::Cq;
+use super::pd::PdId;
+use super::Core;
+use crate::rdma::qp::QpToken;
+use kernel::sync::Arc;
+
+/// The part of a QP that never changes, and that needs no lock.
+pub(crate) struct QpContext {
+    pub(crate) core: Arc<Core>,
+    pub(crate) qpn: u32,
+    pub(crate) pd: PdId,
+    /// The C structure, for completions.
+    pub(crate) token: QpToken,
+    pub(crate) send_cq: Arc<Cq>,
+    pub(crate) recv_cq: Arc<Cq>,
+}
+
+impl QpContext {
+    /// What completions name the QP by.
+    #[inline]
+    pub(crate) fn id(&self) -> QpId {
+        QpId {
+            qpn: self.qpn,
+            token: self.token,
+        }
+    }
+}
