@@ -13,8 +13,8 @@ use crate::proto::transport::{self, DatagramSender, Modify, State};
 use crate::proto::wire::Psn;
 use crate::rdma::access::Access;
 use crate::rdma::attr::Mtu;
+use crate::rdma::error::unsupported;
 use crate::rdma::qp::{QpAttr, QpQuery, QpState};
-use crate::rdma::unsupported;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 

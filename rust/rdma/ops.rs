@@ -7,7 +7,9 @@
 //! been through their create.
 
 use super::driver::Driver;
-use super::{gid, ibdev, mmap, ops_ah, ops_cq, ops_device, ops_mr, ops_post, ops_qp, ops_ucontext};
+use super::{
+    device, gid, mmap, ops_ah, ops_cq, ops_device, ops_mr, ops_post, ops_qp, ops_ucontext,
+};
 use crate::ffi;
 
 /// The version of the ABI that rdma_user_rxe.h describes.
@@ -44,7 +46,7 @@ impl<D: Driver> Table<D> {
         },
         add_gid: Some(gid::add_gid),
         del_gid: Some(gid::del_gid),
-        dealloc_driver: Some(ibdev::dealloc_driver::<D>),
+        dealloc_driver: Some(device::dealloc_driver::<D>),
 
         alloc_ucontext: Some(ops_ucontext::alloc_ucontext::<D>),
         dealloc_ucontext: Some(ops_ucontext::dealloc_ucontext::<D>),

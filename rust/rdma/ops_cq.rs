@@ -36,7 +36,7 @@ pub(super) unsafe extern "C" fn create_cq<D: Driver>(
         // SAFETY: ib_core gives the attributes of the call.
         let attr = unsafe { &*attr };
         if attr.flags != 0 {
-            return Err(super::unsupported());
+            return Err(super::error::unsupported());
         }
         let udata = if bundle.is_null() {
             core::ptr::null_mut()

@@ -3,9 +3,9 @@
 //! Operations on the device and its port.
 
 use super::attr::{DeviceAttr, PortAttr};
+use super::device::set_node_desc;
 use super::device::Device;
 use super::driver::Driver;
-use super::ibdev::set_node_desc;
 use crate::ffi;
 use kernel::error::{from_result, to_result};
 use kernel::ffi::c_int;
@@ -46,7 +46,7 @@ pub(super) unsafe extern "C" fn modify_device(
     from_result(|| {
         let node_desc = ffi::ib_device_modify_flags_IB_DEVICE_MODIFY_NODE_DESC as c_int;
         if mask & !node_desc != 0 {
-            return Err(super::unsupported());
+            return Err(super::error::unsupported());
         }
         if mask & node_desc != 0 {
             // SAFETY: ib_core gives the text, a plain array.
@@ -82,7 +82,7 @@ pub(super) unsafe extern "C" fn query_port<D: Driver>(
 }
 
 fn check_port(port: u32) -> Result {
-    if port == super::PORT {
+    if port == super::port::PORT {
         Ok(())
     } else {
         Err(EINVAL)
@@ -100,11 +100,11 @@ pub(super) unsafe extern "C" fn query_pkey(
 ) -> c_int {
     from_result(|| {
         check_port(port)?;
-        if index >= super::PKEY_TABLE_LEN {
+        if index >= super::port::PKEY_TABLE_LEN {
             return Err(EINVAL);
         }
         // SAFETY: ib_core gives a place for the answer.
-        unsafe { *pkey = super::DEFAULT_PKEY };
+        unsafe { *pkey = super::port::DEFAULT_PKEY };
         Ok(0)
     })
 }
@@ -122,9 +122,9 @@ pub(super) unsafe extern "C" fn get_port_immutable(
         // SAFETY: ib_core gives a structure to fill in.
         let immutable = unsafe { &mut *immutable };
         immutable.core_cap_flags = ffi::RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
-        immutable.gid_tbl_len = c_int::from(super::gid_table_len());
-        immutable.pkey_tbl_len = c_int::from(super::PKEY_TABLE_LEN);
-        immutable.max_mad_size = super::MAD_SIZE;
+        immutable.gid_tbl_len = c_int::from(super::port::gid_table_len());
+        immutable.pkey_tbl_len = c_int::from(super::port::PKEY_TABLE_LEN);
+        immutable.max_mad_size = super::port::MAD_SIZE;
         Ok(0)
     })
 }

@@ -55,7 +55,7 @@ pub(super) unsafe extern "C" fn reg_user_mr<D: Driver>(
 ) -> *mut ffi::ib_mr {
     create::<D>(|| {
         if !dmah.is_null() {
-            return Err(super::unsupported());
+            return Err(super::error::unsupported());
         }
         // SAFETY: ib_core gives null or the call's own.
         to_result(unsafe { ffi::oxe_udata_in_empty(udata) })?;

@@ -45,7 +45,7 @@ pub(super) unsafe extern "C" fn create_qp<D: Driver>(
         let attr = unsafe { &mut *attr };
         let kind = QpType::from_raw(attr.qp_type)?;
         if attr.create_flags != 0 || !attr.srq.is_null() || !attr.rwq_ind_tbl.is_null() {
-            return Err(super::unsupported());
+            return Err(super::error::unsupported());
         }
         if attr.send_cq.is_null() || attr.recv_cq.is_null() {
             return Err(EINVAL);

@@ -111,7 +111,7 @@ impl Wc {
             qp: self.qp.as_ptr(),
             src_qp: self.src_qp,
             pkey_index: self.pkey_index,
-            port_num: super::PORT,
+            port_num: super::port::PORT,
             ..Default::default()
         };
         raw.__bindgen_anon_1.bindgen_union_field = self.wr_id;

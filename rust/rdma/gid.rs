@@ -136,7 +136,7 @@ impl AhAttr {
     pub(super) unsafe fn from_raw(raw: &ffi::rdma_ah_attr) -> Result<Self> {
         if raw.type_ != ffi::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE
             || u32::from(raw.ah_flags) & ffi::ib_ah_flags_IB_AH_GRH == 0
-            || raw.port_num != super::PORT
+            || raw.port_num != super::port::PORT
         {
             return Err(EINVAL);
         }
@@ -145,7 +145,7 @@ impl AhAttr {
         // SAFETY: the entry is valid and referenced by the requirement of this function.
         to_result(unsafe { ffi::oxe_gid_attrs(entry.as_ptr(), &mut attrs) })?;
         if !attrs.roce_v2 {
-            return Err(super::unsupported());
+            return Err(super::error::unsupported());
         }
         let generation = generation();
         // SAFETY: both members of the union are made of plain bytes.
@@ -175,7 +175,7 @@ impl AhAttr {
     pub(super) fn fill(&self, raw: &mut ffi::rdma_ah_attr) {
         raw.type_ = ffi::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE;
         raw.ah_flags = ffi::ib_ah_flags_IB_AH_GRH as u8;
-        raw.port_num = super::PORT;
+        raw.port_num = super::port::PORT;
         raw.sl = self.sl;
         raw.static_rate = 0;
         raw.grh.sgid_index = self.sgid_index;

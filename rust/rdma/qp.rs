@@ -29,7 +29,7 @@ impl QpType {
             ffi::ib_qp_type_IB_QPT_GSI => QpType::Gsi,
             ffi::ib_qp_type_IB_QPT_RC => QpType::Rc,
             ffi::ib_qp_type_IB_QPT_UD => QpType::Ud,
-            _ => return Err(super::unsupported()),
+            _ => return Err(super::error::unsupported()),
         })
     }
 
@@ -193,7 +193,7 @@ impl<'a> QpAttr<'a> {
     /// If the mask has the address vector's bit, its `sgid_attr` is null or valid and referenced.
     pub(super) unsafe fn new(raw: &'a ffi::ib_qp_attr, mask: u32) -> Result<Self> {
         if mask & !ffi::ib_qp_attr_mask_IB_QP_ATTR_STANDARD_BITS != 0 {
-            return Err(super::unsupported());
+            return Err(super::error::unsupported());
         }
         let mut attr = QpAttr {
             raw,
@@ -218,7 +218,11 @@ impl<'a> QpAttr<'a> {
         }
         let no_such_state = attr.has(ffi::ib_qp_attr_mask_IB_QP_PATH_MIG_STATE)
             && raw.path_mig_state > ffi::ib_mig_state_IB_MIG_ARMED;
-        if no_such_state || attr.port_num().is_some_and(|port| port != super::PORT) {
+        if no_such_state
+            || attr
+                .port_num()
+                .is_some_and(|port| port != super::port::PORT)
+        {
             return Err(EINVAL);
         }
         Ok(attr)
@@ -326,8 +330,8 @@ impl<'a> QpQuery<'a> {
     pub(super) fn new(attr: &'a mut ffi::ib_qp_attr, init: &'a mut ffi::ib_qp_init_attr) -> Self {
         // uverbs copies all of it to the process, and does not clear it first. 0 is also the migration state MIGRATED.
         *attr = ffi::ib_qp_attr::default();
-        attr.port_num = super::PORT;
-        attr.ah_attr.port_num = super::PORT;
+        attr.port_num = super::port::PORT;
+        attr.ah_attr.port_num = super::port::PORT;
         QpQuery { attr, init }
     }
 

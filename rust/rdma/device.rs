@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices: registration, references, events.
+//! Devices, references to them, and their events.
 
 use super::driver::Driver;
-use super::{link, ops, owner};
+use super::owner;
 use crate::ffi;
 use crate::net::netdev::NetDevice;
 use core::ops::Deref;
 use core::ptr::NonNull;
-use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
@@ -21,7 +20,7 @@ use kernel::types::Opaque;
 #[repr(C)]
 pub(crate) struct Device<D: Driver> {
     ib: Opaque<ffi::ib_device>,
-    data: D,
+    pub(super) data: D,
 }
 
 // SAFETY: ib_core's structure is made for concurrent use; the driver's data are `Send`.
@@ -38,24 +37,7 @@ impl<D: Driver> Deref for Device<D> {
     }
 }
 
-/// Gives back a device that was not registered.
-struct Unregistered(NonNull<ffi::ib_device>);
-
-impl Drop for Unregistered {
-    fn drop(&mut self) {
-        // SAFETY: it was allocated and is not registered. If the operations are set, its data are
-        // initialised, and `dealloc_driver` drops them.
-        unsafe { ffi::ib_dealloc_device(self.0.as_ptr()) };
-    }
-}
-
 impl<D: Driver> Device<D> {
-    const SIZE: usize = {
-        // kmalloc guarantees no more for sizes that are not powers of two.
-        assert!(core::mem::align_of::<Self>() <= core::mem::align_of::<u64>());
-        core::mem::size_of::<Self>()
-    };
-
     /// The device behind ib_core's structure.
     ///
     /// # Safety
@@ -71,73 +53,6 @@ impl<D: Driver> Device<D> {
     /// ib_core's structure.
     pub(super) fn as_raw(&self) -> *mut ffi::ib_device {
         self.ib.get()
-    }
-
-    /// Makes a device called `name` on `ndev`, whose MAC address the GUID is derived from, and
-    /// registers it. `init` makes the driver's data, before anything else can see the device. `is_sound` is asked of the
-    /// device once it can be found by the notices about `ndev`: whether it missed one before.
-    ///
-    /// Process context, without RTNL. When this returns the device may be gone again, so there is
-    /// no reference to it.
-    ///
-    /// What `init` says; ENODEV when the interface is going away; ENFILE if there is such a name;
-    /// ENOMEM; what `query_device` and `query_port` say; ENODEV when no link types are registered
-    /// (see [`link::Links`]).
-    pub(crate) fn register(
-        name: &CStr,
-        ndev: &NetDevice,
-        init: impl PinInit<D, Error>,
-        is_sound: impl FnOnce(&D) -> bool,
-    ) -> Result {
-        let (owner, link_ops) = (owner::owner(), link::ops());
-        if owner.is_null() || link_ops.is_null() {
-            return Err(ENODEV);
-        }
-        // SAFETY: the size is more than that of `ib_device`; the interface is valid.
-        let ib = unsafe { ffi::oxe_ib_device_alloc(Self::SIZE, ndev.as_raw()) };
-        let device = Unregistered(NonNull::new(ib).ok_or(ENOMEM)?);
-        // SAFETY: `ib` is the first member of zeroed memory for a `Self`, which does not move.
-        unsafe { ffi::compat::pinned_init(init, &raw mut (*ib.cast::<Self>()).data) }?;
-        // SAFETY: nobody else knows the device yet. The table is static, and ib_core copies it.
-        // From here on `dealloc_driver` drops the data.
-        unsafe {
-            ffi::ib_set_device_ops(ib, ops::table::<D>());
-            (*ib).ops.owner = owner;
-            (*ib).link_ops = link_ops;
-            (*ib).name_assign_type = ffi::rdma_nl_name_assign_type_RDMA_NAME_ASSIGN_TYPE_USER;
-            (*ib).node_type = ffi::RDMA_NODE_IB_CA as u8;
-            (*ib).node_guid = guid(ndev.address());
-            (*ib).phys_port_cnt = super::PORT;
-            (*ib).num_comp_vectors = ffi::oxe_possible_cpus() as kernel::ffi::c_int;
-            (*ib).uverbs_cmd_mask |= ops::COMMANDS;
-        }
-        set_node_desc(ib, name.to_bytes());
-        // SAFETY: device and interface are valid.
-        to_result(unsafe { ffi::ib_device_set_netdev(ib, ndev.as_raw(), super::PORT) })?;
-        // SAFETY: the device is set up as ib_core wants it. Without a DMA device it uses virtual
-        // addresses.
-        to_result(unsafe {
-            ffi::ib_register_device(ib, name.as_char_ptr(), core::ptr::null_mut())
-        })?;
-        // It is ib_core's now, until `dealloc_driver`.
-        core::mem::forget(device);
-        Self::check_netdev(ndev, is_sound)
-    }
-
-    /// If `ndev` began to go away, or moved, while its device was being registered, nobody has found the
-    /// device to tell it so: unregisters it and gives ENODEV.
-    fn check_netdev(ndev: &NetDevice, is_sound: impl FnOnce(&D) -> bool) -> Result {
-        if let Some(device) = DeviceRef::<D>::by_netdev(ndev) {
-            if is_sound(&device) {
-                return Ok(());
-            }
-            let ib = device.as_raw();
-            core::mem::forget(device);
-            // SAFETY: the device is registered, and this gives up the reference that keeps it so.
-            // Process context without RTNL, as `register` wants it.
-            unsafe { ffi::ib_unregister_device_and_put(ib) };
-        }
-        Err(ENODEV)
     }
 
     /// Tells the users of the port's state if it has changed since they were told last.
@@ -178,12 +93,6 @@ impl kernel::fmt::Display for DeviceName {
         let name = CStr::from_bytes_until_nul(&self.0).map_or(&[][..], CStr::to_bytes);
         f.write_str(core::str::from_utf8(name).unwrap_or("?"))
     }
-}
-
-/// The EUI-64 of a MAC address, as it lies in memory (RFC 4291, appendix A).
-fn guid(mac: [u8; 6]) -> u64 {
-    let [a, b, c, d, e, f] = mac;
-    u64::from_ne_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f])
 }
 
 /// Sets what the node says it is: `text`, cut to the field's size and filled up with zeroes.

@@ -138,7 +138,7 @@ impl DeviceAttr {
         c.max_srq_wr = attr_count(self.max_srq_wr);
         c.max_srq_sge = attr_count(self.max_srq_sge);
         c.max_fast_reg_page_list_len = self.max_fast_reg_page_list_len;
-        c.max_pkeys = super::PKEY_TABLE_LEN;
+        c.max_pkeys = super::port::PKEY_TABLE_LEN;
         c.local_ca_ack_delay = self.local_ca_ack_delay;
         c.kernel_cap_flags = u64::from(ffi::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG);
     }
@@ -276,8 +276,8 @@ impl PortAttr {
         c.max_mtu = self.max_mtu.raw();
         c.active_mtu = self.active_mtu.raw();
         c.phys_mtu = self.active_mtu.bytes();
-        c.gid_tbl_len = i32::from(super::gid_table_len());
-        c.pkey_tbl_len = super::PKEY_TABLE_LEN;
+        c.gid_tbl_len = i32::from(super::port::gid_table_len());
+        c.pkey_tbl_len = super::port::PKEY_TABLE_LEN;
         c.port_cap_flags = self.port_cap_flags;
         c.max_msg_sz = self.max_msg_sz;
         c.bad_pkey_cntr = self.bad_pkey_cntr;

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is the same for the port of every device.
+
+/// The only port of a device.
+pub(super) const PORT: u32 = 1;
+
+/// How many entries a port's GID table has, one for each address of its netdev: as the module's parameter says. The
+/// core makes three files in sysfs of each.
+pub(super) fn gid_table_len() -> u16 {
+    crate::parameters::gids().clamp(16, 1024)
+}
+
+/// How many entries a port's P_Key table has; the only one is [`DEFAULT_PKEY`].
+pub(super) const PKEY_TABLE_LEN: u16 = 1;
+
+/// The default partition, full membership (IBTA Vol 1, 10.9.1.2).
+pub(super) const DEFAULT_PKEY: u16 = 0xffff;
+
+/// The size of a management datagram in bytes (IBTA Vol 1, 13.4.2).
+pub(super) const MAD_SIZE: u32 = 256;
