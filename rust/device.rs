@@ -7,6 +7,21 @@
 //!   wire ─> rx ─> engine ─> rc/ud ─> sge/mr, rq ─> cq
 //!   on one device: loopback in place of tx, wire and rx
 //! ```
+//!
+//! Imports go down, by these floors:
+//!
+//! ```text
+//!   driver                                      the verbs
+//!   rx, handlers, modify                        who runs the engine: packets, timers and work, verbs
+//!   engine                                      one input, processed to completion
+//!   qp                                          the queue pair
+//!   rc, ud                                      its transport service
+//!   sq, rq, tx, rx_packet, flush                queues, batches, received packets
+//!   sge, loopback, progress, qp_context         what these are made of
+//!   payload, cq, ah
+//!   mr, path, completion, wire_packet, link, wq_producer
+//!   pd, port, ring, wqe, counters, limits
+//! ```
 
 mod ah;
 mod completion;
