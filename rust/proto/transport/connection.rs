@@ -9,8 +9,8 @@ use super::{
     RequesterOps, Responder, ResponderOps, SendCompletion, State, Status, Transmit, Verdict,
 };
 
-/// The protocol state of one RC queue pair. `R` is the storage for records of READs and atomics of the
-/// peer; its length is `max_dest_rd_atomic`, at most 256.
+/// The protocol state of one RC queue pair. `R` is the storage for responder resources, which
+/// hold READs and atomics of the peer; its length is `max_dest_rd_atomic`, at most 256.
 ///
 /// The owner serialises the calls. None of them blocks; all may be made in any context.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.responder.abandon_recv()
     }
 
-    /// Puts other storage for the records of READs and atomics in place; gives the old one. May be
+    /// Puts other storage for responder resources in place; returns the old one. May be
     /// done at any time. The indices (`res`) change: the owner forgets the keys that it remembers by
     /// them, and finds them again by what [`super::Payload::Read`] says.
     pub fn replace_resources(&mut self, resources: R) -> R {

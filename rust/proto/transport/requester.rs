@@ -63,7 +63,7 @@ pub struct Requester {
     pub(super) ack_req_owed: bool,
     /// What `ack_req_owed` was before the latest packets were sent.
     ack_req_was_owed: bool,
-    /// How many packets that had.
+    /// How many these were.
     segments: u16,
     /// The cursor went back to `una` and nothing was acknowledged since.
     pub(super) recovering: bool,

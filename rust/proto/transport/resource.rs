@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The responder's record of READs and atomics: what is still to be answered, and what may be asked
+//! Responder resources: the READs and atomics that are still to be answered, and what may be asked
 //! for again (IBTA 9.4.4, 9.4.5, 9.7.5.1: as many as `max_dest_rd_atomic`).
 //!
-//! A ring in the order of PSNs. A READ is answered from its record, packet by packet; an atomic is
-//! carried out on arrival and its record keeps the result. A record stays until a newer one takes its
+//! A ring in the order of PSNs. A READ is answered from its resource, packet by packet; an atomic is
+//! carried out on arrival and its resource keeps the result. A resource stays until a newer one takes its
 //! place, so that a repeated request finds it.
 
 use super::wire::Psn;
 use super::{Attr, Pmtu};
 
-/// What a record is about.
+/// What a resource is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResourceKind {
     /// A READ of `len` bytes at `va`.
@@ -19,7 +19,7 @@ pub(super) enum ResourceKind {
     Atomic { original: u64 },
 }
 
-/// The record of one READ or atomic. Its content is the responder's own; the owner provides the
+/// The resource of one READ or atomic. Its content is the responder's own; the owner provides the
 /// memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Resource {
@@ -41,7 +41,7 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// An unused record, to fill new storage with.
+    /// An unused resource, to fill new storage with.
     pub const EMPTY: Resource = Resource {
         kind: ResourceKind::Atomic { original: 0 },
         due: false,
@@ -55,7 +55,7 @@ impl Resource {
         play_len: 0,
     };
 
-    /// The record of new work whose PSNs begin with `first_psn`.
+    /// The resource of new work whose PSNs begin with `first_psn`.
     pub(super) fn new(kind: ResourceKind, first_psn: Psn, msn: u32, pmtu: Pmtu) -> Self {
         let (psns, play_len) = match kind {
             ResourceKind::Read { len, .. } => (pmtu.packets(len), len),
@@ -99,7 +99,7 @@ impl Default for Resource {
 /// One packet of a response, or several middle ones as segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Response {
-    /// Index of the record.
+    /// Index of the resource.
     pub(super) res: u8,
     /// What is answered.
     pub(super) kind: ResourceKind,
@@ -124,7 +124,7 @@ pub(super) struct Response {
 /// The part of a READ that a repeated request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Which record, as an age: 1 is the newest.
+    /// Which resource, as an age: 1 is the newest.
     age: usize,
     /// Its index in the storage.
     pub(super) res: u8,
@@ -134,15 +134,15 @@ pub(super) struct Part {
     len: u32,
 }
 
-/// The ring of records, in storage of type `R`.
+/// The ring of resources, in storage of type `R`.
 #[derive(Debug)]
 pub(super) struct Ring<R> {
     slots: R,
-    /// Where the next record goes.
+    /// Where the next resource goes.
     head: usize,
-    /// How many records there are.
+    /// How many resources there are.
     count: usize,
-    /// The newest so many records may have something to send; older ones have not.
+    /// The newest so many resources may have something to send; older ones have not.
     due: usize,
 }
 
@@ -156,7 +156,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
         }
     }
 
-    /// Forgets all records.
+    /// Forgets all resources.
     pub(super) fn clear(&mut self) {
         self.head = 0;
         self.count = 0;
@@ -169,7 +169,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
         self.due == 0
     }
 
-    /// How many records may have something to send.
+    /// How many resources may have something to send.
     #[inline]
     pub(super) fn due(&self) -> u32 {
         self.due as u32
@@ -200,12 +200,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
         self.due = 0;
     }
 
-    /// How many records there is room for. An index must fit in a byte.
+    /// How many resources there is room for. An index must fit in a byte.
     fn capacity(&self) -> usize {
         self.slots.as_ref().len().min(256)
     }
 
-    /// The index of the record of this age, 1 to `count`.
+    /// The index of the resource of this age, 1 to `count`.
     fn index(&self, age: usize) -> usize {
         match self.head.checked_sub(age) {
             Some(index) => index,
@@ -222,7 +222,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
         self.slots.as_mut().get_mut(index)
     }
 
-    /// The index that the next record will have, or `None` when there is no room: the peer has more
+    /// The index that the next resource will have, or `None` when there is no room: the peer has more
     /// outstanding than it may.
     pub(super) fn vacancy(&self) -> Option<u8> {
         let capacity = self.capacity();
@@ -240,7 +240,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
         u8::try_from(self.head).ok()
     }
 
-    /// Adds a record at the index that [`Ring::vacancy`] gave.
+    /// Adds a resource at the index that [`Ring::vacancy`] gave.
     pub(super) fn push(&mut self, resource: Resource) {
         let capacity = self.capacity();
         let head = self.head;
@@ -295,7 +295,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
         None
     }
 
-    /// The age of the record which has `psn` among its own, 0 when there is none. Only repeated
+    /// The age of the resource which has `psn` among its own, 0 when there is none. Only repeated
     /// requests, and packets taken back, look for one.
     #[cold]
     fn find(&self, psn: Psn) -> usize {
@@ -308,7 +308,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
     }
 
     /// Finds the part of an earlier READ that a request with `psn` asks for again, or `None` when
-    /// there is no record that covers it (IBTA 9.7.5.1.3, duplicate requests).
+    /// there is no resource that covers it (IBTA 9.7.5.1.3, duplicate requests).
     #[cold]
     pub(super) fn find_read(
         &self,
@@ -411,7 +411,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
         !slot.again
     }
 
-    /// Moves the records to other storage; gives the old one. When that is smaller the newest are
+    /// Moves the resources to other storage; gives the old one. When that is smaller the newest are
     /// kept: a peer that keeps to the new limit cannot ask for the others. Indices change.
     pub(super) fn replace(&mut self, slots: R) -> R {
         let old = core::mem::replace(self, Ring::new(slots));

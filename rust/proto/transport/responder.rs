@@ -5,8 +5,8 @@
 //!
 //! Each packet passes the checks of IBTA 9.7.4.1 in this order: sequence number, opcode sequence,
 //! support for the operation, length, receive request or key. What fails one is answered by a NAK, or
-//! not at all, and changes nothing. What was carried out before is in `repeat`; the answers themselves are
-//! made in `reply`.
+//! not at all, and changes nothing. Duplicates are in `duplicate`; responses and
+//! acknowledgements are made in `response`.
 
 use super::delayed_ack::DelayedAck;
 use super::resource::{Resource, ResourceKind, Ring};
@@ -36,7 +36,7 @@ pub(super) struct Acknowledge {
     pub(super) deadline: Option<Instant>,
 }
 
-/// The receive side of a connection. `R` is the storage for records of READs and atomics.
+/// The receive side of a connection. `R` is the storage for responder resources.
 #[derive(Debug)]
 pub struct Responder<R> {
     /// The PSN that the next new request packet must have.
@@ -435,7 +435,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         Ok(())
     }
 
-    /// A READ: recorded here, answered by and by.
+    /// A READ: takes a responder resource, and is answered by and by.
     fn execute_read<T: ResponderOps>(
         &mut self,
         attr: &Attr,
