@@ -121,16 +121,17 @@ impl Core {
         )
     }
 
-    /// Lets go of the netdev and of all that was found by it: nothing is sent or received any more, not even by the
-    /// loopback. Returns when no route is left that leads through the netdev's namespace, which may end at once
-    /// after that.
+    /// Lets go of the netdev and of all that was found by it: nothing is sent or received any more,
+    /// not even by the loopback. Returns when no route is left that leads through the netdev's
+    /// namespace, which may end at once after that.
     ///
     /// Process context, sleeps; may be called under RTNL.
     fn detach(&self) {
         let detached = self.port.detach();
         gid::outdate();
-        // A route is looked up and kept under the lock of its QP or AH: who has found one before the port let go of the
-        // netdev still holds that lock, or is done. Whoever is in neither table keeps no route.
+        // A route is looked up and kept under the lock of its QP or AH: who has found one before
+        // the port let go of the netdev still holds that lock, or is done. Whoever is in neither
+        // table keeps no route.
         self.qps.for_each(qp::Qp::forget_route);
         self.ahs.for_each(ah::Ah::forget_route);
         // Those that have just left a table may keep one until they are dropped.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The raw bindings: the kernel crate's, and our own for the RDMA core and for the helpers in `ffi/`.
+//! The raw bindings: the kernel crate's, and our own for the RDMA core and for the helpers in
+//! `ffi/`.
 //!
 //! Only `rdma`, `net` and `sync` may use this module.
 

@@ -8,8 +8,8 @@
 //! * [`route`]: the way to a destination, the headers in front, and sending;
 //! * [`crc`]: the kernel's CRC-32.
 //!
-//! Nothing in here knows a protocol above UDP. `unsafe` is at home here and must not leak out: every
-//! public item is safe to call, in the contexts its documentation names.
+//! Nothing in here knows a protocol above UDP. `unsafe` is at home here and must not leak out:
+//! every public item is safe to call, in the contexts its documentation names.
 
 pub(crate) mod crc;
 pub(crate) mod lookup;

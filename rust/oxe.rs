@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! oxe: a soft-RoCEv2 RDMA provider. It turns any Ethernet-like network interface into an RDMA device.
+//! oxe: a soft-RoCEv2 RDMA provider. It turns any Ethernet-like network interface into an RDMA
+//! device.
 //!
 //! `rdma link add oxe0 type oxe netdev eth0` makes a device. See Documentation/architecture.rst.
 

@@ -13,8 +13,9 @@
 // Only the host crate sets this feature; inside the driver this file is no crate root.
 #![cfg_attr(all(feature = "standalone", not(test)), no_std)]
 
-// The layers lie in `proto/` beside this file. Spelled out, because a crate root would look for them
-// next to itself and a module in a directory of its own name; this way both find the same files.
+// The layers lie in `proto/` beside this file. Spelled out, because a crate root would look for
+// them next to itself and a module in a directory of its own name; this way both find the same
+// files.
 #[path = "proto"]
 mod layers {
     pub mod transport;

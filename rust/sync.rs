@@ -10,8 +10,8 @@
 //! * [`work`]: the module's own work queues;
 //! * [`memory`]: allocation flags, and who pays; [`quota`]: how many of something there may be.
 //!
-//! Nothing in here knows a protocol. `unsafe` is at home here and must not leak out: every public item
-//! is safe to call, in the contexts its documentation names.
+//! Nothing in here knows a protocol. `unsafe` is at home here and must not leak out: every public
+//! item is safe to call, in the contexts its documentation names.
 
 pub(crate) mod bh;
 pub(crate) mod lock;

@@ -32,8 +32,8 @@ pub(crate) struct Ah {
 impl Ah {
     /// Makes one with a number of its own, never 0.
     ///
-    /// For a process if `user`, in process context; else in any (the CM calls in atomic context). ENOMEM, also when
-    /// there are too many; EINVAL if the addresses are not of one IP version.
+    /// For a process if `user`, in process context; else in any (the CM calls in atomic context).
+    /// ENOMEM, also when there are too many; EINVAL if the addresses are not of one IP version.
     pub(crate) fn new(core: &Core, pd: PdId, attr: &AhAttr, user: bool) -> Result<Arc<Self>> {
         let (number, flags) = if user {
             (core.ahs.reserve(true)?, GFP_CHARGED)
@@ -99,9 +99,10 @@ impl Ah {
         self.state.lock().path.forget_route();
     }
 
-    /// It is about to leave the table of address handles, where [`Core::detach`] looks for routes. Any context: the CM
-    /// does this with interrupts disabled, where the lock may not be taken. Its requests complete as they are posted, so
-    /// that nobody else has the handle by then, and the route goes with it after a grace period.
+    /// It is about to leave the table of address handles, where [`Core::detach`] looks for routes.
+    /// Any context: the CM does this with interrupts disabled, where the lock may not be taken. Its
+    /// requests complete as they are posted, so that nobody else has the handle by then, and the
+    /// route goes with it after a grace period.
     fn destroy(&self) {
         self.destroyed.store(true, Relaxed);
         if !irqs_disabled() {

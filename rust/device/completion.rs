@@ -16,8 +16,8 @@ const USER_GRH: u32 = 1 << 0;
 const USER_WITH_IMM: u32 = 1 << 1;
 const USER_WITH_INV: u32 = 1 << 3;
 
-/// The packet type of a datagram, as mlx5 completions carry it in `sl`: RoCE with a GRH (bit 3), and the IP version.
-/// UCX reads it there to know which header the datagram begins with.
+/// The packet type of a datagram, as mlx5 completions carry it in `sl`: RoCE with a GRH (bit 3),
+/// and the IP version. UCX reads it there to know which header the datagram begins with.
 const fn packet_type(network: Network) -> u8 {
     const ROCE: u8 = 0x8;
     match network {
@@ -42,8 +42,8 @@ pub(crate) struct Completion {
     pub(crate) wc: Wc,
     /// The number of the QP, by which a process knows it.
     qpn: u32,
-    /// Wakes a CQ that is armed for solicited completions only: asked for by the sender, or an error
-    /// (IBTA 11.4.2.2).
+    /// Wakes a CQ that is armed for solicited completions only: asked for by the sender, or an
+    /// error (IBTA 11.4.2.2).
     pub(crate) solicited: bool,
 }
 
@@ -124,10 +124,10 @@ impl Completion {
         Self::new(qp, wr_id, WcOpcode::Recv, Status::WrFlush, 0)
     }
 
-    /// Its form in a user's ring, in the processor's byte order:
-    /// wr_id 0, status 8, opcode 12, vendor_err 16, byte_len 20, imm or rkey 24, qp_num 28, src_qp 32,
-    /// wc_flags 36, pkey_index 40, slid 42, sl 44, dlid_path_bits 45, port_num 46. A datagram's `sl` is its
-    /// packet type; RoCE has no service level in packets. A kernel consumer's completions have none.
+    /// Its form in a user's ring, in the processor's byte order: wr_id 0, status 8, opcode 12,
+    /// vendor_err 16, byte_len 20, imm or rkey 24, qp_num 28, src_qp 32, wc_flags 36, pkey_index
+    /// 40, slid 42, sl 44, dlid_path_bits 45, port_num 46. A datagram's `sl` is its packet type;
+    /// RoCE has no service level in packets. A kernel consumer's completions have none.
     #[inline]
     pub(crate) fn user_bytes(&self) -> [u8; CQE_LEN] {
         let wc = &self.wc;

@@ -91,7 +91,8 @@ pub(crate) fn mmap_info(offset: u64, size: usize) -> [u8; 16] {
 impl Cq {
     /// Makes a queue for at least `init.cqe` completions; gives it and how many it really holds.
     ///
-    /// Process context. EINVAL for sizes out of the device's limits; ENOMEM, also when there are too many; EFAULT.
+    /// Process context. EINVAL for sizes out of the device's limits; ENOMEM, also when there are
+    /// too many; EFAULT.
     pub(crate) fn create(
         core: &Arc<Core>,
         init: &CqInit,

@@ -3,10 +3,10 @@
 //! QP progress engine: processes one input to completion, in the context that brings the input: a
 //! doorbell, a packet, the timer or queued work.
 //!
-//! Under the QP's lock the transport decides, packets are built and completions are put into their CQs.
-//! Without the lock packets are sent and consumers are notified; both may call the engine again. One
-//! context at a time sends for a QP, so that its packets stay in order; a context that finds another one
-//! sending sets `rerun`.
+//! Under the QP's lock the transport decides, packets are built and completions are put into their
+//! CQs. Without the lock packets are sent and consumers are notified; both may call the engine
+//! again. One context at a time sends for a QP, so that its packets stay in order; a context that
+//! finds another one sending sets `rerun`.
 
 use super::counters::Count;
 use super::loopback::LoopbackQueue;
@@ -21,12 +21,12 @@ use crate::sync::bh::{self, BhGuard};
 use crate::sync::{timer, work};
 use kernel::sync::Arc;
 
-/// Batches of loopback packets that one call delivers before it defers the rest to work. Of packets for the wire it
-/// sends one: receivers on this processor, and the answers, have their turn then.
+/// Batches of loopback packets that one call delivers before it defers the rest to work. Of packets
+/// for the wire it sends one: receivers on this processor, and the answers, have their turn then.
 const MAX_BATCHES: usize = 16;
 
-/// How often completed requests make room for others under one hold of the lock: a process may post as
-/// fast as we complete.
+/// How often completed requests make room for others under one hold of the lock: a process may post
+/// as fast as we complete.
 const MAX_ROUNDS: usize = 4;
 
 /// When to try again after there was no memory for a packet, in nanoseconds.
@@ -34,11 +34,12 @@ const STALL: u64 = 1_000_000;
 
 /// Runs `qp`: takes the input, sends what is due, completes what is done.
 ///
-/// Softirq or process context, with no lock held that the network stack or a consumer may take. A process with a
-/// doorbell of its own may sleep.
+/// Softirq or process context, with no lock held that the network stack or a consumer may take. A
+/// process with a doorbell of its own may sleep.
 pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
     while turn(qp, &mut input) {
-        // It pays for what it sends. Bottom halves had their turn meanwhile, and receivers with them.
+        // It pays for what it sends. Bottom halves had their turn meanwhile, and receivers with
+        // them.
         if bh::cond_resched_killable() {
             let mut inner = qp.inner.lock();
             inner.posting = false;
@@ -51,8 +52,8 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
     }
 }
 
-/// Runs `qp` until nothing is due, or it is time for others. Whether the caller is to go on then; otherwise work is
-/// queued that does.
+/// Runs `qp` until nothing is due, or it is time for others. Whether the caller is to go on then;
+/// otherwise work is queued that does.
 #[inline]
 fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
     let bh = BhGuard::new();
@@ -135,10 +136,11 @@ fn end(inner: &mut Inner, batch: &mut Batch<'_, Qp>) {
     inner.loopback.keep(&mut batch.loopback);
 }
 
-/// Schedules `qp` to run in softirq context: on return from here where the caller's context allows it.
+/// Schedules `qp` to run in softirq context: on return from here where the caller's context allows
+/// it.
 ///
-/// Any context, hard irqs included: kernel users post anywhere, and hold locks that their completion
-/// handler takes too, so it must not be called from within their own call.
+/// Any context, hard irqs included: kernel users post anywhere, and hold locks that their
+/// completion handler takes too, so it must not be called from within their own call.
 pub(crate) fn schedule(qp: &Arc<Qp>) {
     if bh::irqs_disabled() {
         work::queue_bh(qp);
@@ -220,8 +222,8 @@ fn flush_loopback(core: &Core, loopback: &mut LoopbackQueue) {
     loopback.clear();
 }
 
-/// Delivers the next loopback packets to `qp`. Its own packets are sent by work: this runs on behalf of
-/// another QP, and a chain of QPs that send to each other must not recurse.
+/// Delivers the next loopback packets to `qp`. Its own packets are sent by work: this runs on
+/// behalf of another QP, and a chain of QPs that send to each other must not recurse.
 fn deliver_loopback(qp: &Arc<Qp>, loopback: &mut LoopbackQueue) {
     let now = Instant(timer::now_ns());
     let mut deferred = Deferred::default();
@@ -290,9 +292,9 @@ fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> bool {
     released
 }
 
-/// Arms the timer if the transport waits for something, or a process may post what is to be flushed. A timer
-/// that is armed for an earlier moment is left alone: it finds nothing due and is armed again then, which is
-/// cheaper than to move it with every ACK.
+/// Arms the timer if the transport waits for something, or a process may post what is to be
+/// flushed. A timer that is armed for an earlier moment is left alone: it finds nothing due and is
+/// armed again then, which is cheaper than to move it with every ACK.
 #[inline]
 fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
     let due = match (&inner.transport, progress) {

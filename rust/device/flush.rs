@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receives that a process posts in the error state, of which no doorbell tells. They are to be flushed
-//! (IBTA 10.3.1.7), so their ring must be polled.
+//! Receives that a process posts in the error state, of which no doorbell tells. They are to be
+//! flushed (IBTA 10.3.1.7), so their ring must be polled.
 //!
-//! For a moment a QP that came to the error state does so itself, as that is when consumers drain their queues.
-//! From then on one sweep does it for all QPs of the device: so many a second, however many there are and
-//! whatever their processes do, as no process is charged for it.
+//! For a moment a QP that came to the error state does so itself, as that is when consumers drain
+//! their queues. From then on one sweep does it for all QPs of the device: so many a second,
+//! however many there are and whatever their processes do, as no process is charged for it.
 
 use super::progress::Input;
 use super::{limits, Core};
@@ -14,7 +14,8 @@ use crate::sync::timer;
 use kernel::sync::Arc;
 use kernel::workqueue;
 
-/// How long a QP polls itself, in nanoseconds. The first wait, from which on each is as long as all before it.
+/// How long a QP polls itself, in nanoseconds. The first wait, from which on each is as long as all
+/// before it.
 const OWN_TIME: u64 = FIRST_WAIT << 8;
 const FIRST_WAIT: u64 = 10_000_000;
 
@@ -40,8 +41,8 @@ impl FlushPoll {
         budget: limits::MAX_QP_WR,
     };
 
-    /// The QP is run. What a process can have posted may be flushed if the process itself asks for it, or a wait is
-    /// over; the sweep flushes some.
+    /// The QP is run. What a process can have posted may be flushed if the process itself asks for
+    /// it, or a wait is over; the sweep flushes some.
     pub(crate) fn begin(&mut self, now: Instant, input: &Input<'_>) {
         match input {
             Input::Doorbell => self.budget = limits::MAX_QP_WR,
@@ -95,7 +96,8 @@ impl Sweep {
 crate::impl_has_timer! { impl HasTimer<0> for Core { self.sweep_timer } }
 workqueue::impl_has_work! { impl HasWork<Core> for Core { self.sweep_work } }
 
-/// Has the device swept, if it is not yet: for a QP which then has no wait of its own. Softirq or process context.
+/// Has the device swept, if it is not yet: for a QP which then has no wait of its own. Softirq or
+/// process context.
 pub(crate) fn start(core: &Arc<Core>) {
     let sweep = core.sweep.lock();
     if !sweep.ended {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Handlers of timers, work and room: what runs the engine without a doorbell or a packet; and the sweep of
-//! queue pairs in the error state (see `flush`).
+//! Handlers of timers, queued work and freed room, which run the engine; and the sweep over queue
+//! pairs in the error state (see `flush`).
 
 use super::engine;
 use super::flush;

@@ -2,8 +2,8 @@
 
 //! What a device promises: none less than what rdma_rxe promises, where librxe can use it.
 
-/// How many objects of each kind there may be beyond what is promised: kernel users (the connection manager, the MAD
-/// layer) have them where processes have taken all.
+/// How many objects of each kind there may be beyond what is promised: kernel users (the connection
+/// manager, the MAD layer) have them where processes have taken all.
 pub(crate) const KERNEL_RESERVE: u32 = 16_384;
 /// QPs. QP numbers 0 and 1 are the management QPs; the others begin at 17.
 pub(crate) const MAX_QP: u32 = 0xf_fff0;

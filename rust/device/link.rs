@@ -55,8 +55,9 @@ impl Handler for Events {
 ///
 /// # Errors
 ///
-/// EINVAL for a netdev that is not Ethernet-like, ENODEV if it goes away or moves to another namespace meanwhile, EEXIST
-/// when there is a device on it or one of that name, EADDRINUSE when another program has UDP port 4791, ENOMEM.
+/// EINVAL for a netdev that is not Ethernet-like, ENODEV if it goes away or moves to another
+/// namespace meanwhile, EEXIST when there is a device on it or one of that name, EADDRINUSE when
+/// another program has UDP port 4791, ENOMEM.
 pub(crate) fn add(name: &CStr, netdev: &NetDevice) -> Result {
     if !netdev.is_ether() {
         pr_info!("{}: not an Ethernet-like netdev\n", netdev.name());

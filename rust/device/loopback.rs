@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Loopback: packets between two queue pairs of one device, as headers and a reference to the payload. The
-//! receiver copies the bytes once, from the sender's memory to its own.
+//! Loopback: packets between two queue pairs of one device, as headers and a reference to the
+//! payload. The receiver copies the bytes once, from the sender's memory to its own.
 
 use super::ah::Ah;
 use super::path::Path;
@@ -20,8 +20,8 @@ const MAX_BYTES: u32 = 65_536;
 
 /// The sender of a loopback packet.
 pub(crate) enum LoopbackOrigin {
-    /// A connected QP: the addresses that its packets would come from and go to, and its number, which no packet
-    /// of a connection tells.
+    /// A connected QP: the addresses that its packets would come from and go to, and its number,
+    /// which no packet of a connection tells.
     Connected {
         /// The sender.
         qpn: u32,
@@ -56,8 +56,8 @@ pub(crate) struct LoopbackPacket {
 }
 
 impl LoopbackPacket {
-    /// Calls `each` with the pieces of the payload: its offset in the payload, and the bytes. `gone` is the
-    /// error for bytes which are not there any more.
+    /// Calls `each` with the pieces of the payload: its offset in the payload, and the bytes.
+    /// `gone` is the error for bytes which are not there any more.
     #[inline]
     pub(crate) fn for_payload<E>(
         &self,
@@ -76,7 +76,7 @@ impl LoopbackPacket {
 /// Loopback packets of one sending QP, in order, until its lock is released.
 pub(crate) struct LoopbackQueue {
     packets: KVec<LoopbackPacket>,
-    /// The next one to be handed over.
+    /// The next one to be delivered.
     next: usize,
     bytes: u32,
 }
@@ -104,7 +104,8 @@ impl LoopbackQueue {
         self.packets.is_empty()
     }
 
-    /// Takes over the memory of `other`, if it has any: a QP allocates it once and keeps it from run to run.
+    /// Takes over the memory of `other`, if it has any: a QP allocates it once and keeps it from
+    /// run to run.
     #[inline]
     pub(crate) fn keep(&mut self, other: &mut LoopbackQueue) {
         if other.packets.capacity() != 0 {
@@ -146,7 +147,7 @@ impl LoopbackQueue {
         Some(packet)
     }
 
-    /// Lets go of all packets.
+    /// Drops all packets.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.packets.clear();

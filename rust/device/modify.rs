@@ -44,8 +44,8 @@ fn from_transport(state: State) -> QpState {
 
 /// Changes attributes and, perhaps, the state; all of it or nothing.
 ///
-/// Process context. EINVAL for a transition or an attribute that the specification does not allow, or a
-/// value out of its range; EOPNOTSUPP for what the driver does not have; ENOMEM.
+/// Process context. EINVAL for a transition or an attribute that the specification does not allow,
+/// or a value out of its range; EOPNOTSUPP for what the driver does not have; ENOMEM.
 pub(crate) fn modify(qp: &Arc<Qp>, attr: &QpAttr<'_>) -> Result {
     check_values(qp, attr)?;
     // What takes memory is made ready before the lock.

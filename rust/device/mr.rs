@@ -13,8 +13,9 @@ use crate::sync::revocable::Revocable;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// How far the table index is shifted in a key. The index is random, and so is the low byte: a peer that knows some
-/// keys cannot tell others from them, and a stale key fits no other region but by chance.
+/// How far the table index is shifted in a key. The index is random, and so is the low byte: a peer
+/// that knows some keys cannot tell others from them, and a stale key fits no other region but by
+/// chance.
 const KEY_SHIFT: u32 = 8;
 
 /// The bytes behind a region.
@@ -191,8 +192,8 @@ impl Mr {
         (len <= rest).then_some(offset)
     }
 
-    /// Shows `each` the `len` bytes at `va`, piece by piece. `None` if they are not all inside the region, it
-    /// is closed, or `each` says so.
+    /// Shows `each` the `len` bytes at `va`, piece by piece. `None` if they are not all inside the
+    /// region, it is closed, or `each` says so.
     ///
     /// Any context; `each` must not close a region.
     #[inline]

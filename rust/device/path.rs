@@ -19,8 +19,9 @@ const FIRST_PORT: u16 = 0xc000;
 /// The hop limit where the address vector leaves it open (0): RoCEv2 is routed, so the usual one.
 const DEFAULT_HOP_LIMIT: u8 = 64;
 
-/// The bits of a traffic class that belong to the network (ECN, RFC 3168). A packet that says that its transport heeds
-/// congestion marks is marked where others are dropped, and ours does not heed them.
+/// The bits of a traffic class that belong to the network (ECN, RFC 3168). A packet that says that
+/// its transport heeds congestion marks is marked where others are dropped, and ours does not heed
+/// them.
 const ECN: u8 = 0x03;
 
 /// The PCP (or traffic class) that a service level asks for. There are eight of them. A process may
@@ -42,7 +43,8 @@ pub(crate) struct Path {
     /// The IPv4 identification of the next packet.
     next_id: u16,
     route: Option<Route>,
-    /// It leads back to this device, and no packets are needed; it did when GIDs had this generation.
+    /// It leads back to this device, and no packets are needed; it did when GIDs had this
+    /// generation.
     loopback: bool,
     generation: u32,
 }
@@ -136,7 +138,8 @@ impl Path {
         self.flow.is_v6()
     }
 
-    /// What the receive buffer begins with for a datagram with `len` bytes from the BTH on (annex A17.4.3).
+    /// What the receive buffer begins with for a datagram with `len` bytes from the BTH on (annex
+    /// A17.4.3).
     pub(crate) fn grh_area(&self, len: usize) -> Option<[u8; GRH_LEN]> {
         let (ip, _) = self.header.as_bytes().split_last_chunk::<UDP_LEN>()?;
         let datagram = Datagram {
@@ -158,8 +161,9 @@ impl Path {
         self.next_id
     }
 
-    /// `count` packets have theirs. They are consecutive, so that who puts packets together (GRO) and takes them apart
-    /// again changes none, which the ICRC would tell; any are right where fragments are forbidden (RFC 6864, 4.1).
+    /// `count` packets have theirs. They are consecutive, so that who puts packets together (GRO)
+    /// and takes them apart again changes none, which the ICRC would tell; any are right where
+    /// fragments are forbidden (RFC 6864, 4.1).
     #[inline]
     pub(crate) fn used_ids(&mut self, count: u16) {
         self.next_id = self.next_id.wrapping_add(count);

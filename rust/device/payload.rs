@@ -56,8 +56,8 @@ impl PayloadRef {
         }
     }
 
-    /// Calls `each` with the `len` bytes, chunk by chunk, and how many came before. `None` if some are not there,
-    /// or `each` returns it.
+    /// Calls `each` with the `len` bytes, chunk by chunk, and how many came before. `None` if some
+    /// are not there, or `each` returns it.
     ///
     /// Any context.
     #[inline]

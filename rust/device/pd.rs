@@ -9,7 +9,8 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
-/// About what ib_core allocates for a protection domain of a process, which it does not charge to it.
+/// About what ib_core allocates for a protection domain of a process, which it does not charge to
+/// it.
 const UNCHARGED: usize = 256;
 
 /// The identity of a protection domain; never used twice.
@@ -20,7 +21,8 @@ pub(crate) struct PdId(u64);
 pub(crate) struct PdObject {
     pub(crate) id: PdId,
     core: Arc<Core>,
-    /// Charged to the process, so that its cgroup bounds its domains, for which the driver itself needs no memory.
+    /// Charged to the process, so that its cgroup bounds its domains, for which the driver itself
+    /// needs no memory.
     _charge: KBox<MaybeUninit<[u8; UNCHARGED]>>,
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The port of a device: the netdev it is on, until that goes away, and the sockets of its namespace.
+//! The port of a device: the netdev it is on, until that goes away, and the sockets of its
+//! namespace.
 
 use super::Oxe;
 use crate::net::netdev::{NetDevice, Netdev};
@@ -42,8 +43,8 @@ pub(crate) fn path_mtu(mtu: u32) -> u32 {
 }
 
 impl Port {
-    /// A port on the netdev `on`: opens the sockets of its namespace, or shares them with other devices.
-    /// Packets go to `R`.
+    /// A port on the netdev `on`: opens the sockets of its namespace, or shares them with other
+    /// devices. Packets go to `R`.
     ///
     /// Process context.
     ///
@@ -57,8 +58,8 @@ impl Port {
         })
     }
 
-    /// Lets go of the netdev and the sockets: no route is found from now on, and nothing is received once what this
-    /// returns is dropped (process context, sleeps).
+    /// Lets go of the netdev and the sockets: no route is found from now on, and nothing is
+    /// received once what this returns is dropped (process context, sleeps).
     ///
     /// Process context, sleeps; may be called under RTNL.
     pub(crate) fn detach(&self) -> Detached {
@@ -69,7 +70,8 @@ impl Port {
         }
     }
 
-    /// Calls `with` with the netdev, if there is one. Any context but hard irqs; `with` must not sleep.
+    /// Calls `with` with the netdev, if there is one. Any context but hard irqs; `with` must not
+    /// sleep.
     pub(crate) fn with_netdev<T>(&self, with: impl FnOnce(&NetDevice) -> T) -> Option<T> {
         self.netdev.lock().as_deref().map(with)
     }
@@ -92,7 +94,8 @@ impl Port {
         self.with_netdev(has).flatten().is_some()
     }
 
-    /// Whether `netdev`, which the port is on, is still there, and in the namespace of the port's sockets.
+    /// Whether `netdev`, which the port is on, is still there, and in the namespace of the port's
+    /// sockets.
     ///
     /// Process context, without the RTNL lock.
     pub(crate) fn is_at_home(&self, netdev: &NetDevice) -> bool {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What goes into the engine and comes out of its steps.
+//! Inputs of the QP progress engine, and the results of its steps.
 
 use super::cq::Wake;
 use super::wire_packet::WirePacket;
 use crate::proto::transport::Events;
 
-/// The input of the engine.
+/// An input of the engine.
 pub(crate) enum Input<'a> {
     /// Something was posted, or happened.
     Doorbell,
@@ -30,7 +30,7 @@ pub(crate) struct Deferred {
     pub(crate) events: Events,
 }
 
-/// What a step of the transport leaves behind.
+/// The result of one transport step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// Nothing is due now.

@@ -257,8 +257,8 @@ impl Qp {
         })
     }
 
-    /// Ends the QP: no one finds it any more, and who holds it does nothing. Completions that are not
-    /// taken yet stay in their queues (IBTA 10.2.4.4).
+    /// Ends the QP: no one finds it any more, and who holds it does nothing. Completions that are
+    /// not taken yet stay in their queues (IBTA 10.2.4.4).
     ///
     /// Process context, sleeps.
     pub(crate) fn close(&self) {
@@ -316,8 +316,8 @@ impl Inner {
         }
     }
 
-    /// Whether a process that rang the doorbell is to send all it posted itself: datagrams, as none of them waits
-    /// for anything.
+    /// Whether a process that rang the doorbell is to send all it posted itself: datagrams, as none
+    /// of them waits for anything.
     #[inline]
     pub(crate) fn is_callers_work(&self, qp: &Qp) -> bool {
         qp.is_user && matches!(self.transport, Transport::Datagram(_))

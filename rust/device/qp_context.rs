@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the transport services know of their queue pair.
+//! The immutable part of a queue pair, for its transport service.
 
 use super::completion::QpId;
 use super::cq::Cq;
@@ -21,7 +21,7 @@ pub(crate) struct QpContext {
 }
 
 impl QpContext {
-    /// What completions name the QP by.
+    /// The QP as a completion identifies it.
     #[inline]
     pub(crate) fn id(&self) -> QpId {
         QpId {

@@ -141,8 +141,8 @@ impl Rc {
                 continue;
             };
             match why {
-                // As if lost on the way, together with what would be lost next: each attempt is a lookup. A request
-                // has its timer, and answers are asked for again.
+                // As if lost on the way, together with what would be lost next: each attempt is a
+                // lookup. A request has its timer, and answers are asked for again.
                 NoPacket::NoRoute => match rest.origin {
                     Origin::Request { .. } => return Progress::Idle,
                     Origin::Response | Origin::Acknowledge => self.conn.drop_responses(),
@@ -200,8 +200,8 @@ impl Rc {
         Progress::More
     }
 
-    /// As where there is no route: the peer's address, or the own one, has left the device. The connection cannot change
-    /// over to packets.
+    /// As where there is no route: the peer's address, or the own one, has left the device. The
+    /// connection cannot change over to packets.
     #[cold]
     fn lose(&mut self, qp: &QpContext, sq: &mut SendQueue, now: Instant) -> Progress {
         while let Some(transmit) = self.conn.poll_transmit(now, 1, sq) {
@@ -284,7 +284,7 @@ impl Rc {
     ) -> Result<(), DropReason> {
         // Without a path the queue pair has no peer yet.
         let path = self.path.as_ref().ok_or(DropReason::State)?;
-        // What comes from elsewhere is none of this connection's.
+        // A connection takes packets from its peer alone.
         if !packet.came_by(path) {
             qp.core.counters.count(Count::WrongAddress);
             return Ok(());
@@ -343,8 +343,8 @@ fn payload(
     }
 }
 
-/// How many packets of the same length will come after these, if all goes well. One with more headers than others of
-/// its message has none.
+/// How many packets of the same length will come after these, if all goes well. One with more
+/// headers than others of its message has none.
 #[inline]
 fn followers(transmit: &Transmit, slots: &SendQueue, conn: &Connection<Resources>) -> u32 {
     let header = &transmit.header;
@@ -368,7 +368,8 @@ fn followers(transmit: &Transmit, slots: &SendQueue, conn: &Connection<Resources
     }
 }
 
-/// As [`followers`], for a packet of request `n` with `each` bytes of payload, behind which byte `end` is next.
+/// As [`followers`], for a packet of request `n` with `each` bytes of payload, behind which byte
+/// `end` is next.
 #[inline]
 fn request_followers(slots: &SendQueue, n: u32, end: u32, segment_size: u32, plain: bool) -> u32 {
     let Some(request) = slots.get(n) else {

@@ -107,8 +107,8 @@ impl Ring {
         let _ = self.buf.store_release_u32(CONSUMER, index & self.mask);
     }
 
-    /// Where byte `offset` of element `index` is in the buffer; `len` bytes from there are inside the
-    /// element.
+    /// Where byte `offset` of element `index` is in the buffer; `len` bytes from there are inside
+    /// the element.
     fn at(&self, index: u32, offset: usize, len: usize) -> Option<usize> {
         if offset.checked_add(len)? > self.stride() {
             return None;

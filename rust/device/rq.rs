@@ -21,8 +21,8 @@ struct Current {
     total: u32,
 }
 
-/// The receive queue of one QP; the QP's lock guards it. Posting has no doorbell: the ring is looked
-/// at when a message needs a request.
+/// The receive queue of one QP; the QP's lock guards it. Posting has no doorbell: the ring is
+/// looked at when a message needs a request.
 pub(crate) struct RecvQueue {
     ring: Ring,
     pd: PdId,

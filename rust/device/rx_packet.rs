@@ -64,8 +64,9 @@ impl RxPacket<'_> {
         }
     }
 
-    /// Whether QP `qpn` of the peer may have sent it. A packet of a connection does not tell its source QP (IBTA 9.2),
-    /// a loopback packet does: no process of this host can speak for another's queue pair.
+    /// Whether QP `qpn` of the peer may have sent it. A packet of a connection does not tell its
+    /// source QP (IBTA 9.2), a loopback packet does: no process of this host can speak for
+    /// another's queue pair.
     #[inline]
     pub(crate) fn may_be_from(&self, qpn: u32) -> bool {
         match self {
@@ -77,8 +78,8 @@ impl RxPacket<'_> {
         }
     }
 
-    /// Calls `each` with the pieces of all payload: its offset in the payload, and the bytes. `gone` is the
-    /// error for bytes which the sender has given up meanwhile.
+    /// Calls `each` with the pieces of all payload: its offset in the payload, and the bytes.
+    /// `gone` is the error for bytes which the sender has given up meanwhile.
     #[inline]
     pub(crate) fn for_payload<E>(
         &self,

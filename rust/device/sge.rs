@@ -23,8 +23,8 @@ pub(crate) struct Sge {
 }
 
 impl Sge {
-    /// Resolves `raw`, to be written to if `write`; `mr_cache` is the MR that was found last. The key
-    /// of an empty element means nothing (IBTA 10.8.3).
+    /// Resolves `raw`, to be written to if `write`; `mr_cache` is the MR that was found last. The
+    /// key of an empty element means nothing (IBTA 10.8.3).
     #[inline]
     pub(crate) fn resolve(
         core: &Core,
@@ -85,7 +85,8 @@ fn for_parts(
     (done == len).then_some(())
 }
 
-/// Copies `len` bytes from byte `offset` of the list on. `None` if the list is too short or memory is gone.
+/// Copies `len` bytes from byte `offset` of the list on. `None` if the list is too short or memory
+/// is gone.
 ///
 /// Any context.
 #[inline]
@@ -100,7 +101,8 @@ pub(crate) fn gather(
     })
 }
 
-/// Copies bytes to byte `offset` of the list on. `None` as for [`gather`]; then a part may be written.
+/// Copies bytes to byte `offset` of the list on. `None` as for [`gather`]; then a part may be
+/// written.
 ///
 /// Any context.
 #[inline]
@@ -112,7 +114,8 @@ pub(crate) fn scatter(sges: &[Sge], offset: u32, bytes: StridedSrc<'_>) -> Optio
 
 /// Where `len` bytes from byte `offset` of the list on are.
 ///
-/// Any context. NoMemory if a reference to several places found none; Gone if the list is too short.
+/// Any context. NoMemory if a reference to several places found none; Gone if the list is too
+/// short.
 #[inline]
 pub(crate) fn source(sges: &[Sge], offset: u32, len: u32) -> Result<PayloadRef, PayloadError> {
     let mut first = None;

@@ -4,8 +4,9 @@
 //!
 //! A WQE is copied out of the ring once, checked, and its keys resolved; from then on only the slot
 //! counts. The ring's element is given back to the poster when the request is complete. The slots
-//! are fewer than the ring's elements: what does not fit waits in the ring. They begin as very few, and become
-//! more when that is too few: of a thousand queue pairs most have little to send at a time.
+//! are fewer than the ring's elements: what does not fit waits in the ring. They begin as very few,
+//! and become more when that is too few: of a thousand queue pairs most have little to send at a
+//! time.
 
 use super::ah::Ah;
 use super::mr::Mr;
@@ -170,8 +171,8 @@ impl SendQueue {
         self.tail = 0;
     }
 
-    /// The doorbell has rung: all that is posted by now may be taken. What a process posts without one is left, or
-    /// other contexts, for which it does not pay, would work for it for ever.
+    /// The doorbell has rung: all that is posted by now may be taken. What a process posts without
+    /// one is left, or other contexts, for which it does not pay, would work for it for ever.
     #[inline]
     pub(crate) fn note_posted(&mut self) {
         self.posted = self.ring.producer();
@@ -212,7 +213,8 @@ impl SendQueue {
         true
     }
 
-    /// Gets more slots, if there may be more. Without memory for them requests wait for those there are.
+    /// Gets more slots, if there may be more. Without memory for them requests wait for those there
+    /// are.
     #[cold]
     fn grow(&mut self) -> bool {
         let old = self.slots.len();
@@ -457,8 +459,8 @@ impl SendQueue {
         sge::scatter(self.sges_of(n, slot.sges), offset, bytes)
     }
 
-    /// How many requests come after request `n`, if the next one has the same operation and length and
-    /// the others probably too.
+    /// How many requests come after request `n`, if the next one has the same operation and length
+    /// and the others probably too.
     #[inline]
     pub(crate) fn coalescable_after(&self, n: u32) -> u32 {
         let next = n.wrapping_add(1);

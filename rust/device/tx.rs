@@ -2,9 +2,10 @@
 
 //! Transmission: from packet descriptions to skbs.
 //!
-//! Consecutive packets of one QP with the same length cross the network stack as one GSO super-packet
-//! (UDP GSO), each segment with its own BTH and ICRC. Segmentation, in software or in the NIC, gives
-//! segment i the IPv4 identification of the first plus i; the ICRC of each segment covers that.
+//! Consecutive packets of one QP with the same length cross the network stack as one GSO
+//! super-packet (UDP GSO), each segment with its own BTH and ICRC. Segmentation, in software or in
+//! the NIC, gives segment i the IPv4 identification of the first plus i; the ICRC of each segment
+//! covers that.
 
 use super::counters::Count;
 use super::loopback::LoopbackQueue;
@@ -23,11 +24,12 @@ use core::cmp::Ordering;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// Packets that are built under one hold of the QP's lock before they are sent. A super-packet that is begun
-/// is filled; with segments of 1 KiB it has 61.
+/// Packets that are built under one hold of the QP's lock before they are sent. A super-packet that
+/// is begun is filled; with segments of 1 KiB it has 61.
 const BATCH: usize = 60;
 
-/// Bytes of payload that are copied before their ICRC is computed, so that the ICRC finds them in the CPU's cache.
+/// Bytes of payload that are copied before their ICRC is computed, so that the ICRC finds them in
+/// the CPU's cache.
 const CACHE_CHUNK: u32 = 32_768;
 
 /// Why no packet was built.
@@ -49,13 +51,14 @@ pub(crate) struct Unsent {
 
 /// Packets to be built.
 pub(crate) struct Packets<'a> {
-    /// The headers of the first; those after it have the PSNs that follow, and only the last has its AckReq.
+    /// The headers of the first; those after it have the PSNs that follow, and only the last has
+    /// its AckReq.
     pub(crate) repr: &'a PacketRepr,
     pub(crate) count: u16,
     /// The bytes of payload of each.
     pub(crate) segment_size: u32,
-    /// How many are expected to follow by the same path, equally long but perhaps the last. An estimate; where
-    /// it is 0 the last of these may end a super-packet, but begins none.
+    /// How many are expected to follow by the same path, equally long but perhaps the last. An
+    /// estimate; where it is 0 the last of these may end a super-packet, but begins none.
     pub(crate) more: u32,
 }
 
@@ -71,18 +74,19 @@ impl<'a> Packets<'a> {
         }
     }
 
-    /// How many go contiguous: all that are left after `done`, if they are not too many bytes.
+    /// How many packets are copied at once, after the first `done`: as many as the CPU's cache
+    /// holds.
     #[inline]
-    fn contiguous(&self, done: u16) -> u16 {
+    fn cache_chunk(&self, done: u16) -> u16 {
         let left = self.count.saturating_sub(done);
         if left <= 1 {
             return left;
         }
-        let chunk = CACHE_CHUNK
+        let packets = CACHE_CHUNK
             .checked_div(self.segment_size)
             .unwrap_or(CACHE_CHUNK)
             .max(1);
-        u16::try_from(chunk).unwrap_or(left).min(left)
+        u16::try_from(packets).unwrap_or(left).min(left)
     }
 }
 
@@ -119,8 +123,8 @@ struct GsoBuilder<'bh> {
 }
 
 impl GsoBuilder<'_> {
-    /// Adds `count` of `packets` at the end, after `done` of them, each a datagram of `len` bytes; `fill` writes
-    /// their payload. On an error it is as if nothing had been done.
+    /// Adds `count` of `packets` at the end, after `done` of them, each a datagram of `len` bytes;
+    /// `fill` writes their payload. On an error it is as if nothing had been done.
     #[inline]
     fn write(
         &mut self,
@@ -161,7 +165,8 @@ impl GsoBuilder<'_> {
         Some(())
     }
 
-    /// How many datagrams of `len` bytes there is place for. A shorter one is the super-packet's last.
+    /// How many datagrams of `len` bytes there is place for. A shorter one is the super-packet's
+    /// last.
     #[inline]
     fn takes(&self, len: usize) -> u16 {
         let left = self.skb.room().saturating_sub(self.used);
@@ -216,8 +221,8 @@ impl<'bh, Q: RoomHandler> Batch<'bh, Q> {
         self.packets >= BATCH && self.gso.is_none() || self.loopback.is_full()
     }
 
-    /// Whether the owner has to wait until some of its packets have left the network stack: it is told
-    /// then. A super-packet that is begun is filled.
+    /// Whether the owner has to wait until some of its packets have left the network stack: it is
+    /// told then. A super-packet that is begun is filled.
     #[inline]
     pub(crate) fn must_wait(&self) -> bool {
         self.gso.is_none() && !self.room.is_left() && self.room.wait(self.owner)
@@ -244,7 +249,8 @@ impl<'bh, Q: RoomHandler> Batch<'bh, Q> {
         self.packets = self.packets.saturating_add(1);
     }
 
-    /// Builds packets and adds them. `fill` writes payload: so many bytes, after so many of all packets'.
+    /// Builds packets and adds them. `fill` writes payload: so many bytes, after so many of all
+    /// packets'.
     #[inline]
     pub(crate) fn add(
         &mut self,
@@ -274,7 +280,7 @@ impl<'bh, Q: RoomHandler> Batch<'bh, Q> {
             let Some(gso) = &mut self.gso else {
                 return Err(unsent);
             };
-            let count = packets.contiguous(done).min(left);
+            let count = packets.cache_chunk(done).min(left);
             let offset = packets.segment_size.wrapping_mul(done.into());
             let bytes = segment_size.wrapping_mul(count.into());
             let written = gso.write(path, len, packets, (done, count), |out| {
@@ -338,8 +344,8 @@ impl<'bh, Q: RoomHandler> Batch<'bh, Q> {
 
     /// Sends all packets, in order. No lock held.
     ///
-    /// A packet that the network drops is as one lost on the way: the retransmit timer sees to it. Says whether
-    /// there were some.
+    /// A packet that the network drops is as one lost on the way: the retransmit timer sees to it.
+    /// Says whether there were some.
     #[inline]
     pub(crate) fn send(&mut self, core: &Core) -> bool {
         self.close();

@@ -80,7 +80,8 @@ impl Ud {
         Progress::Idle
     }
 
-    /// Sends the next datagram: `None` if there is none, an error without a status if there is no memory.
+    /// Sends the next datagram: `None` if there is none, an error without a status if there is no
+    /// memory.
     #[inline]
     fn send_one<Q: RoomHandler>(
         &mut self,
@@ -166,8 +167,8 @@ impl Ud {
         })
     }
 
-    /// Completes what is sent; a request that failed takes the send queue to SQE, and what follows it
-    /// is flushed (IBTA 10.3.1.6). In the error state everything is flushed.
+    /// Completes what is sent; a request that failed takes the send queue to SQE, and what follows
+    /// it is flushed (IBTA 10.3.1.6). In the error state everything is flushed.
     #[inline]
     pub(crate) fn complete(
         &mut self,
@@ -235,7 +236,8 @@ impl Ud {
             RecvStart::Empty => return Err(DropReason::NoReceive),
             RecvStart::LocalError(status) => status,
             RecvStart::Taken => {
-                // Too long for the buffer: dropped, the buffer stays (IBTA 9.8.3, responder checks).
+                // Too long for the buffer: dropped, the buffer stays (IBTA 9.8.3, responder
+                // checks).
                 if len.saturating_add(GRH_LEN as u32) > rq.room() {
                     rq.put_back();
                     return Err(DropReason::ReceiveTooShort);

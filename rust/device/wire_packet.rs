@@ -14,11 +14,13 @@ use crate::proto::wire::{
 use crate::rdma::strided::StridedSrc;
 use kernel::prelude::*;
 
-/// Bytes of payload whose ICRC is checked before they are copied, so that the copy finds them in the CPU's cache.
+/// Bytes of payload whose ICRC is checked before they are copied, so that the copy finds them in
+/// the CPU's cache.
 const CACHE_CHUNK: u32 = 32_768;
 
-/// A packet that passed every check below the transport. It may be one segment of a GSO super-packet
-/// ([`WirePacket::advance`]), or several that differ in PSN, payload and AckReq alone ([`WirePacket::extend`]).
+/// A packet that passed every check below the transport. It may be one segment of a GSO
+/// super-packet ([`WirePacket::advance`]), or several that differ in PSN, payload and AckReq alone
+/// ([`WirePacket::extend`]).
 pub(crate) struct WirePacket {
     pub(crate) skb: RxSkb,
     pub(crate) repr: PacketRepr,
@@ -92,7 +94,8 @@ impl WirePacket {
         false
     }
 
-    /// Takes intact packets that follow and are like this one into it, until there are `limit`, or enough.
+    /// Takes intact packets that follow and are like this one into it, until there are `limit`, or
+    /// enough.
     #[inline]
     pub(crate) fn extend(&mut self, core: &Core, limit: u16) {
         let chunk = CACHE_CHUNK.checked_div(self.payload_len).unwrap_or(1);
@@ -106,7 +109,8 @@ impl WirePacket {
         core.counters.add(Count::RcvdPackets, more.into());
     }
 
-    /// How many of the next packets are intact and like this one, up to `limit`; takes their AckReq over.
+    /// How many of the next packets are intact and like this one, up to `limit`; takes their AckReq
+    /// over.
     #[inline]
     fn alike(&mut self, limit: u16) -> Option<u16> {
         let len = self.skb.len();
@@ -131,7 +135,8 @@ impl WirePacket {
         Some(count)
     }
 
-    /// What a datagram's receive buffer begins with. In a super-packet there is one IP header for all.
+    /// The 40 bytes in front of a datagram's payload in its receive buffer (annex A17.4.3). A
+    /// segment has the IP header of its super-packet, with its own length and identification.
     #[inline]
     pub(crate) fn grh_area(&self) -> Option<[u8; GRH_LEN]> {
         let header = self.skb.ip_header();
@@ -142,7 +147,8 @@ impl WirePacket {
         GrhLayout::area_of(header, datagram(&self.skb, id)?)
     }
 
-    /// Calls `each` with the pieces of the payload, of all packets: its offset in the payload, and its bytes.
+    /// Calls `each` with the pieces of the payload, of all packets: its offset in the payload, and
+    /// its bytes.
     #[inline]
     pub(crate) fn for_payload<E>(
         &self,
@@ -213,8 +219,8 @@ fn datagram(skb: &RxSkb, ip_id: u16) -> Option<Datagram> {
     Some(Datagram { udp_len, ip_id })
 }
 
-/// Packets that were merged on this machine may all have had one and the same identification, as RFC 6864
-/// allows.
+/// Packets that were merged on this machine may all have had one and the same identification, as
+/// RFC 6864 allows.
 #[cold]
 fn retry(skb: &mut RxSkb, head: &mut IcrcHead, first_id: u16) -> Option<()> {
     if skb.index() == 0 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Posting by kernel users: work requests are written into the same rings that processes use, in the
-//! same form, so that one path takes them out.
+//! Posting by kernel users: work requests are written into the same rings that processes use, in
+//! the same form, so that one path takes them out.
 //!
-//! A kernel user may post in any context, hard irqs included. So posting has a lock of its own, below
-//! all others, and does not run the QP where that is not allowed.
+//! A kernel user may post in any context, hard irqs included. So posting has a lock of its own,
+//! below all others, and does not run the QP where that is not allowed.
 
 use super::ring::Ring;
 use super::wqe::{flag, Op, RawSge, RecvWqe, SendWqe, UdPart, RECV_HEAD, SEND_HEAD, SGE_LEN};

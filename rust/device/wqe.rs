@@ -26,7 +26,8 @@ const OPCODE: usize = 12;
 const SEND_FLAGS: usize = 16;
 const EX: usize = 20;
 const WR: usize = 24;
-/// The bytes of the union that the driver reads; the rest is an address vector, in its stead a number.
+/// The bytes of the union that the driver reads; the rest is an address vector, in its stead a
+/// number.
 const WR_LEN: usize = 40;
 // Offsets of `struct rxe_dma_info`, in a send WQE and in a receive WQE.
 const RECV_DMA: usize = 16;
@@ -72,7 +73,8 @@ pub(crate) mod flag {
     pub(crate) const INLINE: u32 = 1 << 3;
 }
 
-/// A scatter/gather element as posted. `length` 0 is an empty one (the driver has no 2^31 rule for it).
+/// A scatter/gather element as posted. `length` 0 is an empty one (the driver has no 2^31 rule for
+/// it).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RawSge {
     pub(crate) addr: u64,

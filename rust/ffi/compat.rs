@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What differs between the kernel series that one source is built for, in Rust: all of it. Kbuild sets `kernel_7_3` for
-//! 7.3 and later ones. What differs in C is in the helpers.
+//! What differs between the kernel series that one source is built for, in Rust: all of it. Kbuild
+//! sets `kernel_7_3` for 7.3 and later ones. What differs in C is in the helpers.
 
 use core::borrow::Borrow;
 use kernel::prelude::*;
@@ -12,7 +12,8 @@ pub(crate) const NO_RESTART: super::hrtimer_restart = super::hrtimer_restart::HR
 #[cfg(not(kernel_7_3))]
 pub(crate) const NO_RESTART: super::hrtimer_restart = super::hrtimer_restart_HRTIMER_NORESTART;
 
-/// A count as `struct ib_device_attr` has it: an unsigned one since 7.3, a C `int` before, to which it is clamped.
+/// A count as `struct ib_device_attr` has it: an unsigned one since 7.3, a C `int` before, to which
+/// it is clamped.
 #[cfg(kernel_7_3)]
 pub(crate) fn attr_count(n: u32) -> u32 {
     n
@@ -31,8 +32,8 @@ pub(crate) fn parameter<T: Copy>(value: impl Borrow<T>) -> T {
 ///
 /// # Safety
 ///
-/// `slot` is valid for writes and properly aligned; what is there after success stays there, pinned, and nothing is there
-/// after an error.
+/// `slot` is valid for writes and properly aligned; what is there after success stays there,
+/// pinned, and nothing is there after an error.
 pub(crate) unsafe fn pinned_init<T>(init: impl PinInit<T, Error>, slot: *mut T) -> Result {
     // SAFETY: the initialiser asks for what this function asks for.
     #[cfg(kernel_7_3)]

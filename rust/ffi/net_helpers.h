@@ -51,7 +51,7 @@ struct oxe_rx {
 	u32 len;		/* all of the UDP payload, fragments included */
 	u32 gso_size;		/* how much of it one datagram has; the last may have less */
 	bool v6;
-	bool exclusive;		/* nobody else sees the linear part */
+	bool exclusive;		/* the linear part has no other user */
 };
 
 /* An skb_seq_state, opaque. */

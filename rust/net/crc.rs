@@ -4,8 +4,8 @@
 
 use crate::ffi;
 
-/// Feeds `bytes` to a CRC-32 register (reflected, polynomial 0xedb88320) without inverting it before or
-/// after. Any context.
+/// Feeds `bytes` to a CRC-32 register (reflected, polynomial 0xedb88320) without inverting it
+/// before or after. Any context.
 #[inline]
 pub(crate) fn crc32_le(register: u32, bytes: &[u8]) -> u32 {
     // SAFETY: the pointer is valid for reads of the length.

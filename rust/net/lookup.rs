@@ -5,8 +5,9 @@
 use super::netdev::NetDevice;
 use crate::ffi;
 
-/// Calls `f` with the device that has `address` (a GID: IPv4 is mapped into IPv6), if there is one in the
-/// namespace where `near` is. Any context; `f` must not sleep, and keeps the device by `hold` alone.
+/// Calls `f` with the device that has `address` (a GID: IPv4 is mapped into IPv6), if there is one
+/// in the namespace where `near` is. Any context; `f` must not sleep, and keeps the device by
+/// `hold` alone.
 ///
 /// It is how a packet that came over the loopback device finds the device it was meant for.
 pub(crate) fn owner<R>(

@@ -8,11 +8,11 @@ use core::ptr::{null_mut, NonNull};
 use kernel::ffi::c_void;
 use kernel::types::Opaque;
 
-/// A network device that somebody keeps alive: a [`Netdev`], or the notice, packet or RCU section that the
-/// borrow came with.
+/// A network device that somebody keeps alive: a [`Netdev`], or the notice, packet or RCU section
+/// that the borrow came with.
 ///
-/// Its methods may be called in any context unless they say otherwise; what they tell may be outdated at
-/// once, except under the RTNL lock.
+/// Its methods may be called in any context unless they say otherwise; what they tell may be
+/// outdated at once, except under the RTNL lock.
 #[repr(transparent)]
 pub(crate) struct NetDevice(Opaque<ffi::net_device>);
 
@@ -39,8 +39,8 @@ impl NetDevice {
         self.0.get()
     }
 
-    /// Takes a reference. The network stack waits for it (and complains about it) when the device is to
-    /// go, so give it up on [`super::notifier::Event::Unregister`].
+    /// Takes a reference. The network stack waits for it (and complains about it) when the device
+    /// is to go, so give it up on [`super::notifier::Event::Unregister`].
     pub(crate) fn hold(&self) -> Netdev {
         let mut tracker = null_mut();
         // SAFETY: the device lives, and the tracker is kept beside its address.
@@ -68,7 +68,8 @@ impl NetDevice {
     /// The hardware address. Meaningful if [`NetDevice::is_ether`].
     pub(crate) fn address(&self) -> [u8; 6] {
         let mut address = [0; 6];
-        // SAFETY: the device lives; its address has room for 32 bytes, ours for the 6 that are copied.
+        // SAFETY: the device lives; its address has room for 32 bytes, ours for the 6 that are
+        // copied.
         unsafe { ffi::oxe_netdev_address(self.as_raw(), address.as_mut_ptr()) };
         address
     }
@@ -115,7 +116,8 @@ impl NetDevice {
 ///
 /// # Invariants
 ///
-/// `dev` points to a device of which a reference is owned, and `tracker` is what was stored with it.
+/// `dev` points to a device of which a reference is owned, and `tracker` is what was stored with
+/// it.
 pub(crate) struct Netdev {
     dev: NonNull<NetDevice>,
     tracker: *mut c_void,

@@ -83,11 +83,12 @@ unsafe impl<H: Handler> Sync for Notifier<H> {}
 impl<H: Handler> Notifier<H> {
     /// An initialiser which registers the notifier. Process context, without the RTNL lock.
     ///
-    /// The handler is told of the devices that are there ([`Event::Register`], [`Event::Up`]) before it
-    /// returns.
+    /// The handler is told of the devices that are there ([`Event::Register`], [`Event::Up`])
+    /// before it returns.
     pub(crate) fn new(handler: H) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            // The fields are initialised in this order: the handler is there when the first notice comes.
+            // The fields are initialised in this order: the handler is there when the first notice
+            // comes.
             handler,
             block <- Opaque::try_ffi_init(|block: *mut notifier_block| {
                 let content = notifier_block {
@@ -96,7 +97,8 @@ impl<H: Handler> Notifier<H> {
                 };
                 // SAFETY: the place is valid for writes.
                 unsafe { block.write(content) };
-                // SAFETY: the block is initialised, and stays there until `drop` has unregistered it.
+                // SAFETY: the block is initialised, and stays there until `drop` has unregistered
+                // it.
                 to_result(unsafe { ffi::oxe_netdev_notifier_register(block) })
             }),
         })
@@ -104,7 +106,8 @@ impl<H: Handler> Notifier<H> {
 
     /// # Safety
     ///
-    /// Called by the notifier chain, with the block of a registered `Self` and a notice about a device.
+    /// Called by the notifier chain, with the block of a registered `Self` and a notice about a
+    /// device.
     unsafe extern "C" fn call(
         block: *mut notifier_block,
         event: c_ulong,
@@ -121,8 +124,9 @@ impl<H: Handler> Notifier<H> {
 
 #[pinned_drop]
 impl<H: Handler> PinnedDrop for Notifier<H> {
-    /// Unregisters. The handler is told that each device goes ([`Event::Down`], [`Event::Unregister`]), as
-    /// the kernel does for one that leaves. Process context, without the RTNL lock.
+    /// Unregisters. The handler is told that each device goes ([`Event::Down`],
+    /// [`Event::Unregister`]), as the kernel does for one that leaves. Process context, without the
+    /// RTNL lock.
     fn drop(self: Pin<&mut Self>) {
         // SAFETY: it was registered, since it was initialised.
         unsafe { ffi::oxe_netdev_notifier_unregister(self.block.get()) };

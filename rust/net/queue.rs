@@ -13,9 +13,9 @@ use kernel::prelude::*;
 ///
 /// # Invariants
 ///
-/// `head` is null, or the first of a list of prepared packets that are owned; then `tail` is the last.
-/// Bottom halves are off from the time a packet is prepared, so the routes that the packets point to are
-/// there: a route is freed a grace period after it is given up.
+/// `head` is null, or the first of a list of prepared packets that are owned; then `tail` is the
+/// last. Bottom halves are off from the time a packet is prepared, so the routes that the packets
+/// point to are there: a route is freed a grace period after it is given up.
 pub(crate) struct TxQueue<'bh> {
     head: *mut ffi::sk_buff,
     tail: *mut ffi::sk_buff,
@@ -50,8 +50,8 @@ impl<'bh> TxQueue<'bh> {
 
     /// Sends all; gives how many went, and how many did not, which is as if the wire had lost them.
     ///
-    /// No packet gets to a receiver of this CPU before bottom halves are enabled again: not even one to
-    /// this machine itself.
+    /// No packet gets to a receiver of this CPU before bottom halves are enabled again: not even
+    /// one to this machine itself.
     #[inline]
     pub(crate) fn send(&mut self) -> (u32, u32) {
         let mut count = ffi::oxe_sent { sent: 0, failed: 0 };

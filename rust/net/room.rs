@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How many bytes of one sender are on their way through the network stack of this machine: in queues, and with
-//! network cards. Packets give back what they took when they are freed. They hold neither the sender nor the module.
+//! How many bytes of one sender are on their way through the network stack of this machine: in
+//! queues, and with network cards. Packets give back what they took when they are freed. They hold
+//! neither the sender nor the module.
 //!
-//! The limit adapts itself: where room comes back slowly it becomes as little as one super-packet, so that no
-//! queue builds up.
+//! The limit adapts itself: where room comes back slowly it becomes as little as one super-packet,
+//! so that no queue builds up.
 
 use crate::ffi;
 use core::marker::PhantomData;
@@ -22,8 +23,8 @@ pub(crate) trait RoomHandler: Send + Sync + Sized + 'static {
 ///
 /// # Invariants
 ///
-/// `raw` is owned. While it waits, its `owner` is an address from `Arc::into_raw` of a `T`, whose reference belongs
-/// to the wait.
+/// `raw` is owned. While it waits, its `owner` is an address from `Arc::into_raw` of a `T`, whose
+/// reference belongs to the wait.
 pub(crate) struct Room<T: RoomHandler> {
     raw: NonNull<ffi::oxe_room>,
     _owner: PhantomData<fn(T)>,
@@ -93,8 +94,8 @@ impl<T: RoomHandler> Room<T> {
 
 impl<T: RoomHandler> Drop for Room<T> {
     fn drop(&mut self) {
-        // Nobody waits, as a wait has a reference to its owner, and with that to this; but an owner may wait for
-        // another's room.
+        // Nobody waits, as a wait has a reference to its owner, and with that to this; but an owner
+        // may wait for another's room.
         self.cancel();
         // SAFETY: it is ours, and not used again.
         unsafe { ffi::oxe_room_free(self.raw.as_ptr()) };

@@ -2,9 +2,9 @@
 
 //! The way to a destination, the headers in front of a packet, and sending it there.
 //!
-//! Headers are built here, once, and not by the network stack: a checksum that covers them (an ICRC, say)
-//! can be computed before the packet is sent, over the very bytes that go out. What is filled in later are
-//! the lengths and the checksums of IPv4 and UDP.
+//! Headers are built here, once, and not by the network stack: a checksum that covers them (an
+//! ICRC, say) can be computed before the packet is sent, over the very bytes that go out. What is
+//! filled in later are the lengths and the checksums of IPv4 and UDP.
 
 use super::netdev::NetDevice;
 use crate::ffi;
@@ -17,8 +17,8 @@ const IPV6_LEN: usize = 40;
 const UDP_LEN: usize = 8;
 const PROTOCOL_UDP: u8 = 17;
 
-/// Between whom packets travel, and how. Addresses are GIDs: IPv4 is mapped into IPv6 (::ffff:a.b.c.d),
-/// and which one it is follows from `destination`. Ports are in host byte order.
+/// Between whom packets travel, and how. Addresses are GIDs: IPv4 is mapped into IPv6
+/// (::ffff:a.b.c.d), and which one it is follows from `destination`. Ports are in host byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flow {
     /// The address that packets come from.
@@ -31,9 +31,9 @@ pub(crate) struct Flow {
     pub(crate) destination_port: u16,
     /// IPv4 type of service, or IPv6 traffic class.
     pub(crate) traffic_class: u8,
-    /// What the device shall make of the packets' priority, where it makes something of it: the PCP of a VLAN (IEEE
-    /// 802.1Q), a traffic class where they are mapped to some. Where this is 0, or cannot be had, the priority is the one
-    /// that goes with `traffic_class`.
+    /// What the device shall make of the packets' priority, where it makes something of it: the PCP
+    /// of a VLAN (IEEE 802.1Q), a traffic class where they are mapped to some. Where this is 0, or
+    /// cannot be had, the priority is the one that goes with `traffic_class`.
     pub(crate) priority_class: u8,
     /// IPv4 time to live, or IPv6 hop limit.
     pub(crate) hop_limit: u8,
@@ -60,8 +60,8 @@ impl Flow {
     }
 
     /// The headers of its packets, lengths left out: an IPv4 header without options (RFC 791;
-    /// don't-fragment set, identification zero) or an IPv6 header (RFC 8200), and the UDP header (RFC 768), its
-    /// checksum left out. `None` if only one of the addresses is of IPv4.
+    /// don't-fragment set, identification zero) or an IPv6 header (RFC 8200), and the UDP header
+    /// (RFC 768), its checksum left out. `None` if only one of the addresses is of IPv4.
     pub(crate) fn header(&self) -> Option<Header> {
         let v4 = (self.v4(&self.source), self.v4(&self.destination));
         let mut header = Header {
@@ -144,10 +144,11 @@ unsafe impl Send for Route {}
 unsafe impl Sync for Route {}
 
 impl Route {
-    /// Finds the way for `flow` in the network namespace where `near` is. Process and softirq context.
+    /// Finds the way for `flow` in the network namespace where `near` is. Process and softirq
+    /// context.
     ///
-    /// Fails as sending would: `ENETUNREACH`, `EHOSTUNREACH`, `EINVAL` for a source address that is not
-    /// this machine's.
+    /// Fails as sending would: `ENETUNREACH`, `EHOSTUNREACH`, `EINVAL` for a source address that is
+    /// not this machine's.
     pub(crate) fn lookup(near: &NetDevice, flow: &Flow) -> Result<Self> {
         let v6 = flow.is_v6();
         let key = ffi::oxe_flow {

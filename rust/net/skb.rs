@@ -13,25 +13,27 @@ use core::ptr::{null, null_mut, NonNull};
 use kernel::error::to_result;
 use kernel::prelude::*;
 
-/// A UDP datagram that arrived: the payload, and the headers in front of it. Dropping it frees it (any
-/// context), as one that was used.
+/// A UDP datagram that arrived: the payload, and the headers in front of it. Dropping it frees it
+/// (any context), as one that was used.
 ///
 /// It may be one segment of a GSO super-packet (UDP GSO), whose segments share their headers but
 /// for lengths and IPv4 identification; [`RxSkb::advance`] goes from one to the next.
 ///
-/// Offsets and lengths are bytes of the UDP payload of the datagram. A part of it is linear in memory; the rest is in
-/// pages that may still belong to a sender on this machine, who may change them: look at a byte of the
-/// payload once, and take headers by [`RxSkb::headers`], which copies what is not linear.
+/// Offsets and lengths are bytes of the UDP payload of the datagram. A part of it is linear in
+/// memory; the rest is in pages that may still belong to a sender on this machine, who may change
+/// them: look at a byte of the payload once, and take headers by [`RxSkb::headers`], which copies
+/// what is not linear.
 ///
 /// # Invariants
 ///
-/// `skb` is owned. `rx` tells where its parts are: `ip_len` readable bytes at `ip`, 8 at `udp`, `linear` at
-/// `data`, all inside the linear part of the packet, or in a chunk that the packet was copied to, which only we have.
+/// `skb` is owned. `rx` tells where its parts are: `ip_len` readable bytes at `ip`, 8 at `udp`,
+/// `linear` at `data`, all inside the linear part of the packet, or in a chunk that the packet was
+/// copied to, which only we have.
 pub(crate) struct RxSkb {
     skb: NonNull<ffi::sk_buff>,
     rx: ffi::oxe_rx,
-    /// Where the datagram begins in the packet's payload, and how long it is: `base + len` is at most
-    /// `rx.len`.
+    /// Where the datagram begins in the packet's payload, and how long it is: `base + len` is at
+    /// most `rx.len`.
     base: u32,
     len: u32,
     /// The number of the datagram in its super-packet.
@@ -42,15 +44,16 @@ pub(crate) struct RxSkb {
 unsafe impl Send for RxSkb {}
 
 impl RxSkb {
-    /// Takes a packet over from a UDP socket; drops it if its lengths or its protocol are not those of a
-    /// whole UDP datagram.
+    /// Takes a packet over from a UDP socket; drops it if its lengths or its protocol are not those
+    /// of a whole UDP datagram.
     ///
     /// # Safety
     ///
-    /// `skb` is owned by the caller and is as `encap_rcv` gets it: its data begins with the UDP header,
-    /// in front of which there is the IP header. Softirq, under RCU.
+    /// `skb` is owned by the caller and is as `encap_rcv` gets it: its data begins with the UDP
+    /// header, in front of which there is the IP header. Softirq, under RCU.
     pub(crate) unsafe fn new(skb: NonNull<ffi::sk_buff>) -> Option<Self> {
-        // SAFETY: the packet is the caller's, and the attributes are filled in before they are read.
+        // SAFETY: the packet is the caller's, and the attributes are filled in before they are
+        // read.
         unsafe {
             let mut rx = ffi::oxe_rx::default();
             if !ffi::oxe_rx_attrs(skb.as_ptr(), &mut rx) {
@@ -172,7 +175,8 @@ impl RxSkb {
         rest.get(..self.len as usize).unwrap_or(rest)
     }
 
-    /// As [`RxSkb::linear`], but begins `back` datagrams earlier in the super-packet, and is all or nothing.
+    /// As [`RxSkb::linear`], but begins `back` datagrams earlier in the super-packet, and is all or
+    /// nothing.
     #[inline]
     pub(crate) fn linear_from(&self, back: u16) -> Option<&[u8]> {
         // SAFETY: by the type's invariants.
@@ -182,8 +186,8 @@ impl RxSkb {
         all.get(start as usize..(self.base + self.len) as usize)
     }
 
-    /// This datagram and all that follow in the super-packet, if they are linear in memory and
-    /// nobody else sees them there.
+    /// This datagram and all that follow in the super-packet, if they are linear in memory and not
+    /// shared.
     #[inline]
     pub(crate) fn exclusive_rest(&mut self) -> Option<&mut [u8]> {
         if !self.rx.exclusive {
@@ -196,7 +200,8 @@ impl RxSkb {
         all.get_mut(self.base as usize..self.rx.len as usize)
     }
 
-    /// Goes on by `count` datagrams of the super-packet; stays where it is if there are not so many.
+    /// Goes on by `count` datagrams of the super-packet; stays where it is if there are not so
+    /// many.
     #[inline]
     pub(crate) fn skip(&mut self, count: u16) {
         let step = u32::from(count).saturating_mul(self.rx.gso_size);
@@ -209,14 +214,14 @@ impl RxSkb {
         }
     }
 
-    /// The whole payload for writing, if it is linear in memory and nobody else sees it there.
+    /// The whole payload for writing, if it is linear in memory and not shared.
     #[inline]
     pub(crate) fn exclusive(&mut self) -> Option<&mut [u8]> {
         if !self.rx.exclusive {
             return None;
         }
-        // SAFETY: by the type's invariants; nobody else looks at the bytes, which are not const but by the
-        // helper's declaration.
+        // SAFETY: by the type's invariants; nobody else looks at the bytes, which are not const but
+        // by the helper's declaration.
         let all = unsafe {
             core::slice::from_raw_parts_mut(self.rx.data.cast_mut(), self.rx.linear as usize)
         };
@@ -224,8 +229,8 @@ impl RxSkb {
             .get_mut(..self.len as usize)
     }
 
-    /// The first bytes of the payload, as many as `copy` has room for, or all of it; they are copied
-    /// there if they are not linear. `None` if they cannot be read.
+    /// The first bytes of the payload, as many as `copy` has room for, or all of it; they are
+    /// copied there if they are not linear. `None` if they cannot be read.
     #[inline]
     pub(crate) fn headers<'a>(&'a self, copy: &'a mut [u8]) -> Option<&'a [u8]> {
         let n = copy.len().min(self.len());
@@ -253,8 +258,8 @@ impl RxSkb {
         to_result(unsafe { ffi::oxe_rx_copy(self.skb.as_ptr(), offset, to.as_mut_ptr(), len) })
     }
 
-    /// Calls `f` with the payload's `len` bytes from `offset` on, piece by piece and in order; `f` must
-    /// not sleep. `EFAULT` if the payload has not that many bytes, or cannot be read.
+    /// Calls `f` with the payload's `len` bytes from `offset` on, piece by piece and in order; `f`
+    /// must not sleep. `EFAULT` if the payload has not that many bytes, or cannot be read.
     #[inline]
     pub(crate) fn for_each(&self, offset: usize, len: usize, mut f: impl FnMut(&[u8])) -> Result {
         self.try_for_each(offset, len, |piece| {
@@ -300,8 +305,8 @@ impl RxSkb {
         Ok(())
     }
 
-    /// Checks that the payload has `len` bytes from `offset` on, so their sum does not overflow; gives
-    /// where they begin in the packet, and how many they are.
+    /// Checks that the payload has `len` bytes from `offset` on, so their sum does not overflow;
+    /// gives where they begin in the packet, and how many they are.
     #[inline]
     fn range(&self, offset: usize, len: usize) -> Result<(u32, u32)> {
         let (offset, len) = (u32::try_from(offset)?, u32::try_from(len)?);
@@ -329,17 +334,18 @@ impl Drop for PageCache {
     }
 }
 
-/// The longest packet in bytes that [`TxSkb::alloc`] has memory for: chunks of 64 KiB, less headers, the
-/// room in front and what the network stack keeps behind.
+/// The longest packet in bytes that [`TxSkb::alloc`] has memory for: chunks of 64 KiB, less
+/// headers, the room in front and what the network stack keeps behind.
 pub(crate) const TX_MAX: usize = 62 * 1024;
 
-/// A packet to be sent: what follows the UDP header, which is in front already. Dropping it frees it.
+/// A packet to be sent: what follows the UDP header, which is in front already. Dropping it frees
+/// it.
 ///
 /// # Invariants
 ///
-/// `skb` is owned; `len` bytes at `data` are the place for its content, and writable. Bottom halves are
-/// off as long as it lives, so the destination that it points to is there: one is freed a grace period
-/// after it is given up.
+/// `skb` is owned; `len` bytes at `data` are the place for its content, and writable. Bottom halves
+/// are off as long as it lives, so the destination that it points to is there: one is freed a grace
+/// period after it is given up.
 pub(crate) struct TxSkb<'bh> {
     skb: NonNull<ffi::sk_buff>,
     data: NonNull<u8>,
@@ -348,8 +354,8 @@ pub(crate) struct TxSkb<'bh> {
 }
 
 impl<'bh> TxSkb<'bh> {
-    /// A packet with place for `len` bytes of payload behind `header`, to go by `route`. `ENOMEM`, also
-    /// for more than [`TX_MAX`] bytes; `EINVAL` if header and route are not of one IP version.
+    /// A packet with place for `len` bytes of payload behind `header`, to go by `route`. `ENOMEM`,
+    /// also for more than [`TX_MAX`] bytes; `EINVAL` if header and route are not of one IP version.
     ///
     /// The bytes are whatever was in memory there: **write all** that are to be sent.
     #[inline]
@@ -368,7 +374,8 @@ impl<'bh> TxSkb<'bh> {
         if size as usize != len {
             return Err(ENOMEM);
         }
-        // SAFETY: the route is held, bottom halves are off, and the header is one of its IP version.
+        // SAFETY: the route is held, bottom halves are off, and the header is one of its IP
+        // version.
         let skb = unsafe {
             ffi::oxe_tx_alloc(
                 route.as_raw(),
@@ -407,14 +414,14 @@ impl<'bh> TxSkb<'bh> {
     /// The place for the payload, to be written.
     #[inline]
     pub(crate) fn data(&mut self) -> &mut [u8] {
-        // SAFETY: by the type's invariants. The memory came from an allocator that the compiler knows
-        // nothing of, so its bytes have some value or other.
+        // SAFETY: by the type's invariants. The memory came from an allocator that the compiler
+        // knows nothing of, so its bytes have some value or other.
         unsafe { core::slice::from_raw_parts_mut(self.data.as_ptr(), self.len) }
     }
 
-    /// Ends the packet after `len` bytes: it is one datagram, or a GSO super-packet with segments of
-    /// `gso_size` bytes, the last of which may be shorter. Segmentation gives them their own lengths, and IPv4
-    /// identifications counted up from 0. Gives the packet away.
+    /// Ends the packet after `len` bytes: it is one datagram, or a GSO super-packet with segments
+    /// of `gso_size` bytes, the last of which may be shorter. Segmentation gives them their own
+    /// lengths, and IPv4 identifications counted up from 0. Gives the packet away.
     ///
     /// `EINVAL` if there is no place for `len` bytes.
     #[inline]

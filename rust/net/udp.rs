@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The UDP sockets by which packets arrive: one for IPv4 and one for IPv6 in each network namespace that
-//! has a user, however many users it has.
+//! The UDP sockets by which packets arrive: one for IPv4 and one for IPv6 in each network namespace
+//! that has a user, however many users it has.
 //!
-//! The sockets do not keep a namespace alive. Users let go of theirs when their network device leaves
-//! ([`super::notifier::Event::Unregister`]); what is left when a namespace ends is closed then.
+//! The sockets do not keep a namespace alive. Users let go of theirs when their network device
+//! leaves ([`super::notifier::Event::Unregister`]); what is left when a namespace ends is closed
+//! then.
 
 use super::netdev::{Namespace, NetDevice};
 use super::skb::RxSkb;
@@ -20,10 +21,11 @@ pub(crate) trait Receiver: 'static {
     /// The UDP port.
     const PORT: u16;
 
-    /// A packet arrived by the device `dev` (the loopback device, if this machine sent it to itself).
+    /// A packet arrived by the device `dev` (the loopback device, if this machine sent it to
+    /// itself).
     ///
-    /// Softirq context, under RCU: whoever wants `dev` for longer holds it. Packets are independent of
-    /// each other: several CPUs may be in here, for one sender too.
+    /// Softirq context, under RCU: whoever wants `dev` for longer holds it. Packets are independent
+    /// of each other: several CPUs may be in here, for one sender too.
     fn receive(packet: RxSkb, dev: &NetDevice);
 }
 
@@ -57,8 +59,8 @@ const UNUSED: u32 = 0;
 const STARTED: u32 = 1;
 const ENDED: u32 = 2;
 
-/// Closes the sockets of namespaces that end. Made at module load, before the first [`Tunnel`] is opened;
-/// dropped at unload, after the last one is.
+/// Closes the sockets of namespaces that end. Made at module load, before the first [`Tunnel`] is
+/// opened; dropped at unload, after the last one is.
 pub(crate) struct Namespaces(());
 
 impl Namespaces {
@@ -108,10 +110,11 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
-    /// Opens the sockets in the namespace where `dev` is, unless they are open. Process context, with or
-    /// without the RTNL lock.
+    /// Opens the sockets in the namespace where `dev` is, unless they are open. Process context,
+    /// with or without the RTNL lock.
     ///
-    /// `EADDRINUSE` if somebody else has the port, `ENODEV` if the namespace is about to end, `ENOMEM`.
+    /// `EADDRINUSE` if somebody else has the port, `ENODEV` if the namespace is about to end,
+    /// `ENOMEM`.
     pub(crate) fn open<R: Receiver>(dev: &NetDevice) -> Result<Self> {
         if WATCHING.load(Acquire) != STARTED {
             return Err(ENODEV);
@@ -154,11 +157,12 @@ impl Tunnel {
 }
 
 impl Drop for Tunnel {
-    /// Closes the sockets if there is no other user. When it returns, each call of the receiver that had
-    /// begun is over. Process context, with or without the RTNL lock.
+    /// Closes the sockets if there is no other user. When it returns, each call of the receiver
+    /// that had begun is over. Process context, with or without the RTNL lock.
     fn drop(&mut self) {
         {
-            // The sockets are closed under the lock, so that the port is free when the next one opens it.
+            // The sockets are closed under the lock, so that the port is free when the next one
+            // opens it.
             let mut list = LIST.lock();
             // Nothing is found if the namespace ended before.
             if let Some(at) = list.sockets.iter().position(|s| s.id == self.id) {
@@ -212,7 +216,8 @@ impl Socket {
     /// Opens a socket in a namespace. It does not keep that: it is to be closed before its end.
     fn open<R: Receiver>(net: &Net, v6: bool) -> Result<Self> {
         let mut sock = null_mut();
-        // SAFETY: the namespace is held, the callback is as the socket wants it, `sock` is writable.
+        // SAFETY: the namespace is held, the callback is as the socket wants it, `sock` is
+        // writable.
         to_result(unsafe {
             ffi::oxe_udp_open(net.0.as_ptr(), v6, R::PORT, Some(receive::<R>), &mut sock)
         })?;

@@ -7,10 +7,11 @@ use core::ptr;
 /// How many bytes are worth the start of a string instruction.
 const STRING: usize = 256;
 
-/// Copies `len` bytes. Where source and target overlap, it is not said which of the bytes are written how often.
+/// Copies `len` bytes. Where source and target overlap, it is not said which of the bytes are
+/// written how often.
 ///
-/// Whoever writes them at the same time races with this as with `copy_from_user`: bytes have no invalid values,
-/// and nothing is inferred from them on the way.
+/// Whoever writes them at the same time races with this as with `copy_from_user`: bytes have no
+/// invalid values, and nothing is inferred from them on the way.
 ///
 /// # Safety
 ///
@@ -26,8 +27,8 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies by eight bytes with one instruction: the kernel's memcpy does so only on processors that are as fast
-/// by single bytes.
+/// Copies by eight bytes with one instruction: the kernel's memcpy does so only on processors that
+/// are as fast by single bytes.
 ///
 /// # Safety
 ///
@@ -36,8 +37,8 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
 #[inline]
 unsafe fn copy_string(from: *const u8, to: *mut u8, len: usize) {
     let (mut from, mut to) = (from, to);
-    // SAFETY: the instruction reads and writes 8 bytes as often as they fit into `len`, upwards, as the direction
-    // flag is clear in all compiled code, and needs no alignment.
+    // SAFETY: the instruction reads and writes 8 bytes as often as they fit into `len`, upwards, as
+    // the direction flag is clear in all compiled code, and needs no alignment.
     unsafe {
         core::arch::asm!(
             "rep movsq",

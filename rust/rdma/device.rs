@@ -137,8 +137,8 @@ impl<D: Driver> DeviceRef<D> {
         Some(DeviceRef(ib.cast()))
     }
 
-    /// Whether `gid` is in the port's table as an address of interface `oif`, which is in the namespace where `near` is.
-    /// Any context.
+    /// Whether `gid` is in the port's table as an address of interface `oif`, which is in the
+    /// namespace where `near` is. Any context.
     pub(crate) fn has_gid(&self, near: &NetDevice, oif: u32, gid: &[u8; 16]) -> bool {
         // SAFETY: device and interface are valid, and so are 16 bytes.
         unsafe { ffi::oxe_gid_is_here(self.as_raw(), near.as_raw(), oif, gid.as_ptr()) }

@@ -64,8 +64,8 @@ impl CqEvents {
             return;
         };
         let cq = inside.0;
-        // SAFETY: it is not revoked, so `cq` is valid. The handler is set before create and does not
-        // change.
+        // SAFETY: it is not revoked, so `cq` is valid. The handler is set before create and does
+        // not change.
         let (handler, context, device) =
             unsafe { ((*cq).event_handler, (*cq).cq_context, (*cq).device) };
         if let Some(handler) = handler {
@@ -152,8 +152,8 @@ impl Upcalls {
             return;
         };
         let qp = inside.0;
-        // SAFETY: it is not revoked, so `qp` is valid. The handler is set before create and does not
-        // change.
+        // SAFETY: it is not revoked, so `qp` is valid. The handler is set before create and does
+        // not change.
         let (handler, context, device) =
             unsafe { ((*qp).event_handler, (*qp).qp_context, (*qp).device) };
         if let Some(handler) = handler {

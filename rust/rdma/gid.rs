@@ -48,7 +48,8 @@ pub(crate) struct AhAttr {
 /// Counts the GIDs that ports have lost, all devices' together.
 static LOST: Atomic<u32> = Atomic::new(0);
 
-/// What was known of a port's GIDs is still so while this has not changed, unless one was added. Any context.
+/// What was known of a port's GIDs is still so while this has not changed, unless one was added.
+/// Any context.
 #[inline]
 pub(crate) fn generation() -> u32 {
     LOST.load(Acquire)
@@ -119,8 +120,8 @@ impl AhAttr {
         self.oif
     }
 
-    /// Whether the destination was, when this was read, an address of the same interface as the source; and the
-    /// [`generation`] of GIDs at that time.
+    /// Whether the destination was, when this was read, an address of the same interface as the
+    /// source; and the [`generation`] of GIDs at that time.
     pub(crate) fn own(&self) -> Option<u32> {
         self.own
     }

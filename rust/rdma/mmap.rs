@@ -48,14 +48,16 @@ impl EntryPtr {
     ///
     /// # Safety
     ///
-    /// The entry is listed, and the caller holds the lock of its registry and no other reference to its links.
+    /// The entry is listed, and the caller holds the lock of its registry and no other reference to
+    /// its links.
     unsafe fn links<'a>(self) -> &'a mut Links {
         // SAFETY: a listed entry is valid (see `Registry`), and the lock keeps everybody else off.
         unsafe { &mut *self.0.as_ref().links.get() }
     }
 }
 
-/// The list: removal costs the same however long it is, and to grow it takes no memory but the entry's.
+/// The list: removal costs the same however long it is, and to grow it takes no memory but the
+/// entry's.
 struct List {
     first: Option<EntryPtr>,
     /// The context is going away: there are no entries any more.
@@ -67,8 +69,8 @@ impl List {
     ///
     /// # Safety
     ///
-    /// The entry is valid, in no list, and stays valid until it is removed from this one. The caller holds the
-    /// lock.
+    /// The entry is valid, in no list, and stays valid until it is removed from this one. The
+    /// caller holds the lock.
     unsafe fn insert(&mut self, entry: EntryPtr) {
         if let Some(first) = self.first {
             // SAFETY: it is listed, and the lock is held.
@@ -108,8 +110,8 @@ impl List {
 /// # Invariants
 ///
 /// The entries listed are those in the context's table, each with the reference that insertion
-/// gave. They are those of the cookies that there are, until the registry is closed, and none after that. The
-/// context is valid while there are any.
+/// gave. They are those of the cookies that there are, until the registry is closed, and none after
+/// that. The context is valid while there are any.
 #[pin_data]
 pub(super) struct Registry {
     #[pin]
@@ -187,8 +189,8 @@ impl Registry {
         if entries.closed {
             return;
         }
-        // SAFETY: by the type's invariant it is listed. It was in the table too, whose reference this gives up. The
-        // lock keeps the context there, as `close` needs it too.
+        // SAFETY: by the type's invariant it is listed. It was in the table too, whose reference
+        // this gives up. The lock keeps the context there, as `close` needs it too.
         unsafe {
             entries.remove(entry);
             ffi::rdma_user_mmap_entry_remove(entry.0.as_ptr().cast());
@@ -246,8 +248,8 @@ pub(super) unsafe extern "C" fn mmap(
     // SAFETY: all entries in the table are ours (see `Registry::insert`), and we have a reference
     // to this one.
     let buf = unsafe { (*entry.cast::<Entry>()).buf.clone() };
-    // SAFETY: the buffer is as many bytes of vmalloc memory, and the mapping is under construction. The pages
-    // get references for it.
+    // SAFETY: the buffer is as many bytes of vmalloc memory, and the mapping is under construction.
+    // The pages get references for it.
     let result = unsafe { ffi::oxe_shared_map(vma, buf.as_ptr().cast(), buf.len()) };
     // SAFETY: this is the reference that we got above.
     unsafe { ffi::rdma_user_mmap_entry_put(entry) };

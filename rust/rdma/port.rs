@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is the same for the port of every device.
+//! Properties that the port of every device has.
 
 /// The only port of a device.
 pub(super) const PORT: u32 = 1;
 
-/// How many entries a port's GID table has, one for each address of its netdev: as the module's parameter says. The
-/// core makes three files in sysfs of each.
+/// How many entries a port's GID table has, one for each address of its netdev: as the module's
+/// parameter says. The core makes three files in sysfs of each.
 pub(super) fn gid_table_len() -> u16 {
     crate::parameters::gids().clamp(16, 1024)
 }

@@ -9,8 +9,8 @@ use super::gid::AhAttr;
 use crate::ffi;
 use kernel::prelude::*;
 
-/// The transport service of a queue pair, of those that there are. Matches on it name every one, so that a new one is
-/// not taken for another by accident.
+/// The transport service of a queue pair, of those that there are. Matches on it name every one, so
+/// that a new one is not taken for another by accident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum QpType {
@@ -33,7 +33,8 @@ impl QpType {
         })
     }
 
-    /// Whether it is connected to one peer; else requests are datagrams, each with an address handle.
+    /// Whether it is connected to one peer; else requests are datagrams, each with an address
+    /// handle.
     pub(crate) fn is_connected(self) -> bool {
         match self {
             QpType::Rc => true,
@@ -271,8 +272,8 @@ impl<'a> QpAttr<'a> {
             .then(|| QpCaps::from_raw(&self.raw.cap))
     }
 
-    /// Whether path migration is asked for: an alternate path, or a migration state other than MIGRATED, which stands
-    /// for no migration (IBTA Vol 1, 10.4).
+    /// Whether path migration is asked for: an alternate path, or a migration state other than
+    /// MIGRATED, which stands for no migration (IBTA Vol 1, 10.4).
     pub(crate) fn has_migration(&self) -> bool {
         self.has(ffi::ib_qp_attr_mask_IB_QP_ALT_PATH)
             || (self.has(ffi::ib_qp_attr_mask_IB_QP_PATH_MIG_STATE)
@@ -286,8 +287,8 @@ impl<'a> QpAttr<'a> {
         port_num: u32 = ib_qp_attr_mask_IB_QP_PORT;
         /// The Q_Key.
         qkey: u32 = ib_qp_attr_mask_IB_QP_QKEY;
-        /// The exponent of 4.096 us * 2^n after which, or later, an unanswered request is sent again; 0:
-        /// never.
+        /// The exponent of 4.096 us * 2^n after which, or later, an unanswered request is sent
+        /// again; 0: never.
         timeout: u8 = ib_qp_attr_mask_IB_QP_TIMEOUT;
         /// How often a request is sent again.
         retry_cnt: u8 = ib_qp_attr_mask_IB_QP_RETRY_CNT;
@@ -328,7 +329,8 @@ macro_rules! set {
 
 impl<'a> QpQuery<'a> {
     pub(super) fn new(attr: &'a mut ffi::ib_qp_attr, init: &'a mut ffi::ib_qp_init_attr) -> Self {
-        // uverbs copies all of it to the process, and does not clear it first. 0 is also the migration state MIGRATED.
+        // uverbs copies all of it to the process, and does not clear it first. 0 is also the
+        // migration state MIGRATED.
         *attr = ffi::ib_qp_attr::default();
         attr.port_num = super::port::PORT;
         attr.ah_attr.port_num = super::port::PORT;

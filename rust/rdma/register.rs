@@ -31,8 +31,9 @@ impl<D: Driver> Device<D> {
     };
 
     /// Makes a device called `name` on `ndev`, whose MAC address the GUID is derived from, and
-    /// registers it. `init` makes the driver's data, before anything else can see the device. `is_sound` is asked of the
-    /// device once it can be found by the notices about `ndev`: whether it missed one before.
+    /// registers it. `init` makes the driver's data, before anything else can see the device.
+    /// `is_sound` is asked of the device once it can be found by the notices about `ndev`: whether
+    /// it missed one before.
     ///
     /// Process context, without RTNL. When this returns the device may be gone again, so there is
     /// no reference to it.
@@ -81,8 +82,8 @@ impl<D: Driver> Device<D> {
         Self::check_netdev(ndev, is_sound)
     }
 
-    /// If `ndev` began to go away, or moved, while its device was being registered, nobody has found the
-    /// device to tell it so: unregisters it and gives ENODEV.
+    /// If `ndev` began to go away, or moved, while its device was being registered, nobody has
+    /// found the device to tell it so: unregisters it and gives ENODEV.
     fn check_netdev(ndev: &NetDevice, is_sound: impl FnOnce(&D) -> bool) -> Result {
         if let Some(device) = DeviceRef::<D>::by_netdev(ndev) {
             if is_sound(&device) {

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Source and destination of copies, both perhaps strided, as the payloads of a GSO super-packet are. A
-//! source may be memory that others write at any time.
+//! Source and destination of copies, both perhaps strided, as the payloads of a GSO super-packet
+//! are. A source may be memory that others write at any time.
 
 use super::copy::copy;
 use core::marker::PhantomData;
 use core::ops::Range;
 
-/// The source of a copy: the caller's bytes, or memory that others may write at any time. It can be copied
-/// into other memory, and nothing else.
+/// The source of a copy: the caller's bytes, or memory that others may write at any time. It can be
+/// copied into other memory, and nothing else.
 ///
 /// # Invariants
 ///
-/// Byte `i` of them, for `i < len`, is byte `j = skip + i` of the chunks: at `at + j / chunk * stride + j % chunk`,
-/// which is valid for reading during `'a`. `skip` is less than `chunk`, and `chunk` is not 0.
+/// Byte `i` of them, for `i < len`, is byte `j = skip + i` of the chunks: at `at + j / chunk *
+/// stride + j % chunk`, which is valid for reading during `'a`. `skip` is less than `chunk`, and
+/// `chunk` is not 0.
 #[derive(Clone, Copy)]
 pub(crate) struct StridedSrc<'a> {
     at: *const u8,
@@ -50,8 +51,8 @@ impl<'a> StridedSrc<'a> {
         }
     }
 
-    /// `count` chunks of `chunk` bytes of `all`, each beginning `stride` bytes after the one before. `None` if
-    /// they are not all inside.
+    /// `count` chunks of `chunk` bytes of `all`, each beginning `stride` bytes after the one
+    /// before. `None` if they are not all inside.
     #[inline]
     pub(crate) fn strided(
         all: &'a [u8],
@@ -94,8 +95,8 @@ impl<'a> StridedSrc<'a> {
             at = unsafe { at.add(index.wrapping_mul(self.stride)) };
             skip = skip.wrapping_sub(index.wrapping_mul(self.chunk));
         }
-        // INVARIANT: by the comparison the part is inside, and it is counted from a chunk that it is in; an
-        // empty one has no bytes.
+        // INVARIANT: by the comparison the part is inside, and it is counted from a chunk that it
+        // is in; an empty one has no bytes.
         Some(StridedSrc {
             at,
             len,
@@ -131,8 +132,8 @@ impl<'a> StridedSrc<'a> {
     }
 }
 
-/// The destination of a copy: chunks of `chunk` bytes, the first at byte `first`, each beginning `stride`
-/// bytes after the one before. They are filled in order.
+/// The destination of a copy: chunks of `chunk` bytes, the first at byte `first`, each beginning
+/// `stride` bytes after the one before. They are filled in order.
 pub(crate) struct StridedDst<'a> {
     out: &'a mut [u8],
     /// Where the next byte goes.
@@ -157,8 +158,8 @@ impl<'a> StridedDst<'a> {
         }
     }
 
-    /// Calls `fill` with the next `len` bytes, chunk by chunk. `None` if there are not that many, or `fill`
-    /// returns it.
+    /// Calls `fill` with the next `len` bytes, chunk by chunk. `None` if there are not that many,
+    /// or `fill` returns it.
     #[inline]
     pub(crate) fn fill(
         &mut self,

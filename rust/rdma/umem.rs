@@ -141,8 +141,8 @@ impl UserMemory {
         Some(())
     }
 
-    /// Shows `each` the `len` bytes from `offset` on, piece by piece. `None` if they are not all inside,
-    /// or `each` says so. Any context.
+    /// Shows `each` the `len` bytes from `offset` on, piece by piece. `None` if they are not all
+    /// inside, or `each` says so. Any context.
     #[inline]
     pub(crate) fn for_each_chunk(
         &self,
@@ -248,8 +248,8 @@ impl KernelMemory {
         Some(())
     }
 
-    /// Shows `each` the `len` bytes at address `addr`. `None` if they are not the kernel's, or `each` says
-    /// so. Any context.
+    /// Shows `each` the `len` bytes at address `addr`. `None` if they are not the kernel's, or
+    /// `each` says so. Any context.
     #[inline]
     pub(crate) fn for_each_chunk(
         &self,
@@ -258,7 +258,8 @@ impl KernelMemory {
         each: impl FnOnce(StridedSrc<'_>) -> Option<()>,
     ) -> Option<()> {
         let at = Self::at(addr, len)?;
-        // SAFETY: a kernel user names memory that he owns until the request completes (see the type).
+        // SAFETY: a kernel user names memory that he owns until the request completes (see the
+        // type).
         each(unsafe { StridedSrc::at(at, len) })
     }
 

@@ -5,8 +5,8 @@
 use crate::ffi;
 use kernel::types::NotThreadSafe;
 
-/// Bottom halves are disabled on this CPU while a guard lives. Nests. Process and softirq context, with
-/// interrupts enabled.
+/// Bottom halves are disabled on this CPU while a guard lives. Nests. Process and softirq context,
+/// with interrupts enabled.
 #[must_use = "bottom halves are enabled again at once when the guard is unused"]
 pub(crate) struct BhGuard(NotThreadSafe);
 
@@ -20,15 +20,16 @@ impl BhGuard {
     }
 }
 
-/// Whether this is a hard interrupt, or interrupts are disabled: no place for a [`BhGuard`]. Any context.
+/// Whether this is a hard interrupt, or interrupts are disabled: no place for a [`BhGuard`]. Any
+/// context.
 #[inline]
 pub(crate) fn irqs_disabled() -> bool {
     // SAFETY: no requirements.
     unsafe { ffi::oxe_irqs_disabled() }
 }
 
-/// Lets others have the processor if they are waiting for it. Whether this process is to be killed. Process context,
-/// with nothing held that forbids sleeping.
+/// Lets others have the processor if they are waiting for it. Whether this process is to be killed.
+/// Process context, with nothing held that forbids sleeping.
 pub(crate) fn cond_resched_killable() -> bool {
     // SAFETY: the caller may sleep.
     unsafe { ffi::oxe_cond_resched_killable() }

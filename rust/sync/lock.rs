@@ -26,8 +26,8 @@ pub(crate) type SpinLockBh<T> = Lock<T, SpinLockBhBackend>;
 
 /// A spin lock that saves and disables interrupts on this CPU while it is held, and restores them.
 ///
-/// Contexts: any. Guards must be dropped in the reverse order of their taking, or the interrupt state
-/// that comes back is not the one that was saved.
+/// Contexts: any. Guards must be dropped in the reverse order of their taking, or the interrupt
+/// state that comes back is not the one that was saved.
 pub(crate) type SpinLockIrq<T> = Lock<T, SpinLockIrqBackend>;
 
 /// Makes an initialiser of a [`SpinLockBh`] with a lockdep class of its own, and an optional name.

@@ -2,15 +2,16 @@
 
 //! Memory, and the memory cgroup that it is charged to: a process pays for what it causes.
 //!
-//! Kernel threads, and so most kernel users, belong to the root cgroup, which has no limit: the same flags serve both.
+//! Kernel threads, and so most kernel users, belong to the root cgroup, which has no limit: the
+//! same flags serve both.
 
 use crate::ffi;
 use core::ptr::NonNull;
 use kernel::alloc::Flags;
 use kernel::prelude::*;
 
-/// As `GFP_KERNEL_ACCOUNT`: process context, charged to the calling process. Where its cgroup may have no more, the
-/// allocation fails, and nobody is killed for it as with that one.
+/// As `GFP_KERNEL_ACCOUNT`: process context, charged to the calling process. Where its cgroup may
+/// have no more, the allocation fails, and nobody is killed for it as with that one.
 pub(crate) const GFP_CHARGED: Flags = flags(ffi::oxe_gfp_OXE_GFP_CHARGED);
 
 /// The same where nothing may sleep; it takes none of what is kept for `GFP_ATOMIC`.
@@ -18,7 +19,8 @@ const GFP_CHARGED_NOWAIT: Flags = flags(ffi::oxe_gfp_OXE_GFP_CHARGED_NOWAIT);
 
 /// Flags that the kernel crate has no name for.
 const fn flags(bits: ffi::gfp_t) -> Flags {
-    // SAFETY: `Flags` is a tuple of one such number, of which all are valid; see the assertion below.
+    // SAFETY: `Flags` is a tuple of one such number, of which all are valid; see the assertion
+    // below.
     unsafe { core::mem::transmute::<ffi::gfp_t, Flags>(bits) }
 }
 
@@ -50,7 +52,8 @@ impl Payer {
         Payer(NonNull::new(unsafe { ffi::oxe_memcg_get() }))
     }
 
-    /// Calls `allocate`, which uses the flags that it is given and does not sleep: what it allocates is charged.
+    /// Calls `allocate`, which uses the flags that it is given and does not sleep: what it
+    /// allocates is charged.
     ///
     /// Any context but hard irqs.
     pub(crate) fn charge<R>(&self, allocate: impl FnOnce(Flags) -> R) -> R {

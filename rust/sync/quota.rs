@@ -5,8 +5,8 @@
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
-/// A count with a limit for processes, and a reserve that kernel users alone may use: a process that takes
-/// everything must not stop the connection manager.
+/// A count with a limit for processes, and a reserve that kernel users alone may use: a process
+/// that takes everything must not stop the connection manager.
 pub(crate) struct Quota {
     used: Atomic<u32>,
     limit: u32,
@@ -25,7 +25,8 @@ impl Quota {
 
     /// Counts one more, for a process if `user`. Any context.
     ///
-    /// ENOMEM if there are as many as may be; at the limit also when another context gives one back at that moment.
+    /// ENOMEM if there are as many as may be; at the limit also when another context gives one back
+    /// at that moment.
     pub(crate) fn take(&self, user: bool) -> Result {
         let limit = if user {
             self.limit

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A value that can be revoked: revocation refuses new accesses, waits for those in progress, and drops
-//! the value.
+//! A value that can be revoked: revocation refuses new accesses, waits for those in progress, and
+//! drops the value.
 //!
-//! A memory region and the upcalls of a completion queue are revoked when they are destroyed. The kernel
-//! crate's type of this name does not fit: its revocation waits for an RCU grace period, which a process
-//! that deregisters thousands of regions would feel.
+//! A memory region and the upcalls of a completion queue are revoked when they are destroyed. The
+//! kernel crate's type of this name does not fit: its revocation waits for an RCU grace period,
+//! which a process that deregisters thousands of regions would feel.
 
 use crate::ffi;
 use core::cell::UnsafeCell;
@@ -24,8 +24,8 @@ const USERS: u32 = DROPPED - 1;
 ///
 /// # Invariants
 ///
-/// The bits [`USERS`] of `state` are the number of live [`RevocableGuard`]s. `value` is initialised until the
-/// one who set [`REVOKED`] has seen that number be zero.
+/// The bits [`USERS`] of `state` are the number of live [`RevocableGuard`]s. `value` is initialised
+/// until the one who set [`REVOKED`] has seen that number be zero.
 pub(crate) struct Revocable<T> {
     state: Atomic<u32>,
     value: UnsafeCell<ManuallyDrop<T>>,
@@ -79,8 +79,8 @@ impl<T> Revocable<T> {
             match self.state.cmpxchg(seen, seen | REVOKED, Full) {
                 Ok(_) => {
                     self.wait(REVOKED);
-                    // SAFETY: we set `REVOKED` and nobody is inside, so the value is ours alone, and
-                    // it is initialised.
+                    // SAFETY: we set `REVOKED` and nobody is inside, so the value is ours alone,
+                    // and it is initialised.
                     unsafe { ManuallyDrop::drop(&mut *self.value.get()) };
                     self.state.xchg(REVOKED | DROPPED, Full);
                     self.wake();
@@ -94,12 +94,13 @@ impl<T> Revocable<T> {
 
     /// Sleeps until the state is `state`.
     fn wait(&self, state: u32) {
-        // SAFETY: the address is that of an aligned number which outlives the call; it is only read.
+        // SAFETY: the address is that of an aligned number which outlives the call; it is only
+        // read.
         unsafe { ffi::oxe_wait_for_value(self.state.as_ptr(), state) };
     }
 
-    /// Wakes those in [`Revocable::wait`]. Touches an address and not what is there, so the wrapper may be freed
-    /// meanwhile. A full barrier must precede.
+    /// Wakes those in [`Revocable::wait`]. Touches an address and not what is there, so the wrapper
+    /// may be freed meanwhile. A full barrier must precede.
     fn wake(&self) {
         // SAFETY: as said.
         unsafe { ffi::oxe_wake_for_value(self.state.as_ptr()) };

@@ -2,13 +2,13 @@
 
 //! A table from 32-bit identifiers to reference-counted objects, read under RCU.
 //!
-//! Reading takes no lock: it is what a packet does with its QP number or its key. The table holds one
-//! reference per object, and gives it up a grace period after removal, so a reader always finds either
-//! nothing or an object that lives.
+//! Reading takes no lock: it is what a packet does with its QP number or its key. The table holds
+//! one reference per object, and gives it up a grace period after removal, so a reader always finds
+//! either nothing or an object that lives.
 //!
-//! The last reference to an object may thus go in a softirq (an RCU callback, or a reader that cloned
-//! one): `T`'s destructor must not sleep. Whatever needs a process to be torn down (pinned memory, say)
-//! is torn down by its owner beforehand, behind a [`super::revocable::Revocable`].
+//! The last reference to an object may thus go in a softirq (an RCU callback, or a reader that
+//! cloned one): `T`'s destructor must not sleep. Whatever needs a process to be torn down (pinned
+//! memory, say) is torn down by its owner beforehand, behind a [`super::revocable::Revocable`].
 
 use super::memory::GFP_CHARGED;
 use super::quota::Quota;
@@ -25,16 +25,16 @@ use kernel::types::Opaque;
 ///
 /// # Invariants
 ///
-/// Each pointer in `array` came from `KBox::into_raw` of an [`Entry<T>`], which is freed no earlier than
-/// a grace period after its removal from `array`.
+/// Each pointer in `array` came from `KBox::into_raw` of an [`Entry<T>`], which is freed no earlier
+/// than a grace period after its removal from `array`.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Table<T: Send + Sync + 'static> {
     #[pin]
     array: Opaque<xarray>,
     min: u32,
     max: u32,
-    /// Where the search for a free identifier goes on. A hint: searches at the same time may start at the
-    /// same place, and find different identifiers all the same.
+    /// Where the search for a free identifier goes on. A hint: searches at the same time may start
+    /// at the same place, and find different identifiers all the same.
     next: Atomic<u32>,
     quota: Quota,
     _entries: PhantomData<Entry<T>>,
@@ -66,7 +66,8 @@ impl<T> Entry<T> {
     #[inline]
     fn object(&self) -> Option<ArcBorrow<'_, T>> {
         let object = self.object.load(Acquire) as *const T;
-        // SAFETY: by the invariants a reference to it is owned here, and not given up before the entry.
+        // SAFETY: by the invariants a reference to it is owned here, and not given up before the
+        // entry.
         (!object.is_null()).then(|| unsafe { ArcBorrow::from_raw(object) })
     }
 }
@@ -88,7 +89,8 @@ unsafe impl<T: Send + Sync> Sync for Table<T> {}
 
 impl<T: Send + Sync + 'static> Table<T> {
     /// An initialiser of an empty table, which will choose identifiers in `ids`: cyclically, from a
-    /// random one on, so that one just given up is not soon used again. There may be as many objects as `quota` has.
+    /// random one on, so that one just given up is not soon used again. There may be as many
+    /// objects as `quota` has.
     pub(crate) fn new(ids: RangeInclusive<u32>, quota: Quota) -> impl PinInit<Self> {
         let (min, max) = ids.into_inner();
         let next = random(min, max);
@@ -105,7 +107,8 @@ impl<T: Send + Sync + 'static> Table<T> {
 
     /// Calls `f` with the object at `id`, if there is one. Any context.
     ///
-    /// `f` runs in an RCU read-side section: it must not sleep. The object outlives the call of `f`.
+    /// `f` runs in an RCU read-side section: it must not sleep. The object outlives the call of
+    /// `f`.
     #[inline]
     pub(crate) fn with<R>(&self, id: u32, f: impl FnOnce(ArcBorrow<'_, T>) -> R) -> Option<R> {
         let reading = rcu::read_lock();
@@ -125,7 +128,8 @@ impl<T: Send + Sync + 'static> Table<T> {
         loop {
             // SAFETY: the array is initialised and `at` is writable.
             let entry = unsafe { ffi::oxe_xa_next(self.array.get(), &mut at, after) };
-            // SAFETY: by the type's invariants it is null or an entry, which is not freed while we read.
+            // SAFETY: by the type's invariants it is null or an entry, which is not freed while we
+            // read.
             let entry = unsafe { entry.cast::<Entry<T>>().as_ref() }?;
             if let Some(object) = entry.object() {
                 return Some((at as u32, Arc::from(object)));
@@ -138,12 +142,14 @@ impl<T: Send + Sync + 'static> Table<T> {
     fn entry<'a>(&'a self, id: u32, _reading: &'a rcu::Guard) -> Option<&'a Entry<T>> {
         // SAFETY: the array is initialised.
         let entry = unsafe { ffi::xa_load(self.array.get(), id as usize) };
-        // SAFETY: by the type's invariants it is null or an entry, which is not freed while we read.
+        // SAFETY: by the type's invariants it is null or an entry, which is not freed while we
+        // read.
         unsafe { entry.cast::<Entry<T>>().as_ref() }
     }
 
-    /// Calls `f` with each object, in the order of the identifiers: with all that are there from the beginning of the
-    /// call to its end, and perhaps with others. Process context; `f` may sleep.
+    /// Calls `f` with each object, in the order of the identifiers: with all that are there from
+    /// the beginning of the call to its end, and perhaps with others. Process context; `f` may
+    /// sleep.
     pub(crate) fn for_each(&self, mut f: impl FnMut(&T)) {
         let mut from = Some(0);
         while let Some((id, object)) = from.and_then(|id| self.next(id)) {
@@ -153,9 +159,9 @@ impl<T: Send + Sync + 'static> Table<T> {
         }
     }
 
-    /// Reserves a free identifier, which reads as absent until [`Table::publish`]; [`Table::cancel`]
-    /// gives it up again. Process context. `ENOMEM`, also if there are as many as there may be, for a process if
-    /// `user`; `EBUSY` if all identifiers are taken.
+    /// Reserves a free identifier, which reads as absent until [`Table::publish`];
+    /// [`Table::cancel`] gives it up again. Process context. `ENOMEM`, also if there are as many as
+    /// there may be, for a process if `user`; `EBUSY` if all identifiers are taken.
     pub(crate) fn reserve(&self, user: bool) -> Result<u32> {
         self.reserve_with(user, false)
     }
@@ -165,8 +171,8 @@ impl<T: Send + Sync + 'static> Table<T> {
         self.reserve_with(false, true)
     }
 
-    /// As [`Table::reserve`], but a random identifier: nobody can tell it from others. (Where it is taken, it is the
-    /// next one that is free.)
+    /// As [`Table::reserve`], but a random identifier: nobody can tell it from others. (Where it is
+    /// taken, it is the next one that is free.)
     pub(crate) fn reserve_random(&self, user: bool) -> Result<u32> {
         self.quota.take(user)?;
         let (id, _) = self
@@ -201,8 +207,8 @@ impl<T: Send + Sync + 'static> Table<T> {
         Ok((id, next))
     }
 
-    /// Reserves the identifier `id`, which need not be one of those the table chooses from, for a kernel user.
-    /// Otherwise as [`Table::reserve`].
+    /// Reserves the identifier `id`, which need not be one of those the table chooses from, for a
+    /// kernel user. Otherwise as [`Table::reserve`].
     pub(crate) fn reserve_at(&self, id: u32) -> Result {
         self.quota.take(false)?;
         self.insert(id).inspect_err(|_| self.quota.give())
@@ -277,7 +283,8 @@ impl<T: Send + Sync + 'static> PinnedDrop for Table<T> {
             if entry.is_null() {
                 break;
             }
-            // SAFETY: it came from `KBox::into_raw`, and nobody else has access to the table any more.
+            // SAFETY: it came from `KBox::into_raw`, and nobody else has access to the table any
+            // more.
             drop(unsafe { KBox::from_raw(entry.cast::<Entry<T>>()) });
             after = true;
         }
@@ -286,8 +293,8 @@ impl<T: Send + Sync + 'static> PinnedDrop for Table<T> {
     }
 }
 
-/// Held by the module while it is loaded: its drop waits for removed objects to be freed, by code that is
-/// about to go. Tables themselves may be dropped in any context.
+/// Held by the module while it is loaded: its drop waits for removed objects to be freed, by code
+/// that is about to go. Tables themselves may be dropped in any context.
 pub(crate) struct Reclaim;
 
 impl Drop for Reclaim {
@@ -297,7 +304,8 @@ impl Drop for Reclaim {
     }
 }
 
-/// Waits until the tables have given up their references to all objects that were removed. Process context.
+/// Waits until the tables have given up their references to all objects that were removed. Process
+/// context.
 pub(crate) fn settle() {
     // SAFETY: may be called wherever sleeping is allowed.
     unsafe { ffi::rcu_barrier() };

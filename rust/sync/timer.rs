@@ -39,9 +39,9 @@ pub(crate) fn now_ns() -> u64 {
 
 /// What an object does when its timer number `ID` expires.
 pub(crate) trait TimerHandler<const ID: u64 = 0>: Sized {
-    /// The deadline is over, or one was that has been moved since: spurious calls are allowed, so the
-    /// handler decides by the clock. Softirq context, of one softirq for all timers that expire together: to
-    /// be short, it queues work. May arm the timer again; must not cancel it.
+    /// The deadline is over, or one was that has been moved since: spurious calls are allowed, so
+    /// the handler decides by the clock. Softirq context, of one softirq for all timers that expire
+    /// together: to be short, it queues work. May arm the timer again; must not cancel it.
     fn expired(this: Arc<Self>);
 }
 
@@ -81,9 +81,9 @@ const IDLE: i64 = i64::MAX;
 ///
 /// # Invariants
 ///
-/// `timer` is initialised. While `state.referenced` is set, the timer owns a reference to the object it
-/// is embedded in. The C timer is queued, or its callback on the way to the lock of `state`, only while
-/// that is so.
+/// `timer` is initialised. While `state.referenced` is set, the timer owns a reference to the
+/// object it is embedded in. The C timer is queued, or its callback on the way to the lock of
+/// `state`, only while that is so.
 #[repr(C)]
 #[pin_data]
 pub(crate) struct Timer<T, const ID: u64 = 0> {
@@ -126,8 +126,8 @@ impl<T: HasTimer<ID>, const ID: u64> Timer<T, ID> {
         })
     }
 
-    /// Arms the timer of `object` for `when` (CLOCK_MONOTONIC, nanoseconds) unless it is armed for an
-    /// earlier time already. Any context, the timer's own handler included.
+    /// Arms the timer of `object` for `when` (CLOCK_MONOTONIC, nanoseconds) unless it is armed for
+    /// an earlier time already. Any context, the timer's own handler included.
     ///
     /// To lose no wake-up, call it with the lock held that the handler takes to see what is due.
     /// Does nothing while [`Timer::cancel`] is at work.
@@ -139,8 +139,8 @@ impl<T: HasTimer<ID>, const ID: u64> Timer<T, ID> {
         }
     }
 
-    /// The timer of `object`, by way of its offset: it is the one that belongs to the reference, which
-    /// the receiver of a public method need not be.
+    /// The timer of `object`, by way of its offset: it is the one that belongs to the reference,
+    /// which the receiver of a public method need not be.
     fn of(object: &T) -> &Self {
         // SAFETY: `HasTimer` promises that a `Self` is there.
         unsafe { &*(&raw const *object).byte_add(T::OFFSET).cast::<Self>() }
@@ -158,8 +158,8 @@ impl<T: HasTimer<ID>, const ID: u64> Timer<T, ID> {
             core::mem::forget(Arc::from(object));
         }
         this.deadline.store(when, Relaxed);
-        // SAFETY: the timer is initialised, and its object lives until the callback or `cancel` took
-        // the reference, neither of which leaves it queued.
+        // SAFETY: the timer is initialised, and its object lives until the callback or `cancel`
+        // took the reference, neither of which leaves it queued.
         unsafe {
             ffi::hrtimer_start_range_ns(
                 this.timer.get(),
@@ -170,9 +170,9 @@ impl<T: HasTimer<ID>, const ID: u64> Timer<T, ID> {
         };
     }
 
-    /// Disarms the timer and waits for its handler to return. Process context, never from the handler,
-    /// nor with a lock held that the handler takes. The timer can be armed again afterwards; stopping
-    /// for good is for those who arm it.
+    /// Disarms the timer and waits for its handler to return. Process context, never from the
+    /// handler, nor with a lock held that the handler takes. The timer can be armed again
+    /// afterwards; stopping for good is for those who arm it.
     pub(crate) fn cancel(&self) {
         self.state.lock().cancelling += 1;
         // SAFETY: the timer is initialised. Nobody starts it now, so it is idle when this returns.
@@ -197,8 +197,8 @@ impl<T: HasTimer<ID>, const ID: u64> Timer<T, ID> {
     /// The timer owns one, and the caller made sure that it is taken once. `self` is embedded in an
     /// object inside an [`Arc`], as each timer is that was ever started.
     unsafe fn take_reference(&self) -> Arc<T> {
-        // SAFETY: by `HasTimer` the object begins `OFFSET` bytes before its timer; the reference was
-        // forgotten by `start`.
+        // SAFETY: by `HasTimer` the object begins `OFFSET` bytes before its timer; the reference
+        // was forgotten by `start`.
         unsafe { Arc::from_raw((&raw const *self).byte_sub(T::OFFSET).cast::<T>()) }
     }
 
@@ -208,8 +208,8 @@ impl<T: HasTimer<ID>, const ID: u64> Timer<T, ID> {
     ///
     /// Called by the timer code for a timer that [`Timer::start`] queued.
     unsafe extern "C" fn callback(timer: *mut hrtimer) -> hrtimer_restart {
-        // SAFETY: `timer` is the first field of a `repr(C)` `Self`, whose object the timer's reference
-        // keeps alive: `cancel` waits for us before it takes that.
+        // SAFETY: `timer` is the first field of a `repr(C)` `Self`, whose object the timer's
+        // reference keeps alive: `cancel` waits for us before it takes that.
         let this = unsafe { &*timer.cast::<Self>() };
         let mut state = this.state.lock();
         // SAFETY: the timer is initialised.

@@ -2,10 +2,10 @@
 
 //! The module's own work queues: one that runs in softirqs, one that runs in processes.
 //!
-//! Work items are the kernel crate's: embed a [`Work`](kernel::workqueue::Work), implement `HasWork` by
-//! `impl_has_work!` and `WorkItem` with `type Pointer = Arc<Self>`. Queued work holds a reference to its
-//! object. Queueing work that is pending already does nothing, so queueing is idempotent; work that is
-//! running can be queued again, and then runs again.
+//! Work items are the kernel crate's: embed a [`Work`](kernel::workqueue::Work), implement
+//! `HasWork` by `impl_has_work!` and `WorkItem` with `type Pointer = Arc<Self>`. Queued work holds
+//! a reference to its object. Queueing work that is pending already does nothing, so queueing is
+//! idempotent; work that is running can be queued again, and then runs again.
 
 use crate::ffi::{self, workqueue_struct};
 use kernel::prelude::*;
@@ -17,8 +17,8 @@ use kernel::workqueue::{HasWork, Queue, WorkItem};
 static BH: Atomic<usize> = Atomic::new(0);
 static PROCESS: Atomic<usize> = Atomic::new(0);
 
-/// Owns the module's work queues: made first at module load, dropped last at unload. Dropping waits for
-/// all queued work; what is queued later is refused.
+/// Owns the module's work queues: made first at module load, dropped last at unload. Dropping waits
+/// for all queued work; what is queued later is refused.
 pub(crate) struct Queues(());
 
 impl Queues {

@@ -123,7 +123,8 @@ impl Default for Attr {
     }
 }
 
-/// A change of attributes and, perhaps, of the state: what is `None` stays. Numbers are in host order.
+/// A change of attributes and, perhaps, of the state: what is `None` stays. Numbers are in host
+/// order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Modify {
     /// The new state.

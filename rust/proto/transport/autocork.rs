@@ -11,10 +11,10 @@
 //! - the program seems to have stopped: no post for as long as [`MAX_COALESCED`] posts usually take;
 //! - [`MAX_DELAY_NS`] have passed.
 //!
-//! After a pause the program has to show a streak of posts again, unless it did so between the last two
-//! pauses: a program that serves many queue pairs in turn posts like that. A single request is not
-//! corked, nor one of a program that receives requests. READs and atomics are corked as well: their
-//! program learns of the response by a completion, of the same request or of a later one.
+//! After a pause the program has to show a streak of posts again, unless it did so between the last
+//! two pauses: a program that serves many queue pairs in turn posts like that. A single request is
+//! not corked, nor one of a program that receives requests. READs and atomics are corked as well:
+//! their program learns of the response by a completion, of the same request or of a later one.
 
 use super::{Instant, Request, RequestQueue};
 
@@ -24,8 +24,8 @@ pub(super) const MAX_DELAY_NS: u64 = 200_000;
 /// The shortest time without a post that counts as a stop, in nanoseconds.
 const MIN_IDLE_NS: u64 = 10_000;
 
-/// The longest gap between posts of a streak, in nanoseconds. Where programs share a CPU, the receiver
-/// may run between two posts.
+/// The longest gap between posts of a streak, in nanoseconds. Where programs share a CPU, the
+/// receiver may run between two posts.
 const MAX_GAP_NS: u64 = 250_000;
 
 /// Posts of a streak before the next one is corked. Coalescing fewer does not pay for the delay.
@@ -131,8 +131,8 @@ impl Autocork {
         }
     }
 
-    /// Corks a request of `len` bytes if the streak is long enough, and it is the `first` that has not
-    /// begun or follows corked ones.
+    /// Corks a request of `len` bytes if the streak is long enough, and it is the `first` that has
+    /// not begun or follows corked ones.
     #[inline]
     fn cork(&mut self, now: Instant, first: bool, len: u32) {
         if self.streak < self.needed {
@@ -165,8 +165,8 @@ impl Autocork {
         enough
     }
 
-    /// Takes one gap between posts into account, in nanoseconds. A long one counts little: the program
-    /// may have lost its CPU for a while.
+    /// Takes one gap between posts into account, in nanoseconds. A long one counts little: the
+    /// program may have lost its CPU for a while.
     #[inline]
     fn update_gap(&mut self, gap: u64) {
         let likely = self.gap.saturating_mul(2).saturating_add(1_000);

@@ -35,8 +35,8 @@ impl Requester {
         })
     }
 
-    /// Takes a response packet with `payload_len` bytes of payload, or `segments` of them, no more than
-    /// [`Requester::max_segments`] says.
+    /// Takes a response packet with `payload_len` bytes of payload, or `segments` of them, no more
+    /// than [`Requester::max_segments`] says.
     #[inline]
     pub(super) fn handle_response<E: RequestQueue + RequesterOps>(
         &mut self,
@@ -93,8 +93,9 @@ impl Requester {
         }
     }
 
-    /// Checks and places the payload of the READ responses from PSN `una` on. Its place follows from the
-    /// PSN alone, so that it does not matter how often the READ was resumed and from where.
+    /// Checks and places the payload of the READ responses from PSN `una` on. Its place follows
+    /// from the PSN alone, so that it does not matter how often the READ was resumed and from
+    /// where.
     #[inline]
     fn place_read<E: RequestQueue + RequesterOps>(
         &self,
@@ -176,8 +177,8 @@ impl Requester {
         }
     }
 
-    /// Acknowledges every PSN before `end`, as far as no READ or atomic is in the way. Steps through
-    /// the requests that complete, and through no other.
+    /// Acknowledges every PSN before `end`, as far as no READ or atomic is in the way. Steps
+    /// through the requests that complete, and through no other.
     #[inline]
     fn acknowledge<Q: RequestQueue>(
         &mut self,
@@ -216,8 +217,8 @@ impl Requester {
         reach
     }
 
-    /// `acked` PSNs from `before` on, all of SENDs and WRITEs, were acknowledged: keeps the cursor and
-    /// its counts in step.
+    /// `acked` PSNs from `before` on, all of SENDs and WRITEs, were acknowledged: keeps the cursor
+    /// and its counts in step.
     #[inline]
     fn leave_behind(&mut self, before: Psn, acked: u32) {
         if acked > self.cursor.psn.offset_from(before) {
@@ -272,10 +273,10 @@ impl Requester {
         self.recovering = true;
     }
 
-    /// Sends a tail loss probe (see `tail_loss`): the last packet, again if no new one may be sent. All
-    /// packets from `una` on where the last one says nothing: a READ or an atomic response may be lost, or
-    /// the responder has sent a NAK and waits for `una`. That NAK may be lost and the responder does not
-    /// repeat it, so the second probe goes back to `una` as well.
+    /// Sends a tail loss probe (see `tail_loss`): the last packet, again if no new one may be sent.
+    /// All packets from `una` on where the last one says nothing: a READ or an atomic response may
+    /// be lost, or the responder has sent a NAK and waits for `una`. That NAK may be lost and the
+    /// responder does not repeat it, so the second probe goes back to `una` as well.
     #[cold]
     fn send_probe<Q: RequestQueue>(&mut self, q: &Q) {
         let response = |request: &Request| request.op.wants_response();
@@ -362,7 +363,8 @@ impl Requester {
             return;
         }
         self.retry(attr);
-        // What was in flight is long gone, or its receiver is slow: the next sign of a loss is a new one.
+        // What was in flight is long gone, or its receiver is slow: the next sign of a loss is a
+        // new one.
         self.recovering = false;
         self.congestion.on_timeout();
     }

@@ -70,8 +70,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.state == State::Sqd && !self.requester.is_drained()
     }
 
-    /// Changes attributes and, perhaps, the state: all of it or nothing. Which attributes a transition
-    /// takes is the caller's to check.
+    /// Changes attributes and, perhaps, the state: all of it or nothing. Which attributes a
+    /// transition takes is the caller's to check.
     ///
     /// # Errors
     ///
@@ -101,8 +101,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         Ok(())
     }
 
-    /// Goes to the error state: nothing is sent or taken any more, not even what is due, but for an ACK
-    /// that was delayed; and [`Connection::poll_send_completion`] flushes.
+    /// Goes to the error state: nothing is sent or taken any more, not even what is due, but for an
+    /// ACK that was delayed; and [`Connection::poll_send_completion`] flushes.
     ///
     /// Does nothing in the error state, so that a NAK which took the QP there still goes out.
     pub fn to_error(&mut self) {
@@ -130,19 +130,19 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.responder.abandon_recv()
     }
 
-    /// Puts other storage for responder resources in place; returns the old one. May be
-    /// done at any time. The indices (`res`) change: the owner forgets the keys that it remembers by
-    /// them, and finds them again by what [`super::Payload::Read`] says.
+    /// Puts other storage for responder resources in place; returns the old one. May be done at any
+    /// time. The indices (`res`) change: the owner forgets the keys that it remembers by them, and
+    /// finds them again by what [`super::Payload::Read`] says.
     pub fn replace_resources(&mut self, resources: R) -> R {
         self.responder.ring.replace(resources)
     }
 
-    /// The next packet to send, or up to `max_segments` packets that differ in PSN and payload alone, as one
-    /// [`Transmit`]. `None` when no packet may be sent now.
+    /// The next packet to send, or up to `max_segments` packets that differ in PSN and payload
+    /// alone, as one [`Transmit`]. `None` when no packet may be sent now.
     ///
-    /// The responder's packets come before the requester's. While a READ response is longer than a packet
-    /// the two take turns, so that a peer that always has READs outstanding does not starve this side's
-    /// requests (IBTA 9.5 orders responses among themselves alone).
+    /// The responder's packets come before the requester's. While a READ response is longer than a
+    /// packet the two take turns, so that a peer that always has READs outstanding does not starve
+    /// this side's requests (IBTA 9.5 orders responses among themselves alone).
     #[inline]
     pub fn poll_transmit<Q: RequestQueue>(
         &mut self,
@@ -179,7 +179,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         }
         let draining = self.state == State::Sqd;
         let begun = self.requester.started.n;
-        // Noted on each way out, so that a Transmit, some 200 bytes, is moved only where there is one.
+        // Noted on each way out, so that a Transmit, some 200 bytes, is moved only where there is
+        // one.
         let Some(transmit) = self
             .requester
             .poll(now, &self.attr, draining, max_segments, q)
@@ -239,7 +240,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.responder.ring.middle_left(res)
     }
 
-    /// Whether [`Connection::poll_transmit`] may have something to give. When this says no, it has not.
+    /// Whether [`Connection::poll_transmit`] may have something to give. When this says no, it has
+    /// not.
     #[inline]
     pub fn may_transmit<Q: RequestQueue>(&self, q: &Q) -> bool {
         let responds = self.state.responds() || self.responder.closing;
@@ -248,16 +250,16 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     }
 
     /// Makes a delayed ACK and corked requests due at once. The owner calls this, and then
-    /// [`Connection::poll_transmit`], before it resets or destroys the queue pair: the peer's request was
-    /// carried out, and the peer must learn that.
+    /// [`Connection::poll_transmit`], before it resets or destroys the queue pair: the peer's
+    /// request was carried out, and the peer must learn that.
     pub fn flush_delayed(&mut self) {
         self.responder.flush_delayed_ack();
         self.requester.autocork.reset();
     }
 
-    /// The packets of `t` were never sent, for want of memory perhaps: it is as if they had not been asked
-    /// for, and they will be given again. Costs no retry. If the first segments were sent, `t` is the rest
-    /// of it ([`Transmit::rest`]).
+    /// The packets of `t` were never sent, for want of memory perhaps: it is as if they had not
+    /// been asked for, and they will be given again. Costs no retry. If the first segments were
+    /// sent, `t` is the rest of it ([`Transmit::rest`]).
     pub fn undo<Q: RequestQueue>(&mut self, t: &Transmit, q: &mut Q) {
         self.requester_next = matches!(t.origin, Origin::Request { .. });
         match t.origin {
@@ -274,16 +276,16 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         }
     }
 
-    /// The answers to READs and atomics that are due are lost, as those that are sent may be: nothing leads to
-    /// the peer now. It asks for them again (IBTA 9.7.5.1.3).
+    /// The answers to READs and atomics that are due are lost, as those that are sent may be:
+    /// nothing leads to the peer now. It asks for them again (IBTA 9.7.5.1.3).
     pub fn drop_responses(&mut self) {
         self.responder.ring.lose();
     }
 
-    /// The payload of the packets of `t` could not be read, and they were not sent; if the first segments
-    /// were, `t` is the rest of it. A request
-    /// completes with `status` in its turn; for the answer to a READ the peer gets a NAK (remote access
-    /// error) and the QP goes to the error state.
+    /// The payload of the packets of `t` could not be read, and they were not sent; if the first
+    /// segments were, `t` is the rest of it. A request completes with `status` in its turn; for the
+    /// answer to a READ the peer gets a NAK (remote access error) and the QP goes to the error
+    /// state.
     pub fn local_error<Q: RequestQueue>(&mut self, t: &Transmit, status: Status, q: &mut Q) {
         let psn = t.header.bth.psn;
         match t.origin {
@@ -311,9 +313,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.handle_segments(now, pkt, 1, payload_len, env)
     }
 
-    /// How many packets may be given to [`Connection::handle_segments`] at a time, `pkt` being the first, with
-    /// `payload_len` bytes of payload: more than one if it is what was expected, from the middle of a
-    /// message.
+    /// How many packets may be given to [`Connection::handle_segments`] at a time, `pkt` being the
+    /// first, with `payload_len` bytes of payload: more than one if it is what was expected, from
+    /// the middle of a message.
     #[inline]
     pub fn max_segments<Q: RequestQueue>(&self, pkt: &PacketRepr, payload_len: u32, q: &Q) -> u16 {
         let info = pkt.bth.opcode.info();
@@ -329,10 +331,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         u16::try_from(limit).unwrap_or(u16::MAX).max(1)
     }
 
-    /// As [`Connection::handle_packet`], for `count` packets which are alike but for their PSNs, which
-    /// follow each other, and for AckReq, which is set in `pkt` if it was in any of them. They are no more
-    /// than [`Connection::max_segments`] said just before. Each has `payload_len` bytes of payload, and `env`
-    /// can reach all.
+    /// As [`Connection::handle_packet`], for `count` packets which are alike but for their PSNs,
+    /// which follow each other, and for AckReq, which is set in `pkt` if it was in any of them.
+    /// They are no more than [`Connection::max_segments`] said just before. Each has `payload_len`
+    /// bytes of payload, and `env` can reach all.
     ///
     /// They are taken or refused as one, at the PSN of the first: they are of one message.
     #[inline]
@@ -396,16 +398,16 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         verdict
     }
 
-    /// The next completion of a send request, in the order of posting. In the error state everything
-    /// that is posted is flushed.
+    /// The next completion of a send request, in the order of posting. In the error state
+    /// everything that is posted is flushed.
     #[inline]
     pub fn poll_send_completion<Q: RequestQueue>(&mut self, q: &mut Q) -> Option<SendCompletion> {
         self.requester.poll_completion(self.state == State::Err, q)
     }
 
-    /// When [`Connection::handle_timeout`] is to be called, if nothing happens before. It may be called
-    /// earlier, or often, without harm: a timer that was armed for an earlier moment need not be
-    /// stopped.
+    /// When [`Connection::handle_timeout`] is to be called, if nothing happens before. It may be
+    /// called earlier, or often, without harm: a timer that was armed for an earlier moment need
+    /// not be stopped.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let ack = if self.state.responds() {

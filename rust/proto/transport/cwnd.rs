@@ -3,8 +3,8 @@
 //! Congestion window of the requester, and the window of outstanding READ responses.
 //!
 //! The specification leaves the number of request packets in flight to the requester. A loss wastes
-//! every packet after it (go-back-N, IBTA 9.7.5.2), so the window shrinks on loss and grows with each
-//! acknowledgement, as in RFC 5681, section 3.1.
+//! every packet after it (go-back-N, IBTA 9.7.5.2), so the window shrinks on loss and grows with
+//! each acknowledgement, as in RFC 5681, section 3.1.
 //!
 //! READ responses have no congestion window: a responder sends them as fast as it can and never
 //! learns that they are lost. The requester therefore splits a long READ into chunks, each a READ
@@ -13,8 +13,9 @@
 /// Largest congestion window, in request packets.
 pub const MAX_CWND: u16 = 128;
 
-/// Congestion window after a timeout, in packets. It doubles with each acknowledgement. What was sent
-/// may still be queued at a slow receiver, which a full window of retransmissions would keep busy.
+/// Congestion window after a timeout, in packets. It doubles with each acknowledgement. What was
+/// sent may still be queued at a slow receiver, which a full window of retransmissions would keep
+/// busy.
 const RESTART_CWND: u16 = 4;
 
 /// Smallest congestion window after a loss, in packets.
@@ -43,7 +44,8 @@ pub(super) struct Congestion {
     pub(super) cwnd: u16,
     /// Slow start threshold: below it the congestion window doubles.
     ssthresh: u16,
-    /// Window of READ responses: PSNs from the oldest unacknowledged one to the end of the newest chunk.
+    /// Window of READ responses: PSNs from the oldest unacknowledged one to the end of the newest
+    /// chunk.
     pub(super) read_window: u32,
 }
 

@@ -2,12 +2,12 @@
 
 //! Delayed ACK: the responder's acknowledgement waits for a request of its own QP to piggyback on.
 //!
-//! A responder may delay and coalesce acknowledgements (IBTA 9.7.5.1.2). In request-response traffic,
-//! such as remote procedure calls, a separate ACK costs both sides as much as the reply message does;
-//! an ACK that leaves in the same batch as the reply costs almost nothing. The responder delays the
-//! ACK of a message once several messages in a row were followed by a message of this side within
-//! [`ACK_DELAY_NS`]. A reply that comes too late, or a peer that retransmits while its ACK is
-//! delayed, ends that.
+//! A responder may delay and coalesce acknowledgements (IBTA 9.7.5.1.2). In request-response
+//! traffic, such as remote procedure calls, a separate ACK costs both sides as much as the reply
+//! message does; an ACK that leaves in the same batch as the reply costs almost nothing. The
+//! responder delays the ACK of a message once several messages in a row were followed by a message
+//! of this side within [`ACK_DELAY_NS`]. A reply that comes too late, or a peer that retransmits
+//! while its ACK is delayed, ends that.
 
 use super::Instant;
 

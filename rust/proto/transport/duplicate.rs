@@ -46,8 +46,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         Verdict::Dropped(DropReason::Duplicate)
     }
 
-    /// Answers a repeated packet of a SEND or WRITE, with the newest PSN that was carried out. Not so
-    /// when READs or atomics came after it: the peer must not take the ACK for their answer.
+    /// Answers a repeated packet of a SEND or WRITE, with the newest PSN that was carried out. Not
+    /// so when READs or atomics came after it: the peer must not take the ACK for their answer.
     fn acknowledge_again(&mut self, psn: Psn) {
         if let Some(ack) = &mut self.acknowledge {
             if ack.deadline.take().is_some() {

@@ -38,8 +38,8 @@ pub enum SendOp {
 }
 
 impl SendOp {
-    /// Whether it is a READ or an atomic: the answer carries data, a plain ACK does not complete it,
-    /// and it counts against `max_rd_atomic` (IBTA 9.7.5.1.1, 9.7.7.2.2).
+    /// Whether it is a READ or an atomic: the answer carries data, a plain ACK does not complete
+    /// it, and it counts against `max_rd_atomic` (IBTA 9.7.5.1.1, 9.7.7.2.2).
     #[inline]
     pub const fn wants_response(&self) -> bool {
         matches!(
@@ -95,8 +95,8 @@ pub struct Flags {
     pub fence: bool,
 }
 
-/// A send work request. The owner keeps one per slot of its send queue; the fields below the line are
-/// the transport's own.
+/// A send work request. The owner keeps one per slot of its send queue; the fields below the line
+/// are the transport's own.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     /// What to do.
@@ -142,8 +142,8 @@ impl Request {
         }
     }
 
-    /// A request that did not pass its owner's checks: it completes with `status` once all before it
-    /// are complete, and the QP goes to the error state.
+    /// A request that did not pass its owner's checks: it completes with `status` once all before
+    /// it are complete, and the QP goes to the error state.
     #[inline]
     pub const fn with_local_error(status: Status) -> Self {
         let mut request = Self::new(SendOp::Send, 0, 0, 0, NO_FLAGS);
@@ -194,9 +194,9 @@ impl Request {
         }
     }
 
-    /// One past the last packet of the chunk of a READ (see `cwnd`) that the `index`th is of. Where chunks end does
-    /// not depend on where a READ is resumed: the responder has a record of each, and answers again what
-    /// lies within one (IBTA 9.7.5.1.3).
+    /// One past the last packet of the chunk of a READ (see `cwnd`) that the `index`th is of. Where
+    /// chunks end does not depend on where a READ is resumed: the responder has a record of each,
+    /// and answers again what lies within one (IBTA 9.7.5.1.3).
     #[inline]
     pub(super) fn chunk_end(&self, index: u32) -> u32 {
         let end = (index / READ_CHUNK)
@@ -218,8 +218,8 @@ const NO_FLAGS: Flags = Flags {
     fence: false,
 };
 
-/// The send queue, as its owner keeps it. Requests are named by a count `n` which wraps; after a reset
-/// of the QP it starts at 0 again.
+/// The send queue, as its owner keeps it. Requests are named by a count `n` which wraps; after a
+/// reset of the QP it starts at 0 again.
 pub trait RequestQueue {
     /// The count of the next request to be posted: one past the last there is.
     fn tail(&self) -> u32;

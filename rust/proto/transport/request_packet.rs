@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The packets that the requester sends: headers and payload for each kind of request (IBTA 9.2, 9.4).
+//! The packets that the requester sends: headers and payload for each kind of request (IBTA 9.2,
+//! 9.4).
 
 use super::wire::{
     pad_for, AtomicEthRepr, BthRepr, Ext, IethRepr, ImmDtRepr, Kind, Opcode, PacketRepr, Position,
@@ -17,7 +18,8 @@ fn header(opcode: Opcode, psn: Psn, ext: Ext, attr: &Attr) -> PacketRepr {
     }
 }
 
-/// The packet of a SEND or WRITE that is the `index`th of its message, or `segments` packets from there on.
+/// The packet of a SEND or WRITE that is the `index`th of its message, or `segments` packets from
+/// there on.
 #[inline]
 pub(super) fn message_packet(
     request: &Request,
@@ -81,8 +83,8 @@ fn message_ext(request: &Request, starts: bool, ends: bool) -> Ext {
     }
 }
 
-/// The packet of an atomic, or of a READ from its `index`th packet to the end of that part: after a loss only
-/// what is missing is asked for again (IBTA 9.7.6.1, 9.9.2.1).
+/// The packet of an atomic, or of a READ from its `index`th packet to the end of that part: after a
+/// loss only what is missing is asked for again (IBTA 9.7.6.1, 9.9.2.1).
 #[inline]
 pub(super) fn rd_atomic_request_packet(
     request: &Request,

@@ -27,8 +27,9 @@ const ACK_EVERY: u16 = MAX_CWND / 4;
 /// Less than this part of the window is little room.
 const LITTLE: u16 = 4;
 
-/// How many PSNs may be outstanding, responses to READs included: half of the circle, so that old and
-/// new can be told apart (IBTA 9.7.3.1). One READ of 2^31 bytes at a path MTU of 256 needs them all.
+/// How many PSNs may be outstanding, responses to READs included: half of the circle, so that old
+/// and new can be told apart (IBTA 9.7.3.1). One READ of 2^31 bytes at a path MTU of 256 needs them
+/// all.
 const SPAN: u32 = Psn::HALF;
 
 /// A packet of the send queue.
@@ -142,8 +143,8 @@ impl Requester {
         self.cursor.n != q.tail() || self.ack_req_owed
     }
 
-    /// The next request packet, if one may be sent now, or up to `max_segments` segments. With `draining` no new
-    /// request begins.
+    /// The next request packet, if one may be sent now, or up to `max_segments` segments. With
+    /// `draining` no new request begins.
     #[inline]
     pub(super) fn poll<Q: RequestQueue>(
         &mut self,
@@ -205,10 +206,10 @@ impl Requester {
         self.has_room(request, attr, starts, fresh, 0)
     }
 
-    /// Silly window syndrome avoidance (as in RFC 9293, 3.8.6.2.1): with little room left in the window and
-    /// more packets to send than that, the requester waits for the acknowledgement that it asked for. A short
-    /// GSO super-packet costs the network stack as much as a full one, and short ones stay short, since each
-    /// acknowledgement makes as much room as it acknowledges.
+    /// Silly window syndrome avoidance (as in RFC 9293, 3.8.6.2.1): with little room left in the
+    /// window and more packets to send than that, the requester waits for the acknowledgement that
+    /// it asked for. A short GSO super-packet costs the network stack as much as a full one, and
+    /// short ones stay short, since each acknowledgement makes as much room as it acknowledges.
     #[inline]
     fn avoids_sws<Q: RequestQueue>(&self, q: &Q) -> bool {
         let room = self.congestion.cwnd.saturating_sub(self.in_flight);
@@ -224,8 +225,8 @@ impl Requester {
         left.saturating_add(others) > room.into()
     }
 
-    /// Whether window, fence and READ limit admit the packet at the cursor, which is of `request`, when
-    /// `ahead` more than are counted go before it.
+    /// Whether window, fence and READ limit admit the packet at the cursor, which is of `request`,
+    /// when `ahead` more than are counted go before it.
     #[inline]
     fn has_room(
         &self,
@@ -270,8 +271,8 @@ impl Requester {
     }
 
     /// Nothing more may go out now. If the last packet did not ask for an acknowledgement, sends it
-    /// again so that it does: it looked as if more would follow, and whatever waits must not wait for
-    /// the timeout.
+    /// again so that it does: it looked as if more would follow, and whatever waits must not wait
+    /// for the timeout.
     #[cold]
     fn request_ack<Q: RequestQueue>(
         &mut self,
@@ -291,8 +292,8 @@ impl Requester {
         self.send(now, attr, true, None, q)
     }
 
-    /// Sends the packet at the cursor, or up to `max_segments` segments from there, and moves the cursor past them.
-    /// Without `max_segments` it is one packet that asks for an acknowledgement.
+    /// Sends the packet at the cursor, or up to `max_segments` segments from there, and moves the
+    /// cursor past them. Without `max_segments` it is one packet that asks for an acknowledgement.
     #[inline]
     fn send<Q: RequestQueue>(
         &mut self,
@@ -362,8 +363,9 @@ impl Requester {
         self.in_flight <= much && self.in_flight.saturating_add(self.segments) > much
     }
 
-    /// How many packets from the `index`th of `request` on are sent as segments: only middle ones, no more than
-    /// `max_segments`, than the window admits, and than may go before one asks for an acknowledgement.
+    /// How many packets from the `index`th of `request` on are sent as segments: only middle ones,
+    /// no more than `max_segments`, than the window admits, and than may go before one asks for an
+    /// acknowledgement.
     #[inline]
     fn segment_count(&self, request: &Request, index: u32, max_segments: u16) -> u16 {
         let middle = request.psns.saturating_sub(1).saturating_sub(index);
@@ -378,8 +380,9 @@ impl Requester {
         u32::from(max_segments).min(middle).min(span).max(1) as u16
     }
 
-    /// Whether the last of the packets about to be sent, which `ends` its message or not, is to ask for an
-    /// acknowledgement (IBTA 9.7.5.1.2, coalesced ACKs): now and then, and when none may follow it.
+    /// Whether the last of the packets about to be sent, which `ends` its message or not, is to ask
+    /// for an acknowledgement (IBTA 9.7.5.1.2, coalesced ACKs): now and then, and when none may
+    /// follow it.
     #[inline]
     fn wants_ack<Q: RequestQueue>(&self, ends: bool, attr: &Attr, draining: bool, q: &Q) -> bool {
         if self.since_ack_req.saturating_add(self.segments) >= ACK_EVERY
@@ -466,8 +469,8 @@ impl Requester {
             .is_some_and(|request| request.op.wants_response())
     }
 
-    /// The bytes of request `n` could not be read for the packet with `psn`: it is not carried on and
-    /// completes with `status` in its turn.
+    /// The bytes of request `n` could not be read for the packet with `psn`: it is not carried on
+    /// and completes with `status` in its turn.
     #[cold]
     pub(super) fn local_error<Q: RequestQueue>(
         &mut self,

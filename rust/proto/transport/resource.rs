@@ -3,9 +3,9 @@
 //! Responder resources: the READs and atomics that are still to be answered, and what may be asked
 //! for again (IBTA 9.4.4, 9.4.5, 9.7.5.1: as many as `max_dest_rd_atomic`).
 //!
-//! A ring in the order of PSNs. A READ is answered from its resource, packet by packet; an atomic is
-//! carried out on arrival and its resource keeps the result. A resource stays until a newer one takes its
-//! place, so that a repeated request finds it.
+//! A ring in the order of PSNs. A READ is answered from its resource, packet by packet; an atomic
+//! is carried out on arrival and its resource keeps the result. A resource stays until a newer one
+//! takes its place, so that a repeated request finds it.
 
 use super::wire::Psn;
 use super::{Attr, Pmtu};
@@ -222,8 +222,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
         self.slots.as_mut().get_mut(index)
     }
 
-    /// The index that the next resource will have, or `None` when there is no room: the peer has more
-    /// outstanding than it may.
+    /// The index that the next resource will have, or `None` when there is no room: the peer has
+    /// more outstanding than it may.
     pub(super) fn vacancy(&self) -> Option<u8> {
         let capacity = self.capacity();
         if capacity == 0 {
@@ -253,7 +253,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
         }
     }
 
-    /// The next packet to be sent, if there is one, or up to `max_segments` segments. Counts as sent.
+    /// The next packet to be sent, if there is one, or up to `max_segments` segments. Counts as
+    /// sent.
     #[inline]
     pub(super) fn next_response(&mut self, pmtu: Pmtu, max_segments: u16) -> Option<Response> {
         while self.due > 0 {
@@ -396,8 +397,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
         }
     }
 
-    /// The packet with `psn` cannot be made: its memory is gone. Gives up the answer; whether it was
-    /// the first to that request.
+    /// The packet with `psn` cannot be made: its memory is gone. Gives up the answer; whether it
+    /// was the first to that request.
     #[cold]
     pub(super) fn abandon(&mut self, psn: Psn) -> bool {
         let age = self.find(psn);

@@ -4,8 +4,8 @@
 //! (IBTA 9.7.4, 9.7.5).
 //!
 //! Each packet passes the checks of IBTA 9.7.4.1 in this order: sequence number, opcode sequence,
-//! support for the operation, length, receive request or key. What fails one is answered by a NAK, or
-//! not at all, and changes nothing. Duplicates are in `duplicate`; responses and
+//! support for the operation, length, receive request or key. What fails one is answered by a NAK,
+//! or not at all, and changes nothing. Duplicates are in `duplicate`; responses and
 //! acknowledgements are made in `response`.
 
 use super::delayed_ack::DelayedAck;
@@ -63,7 +63,8 @@ pub struct Responder<R> {
 enum Refusal {
     /// No receive request: RNR NAK.
     NotReady,
-    /// This NAK, which ends the connection. The event is due unless a completion tells the consumer.
+    /// This NAK, which ends the connection. The event is due unless a completion tells the
+    /// consumer.
     Nak(NakCode, Events),
 }
 
@@ -111,8 +112,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.ring.clear();
     }
 
-    /// Sends nothing any more but a delayed ACK: the requests that it acknowledges were carried out, and
-    /// the consumer knows.
+    /// Sends nothing any more but a delayed ACK: the requests that it acknowledges were carried
+    /// out, and the consumer knows.
     pub(super) fn quiesce(&mut self) {
         self.closing = self.acknowledge.is_some_and(|ack| ack.deadline.is_some());
         self.flush_delayed_ack();
@@ -135,8 +136,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.epsn
     }
 
-    /// Whether a receive work request is in use whose message will not be finished, for the owner to
-    /// flush before the others. Says so once.
+    /// Whether a receive work request is in use whose message will not be finished, for the owner
+    /// to flush before the others. Says so once.
     pub fn abandon_recv(&mut self) -> bool {
         self.message = Message::None;
         core::mem::take(&mut self.recv_in_use)
@@ -156,9 +157,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         }
     }
 
-    /// Takes a request packet with `payload_len` bytes of payload, or `segments` of them, no more than
-    /// [`Responder::max_segments`] says. Gives what the consumer is to know, too; sets `closing` when the
-    /// connection is over.
+    /// Takes a request packet with `payload_len` bytes of payload, or `segments` of them, no more
+    /// than [`Responder::max_segments`] says. Gives what the consumer is to know, too; sets
+    /// `closing` when the connection is over.
     #[inline]
     pub(super) fn handle_request<T: ResponderOps>(
         &mut self,
@@ -251,8 +252,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             _ => return self.execute_atomic(attr, pkt, ops),
         }
         self.nak_sent = false;
-        // A NAK that asked for this very packet and was not sent yet becomes an ACK: it may have taken
-        // the place of one that was due.
+        // A NAK that asked for this very packet and was not sent yet becomes an ACK: it may have
+        // taken the place of one that was due.
         let was_nak = self.acknowledge.is_some_and(|ack| ack.psn == self.epsn);
         let ends = info.position.is_end();
         let end = self.epsn.add(segments.into());
@@ -497,8 +498,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.last_response = Some(self.epsn.prev());
         self.ring.push(resource);
         self.nak_sent = false;
-        // Its answer acknowledges everything before it (IBTA 9.7.5.1.1), so that an ACK which is due
-        // need not go out, and a NAK which asked for this packet must not.
+        // Its answer acknowledges everything before it (IBTA 9.7.5.1.1), so that an ACK which is
+        // due need not go out, and a NAK which asked for this packet must not.
         self.acknowledge = None;
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the responder asks of its owner while a request packet is in hand: receive buffers, and access
-//! to memory that the peer names.
+//! What the responder asks of its owner while a request packet is in hand: receive buffers, and
+//! access to memory that the peer names.
 
 use super::Status;
 
@@ -79,8 +79,8 @@ pub trait ResponderOps {
     ///
     /// [`AccessError`] refuses the message.
     fn write_start(&mut self, va: u64, rkey: u32, len: u32) -> Result<(), AccessError>;
-    /// Puts the whole payload `offset` bytes into the memory that the WRITE in progress named. Never
-    /// past its length.
+    /// Puts the whole payload `offset` bytes into the memory that the WRITE in progress named.
+    /// Never past its length.
     ///
     /// # Errors
     ///

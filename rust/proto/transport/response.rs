@@ -61,9 +61,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         }
     }
 
-    /// The bytes for the answer packet with `psn` could not be read. Whether this ends the connection,
-    /// for which the NAK is then due: it does not when the packet was a repetition, as the peer may
-    /// have all it needs.
+    /// The bytes for the answer packet with `psn` could not be read. Whether this ends the
+    /// connection, for which the NAK is then due: it does not when the packet was a repetition, as
+    /// the peer may have all it needs.
     #[cold]
     pub(super) fn local_error(&mut self, psn: Psn) -> bool {
         if !self.ring.abandon(psn) {

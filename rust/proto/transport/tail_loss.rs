@@ -2,38 +2,41 @@
 
 //! Tail loss probe, and the round trip time estimator that it waits by.
 //!
-//! A responder detects a lost packet by the next one (IBTA 9.7.5.2, PSN sequence error). The loss of the
-//! last packet, or of its response, is detected by the requester's ACK timeout alone, which programs
-//! set to a thousand round trips. The requester therefore sends a probe when a response is several round
-//! trips late: one outstanding packet once more. The responder acknowledges it again or reports the
-//! gap, as it does for any duplicate (IBTA 9.7.5.1.3). A probe is not a retry as IBTA 9.9.2.1 counts
-//! them, and the ACK timeout runs on.
+//! A responder detects a lost packet by the next one (IBTA 9.7.5.2, PSN sequence error). The loss
+//! of the last packet, or of its response, is detected by the requester's ACK timeout alone, which
+//! programs set to a thousand round trips. The requester therefore sends a probe when a response is
+//! several round trips late: one outstanding packet once more. The responder acknowledges it again
+//! or reports the gap, as it does for any duplicate (IBTA 9.7.5.1.3). A probe is not a retry as
+//! IBTA 9.9.2.1 counts them, and the ACK timeout runs on.
 //!
 //! The estimator follows RFC 6298, section 2; the probe follows RFC 8985, section 7.
 
 use super::wire::Psn;
 use super::Instant;
 
-/// The shortest probe timeout, in nanoseconds: longer than a peer delays an ACK, and than a busy host
-/// delays a packet.
+/// The shortest probe timeout, in nanoseconds: longer than a peer delays an ACK, and than a busy
+/// host delays a packet.
 pub(super) const MIN_TIMEOUT_NS: u64 = 1_000_000;
 
-/// The shortest probe timeout while the connection never lost a packet, in nanoseconds: a timer that
-/// expires in vain costs as much as a packet.
+/// The shortest probe timeout while the connection never lost a packet, in nanoseconds: a timer
+/// that expires in vain costs as much as a packet.
 pub(super) const LOSSLESS_MIN_TIMEOUT_NS: u64 = 4_000_000;
 
-/// Probes in a row at most, each after twice the timeout of the one before: a probe may be lost, too.
+/// Probes in a row at most, each after twice the timeout of the one before: a probe may be lost,
+/// too.
 const MAX_PROBES: u8 = 3;
 
 /// The round trip time estimator and the probe timer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TailLoss {
-    /// Smoothed round trip time and its mean deviation, in nanoseconds. Both are 0 before the first sample.
+    /// Smoothed round trip time and its mean deviation, in nanoseconds. Both are 0 before the first
+    /// sample.
     srtt: u64,
     rttvar: u64,
     /// The shortest probe timeout, in nanoseconds.
     min_timeout: u64,
-    /// The round trip being measured: an acknowledgement of every PSN before this one was requested then.
+    /// The round trip being measured: an acknowledgement of every PSN before this one was requested
+    /// then.
     sample: Option<(Psn, Instant)>,
     /// Probes sent since `una` advanced.
     probes: u8,
@@ -52,10 +55,10 @@ impl TailLoss {
         deadline: None,
     };
 
-    /// The requester asked for an acknowledgement of every PSN before `end`, by a `fresh` packet or by a
-    /// retransmission: that gives no sample, since the response may belong to either transmission
-    /// (RFC 6298, section 3, Karn's algorithm). `timeout` is the ACK timeout in nanoseconds; with `None`
-    /// there is none, and no probe either.
+    /// The requester asked for an acknowledgement of every PSN before `end`, by a `fresh` packet or
+    /// by a retransmission: that gives no sample, since the response may belong to either
+    /// transmission (RFC 6298, section 3, Karn's algorithm). `timeout` is the ACK timeout in
+    /// nanoseconds; with `None` there is none, and no probe either.
     #[inline]
     pub(super) fn on_ack_req(&mut self, now: Instant, end: Psn, fresh: bool, timeout: Option<u64>) {
         if fresh && self.sample.is_none() {
@@ -64,8 +67,8 @@ impl TailLoss {
         self.arm(now, timeout);
     }
 
-    /// Every PSN before `una` is acknowledged; `more` says whether later ones are in flight. `timeout` is
-    /// as in [`TailLoss::on_ack_req`].
+    /// Every PSN before `una` is acknowledged; `more` says whether later ones are in flight.
+    /// `timeout` is as in [`TailLoss::on_ack_req`].
     #[inline]
     pub(super) fn on_ack(&mut self, now: Instant, una: Psn, more: bool, timeout: Option<u64>) {
         self.probes = 0;

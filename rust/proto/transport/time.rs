@@ -27,13 +27,15 @@ pub const fn rnr_delay(code: u8) -> u64 {
 
 /// The least exponent of the local ACK timeout that is acted upon: 4.096 us * 2^10 = 4.2 ms.
 ///
-/// A peer in software answers in tens of microseconds when its processor is free, but not reliably: it may hold an
-/// ACK back for half a millisecond (see [`super::delayed_ack`]), and work put off to a thread waits for a tick of the
-/// scheduler, 4 ms at 250 Hz. A shorter timeout would expire again and again for nothing, until the retries are used up.
+/// A peer in software answers in tens of microseconds when its processor is free, but not reliably:
+/// it may hold an ACK back for half a millisecond (see [`super::delayed_ack`]), and work put off to
+/// a thread waits for a tick of the scheduler, 4 ms at 250 Hz. A shorter timeout would expire again
+/// and again for nothing, until the retries are used up.
 const LEAST_EXPONENT: u8 = 10;
 
-/// The local ACK timeout for this 5-bit exponent, in nanoseconds: 4.096 us * 2^exp, and no less than 4.2 ms. 0 means that
-/// there is none. IBTA 9.7.6.1.3 asks for a timeout of at least that length. Only the low five bits of `exp` count.
+/// The local ACK timeout for this 5-bit exponent, in nanoseconds: 4.096 us * 2^exp, and no less
+/// than 4.2 ms. 0 means that there is none. IBTA 9.7.6.1.3 asks for a timeout of at least that
+/// length. Only the low five bits of `exp` count.
 #[inline]
 pub const fn ack_timeout(exp: u8) -> Option<u64> {
     match exp & 0x1f {

@@ -64,13 +64,14 @@ pub enum Origin {
     Acknowledge,
 }
 
-/// A packet to be sent, or several segments: middle ones of a message, which differ in nothing but the PSN,
-/// their part of the payload, and that the last one alone may ask for an acknowledgement.
+/// A packet to be sent, or several segments: middle ones of a message, which differ in nothing but
+/// the PSN, their part of the payload, and that the last one alone may ask for an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
     /// The headers of the first packet, complete; but AckReq is the last one's.
     pub header: PacketRepr,
-    /// What follows them, of all packets, each of which has an equal share. Pad and ICRC come after that.
+    /// What follows them, of all packets, each of which has an equal share. Pad and ICRC come after
+    /// that.
     pub payload: Payload,
     /// Who made it.
     pub origin: Origin,

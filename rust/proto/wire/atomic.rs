@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The headers of atomic operations: AtomicETH, 28 bytes, in the request, and AtomicAckETH, 8 bytes,
-//! in the answer (IBTA 9.3.4, 9.5.2).
+//! The headers of atomic operations: AtomicETH, 28 bytes, in the request, and AtomicAckETH, 8
+//! bytes, in the answer (IBTA 9.3.4, 9.5.2).
 
 use super::HeaderRepr;
 use zerocopy::byteorder::big_endian::{U32, U64};

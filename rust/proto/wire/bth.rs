@@ -151,8 +151,8 @@ pub fn set_psn(bth: &mut [u8; BTH_LEN], psn: Psn, ack_req: bool) {
     }
 }
 
-/// Whether `next` is the header of the packet after that of `this`, and but for the PSN like it; gives its
-/// AckReq then, which may differ, too.
+/// Whether `next` is the header of the packet after that of `this`, and but for the PSN like it;
+/// gives its AckReq then, which may differ, too.
 #[inline]
 pub fn next_asks(this: &[u8; BTH_LEN], next: &[u8; BTH_LEN]) -> Option<bool> {
     const ALIKE: usize = BTH_LEN - 4;

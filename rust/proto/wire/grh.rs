@@ -81,9 +81,9 @@ impl GrhLayout {
         Some(area)
     }
 
-    /// As [`GrhLayout::area`], for one of several datagrams which have this header but for what differs between them:
-    /// its lengths and identification are put in, and the checksum that an IPv4 header without options then has
-    /// (RFC 791, 3.1).
+    /// As [`GrhLayout::area`], for one of several datagrams which have this header but for what
+    /// differs between them: its lengths and identification are put in, and the checksum that an
+    /// IPv4 header without options then has (RFC 791, 3.1).
     pub fn area_of(header: &[u8], datagram: Datagram) -> Option<[u8; GRH_LEN]> {
         let mut area = Self::area(header)?;
         if NetworkType::of_header(*header.first()?)? == NetworkType::Ipv6 {

@@ -11,9 +11,9 @@
 //!
 //! Computing it takes three steps, so that payload may come in pieces and headers are touched once:
 //! [`IcrcHead`] holds the IP and UDP headers, already masked, of a packet, or of the segments of a
-//! GSO super-packet, which differ in length and ID; [`IcrcHead::start`] adds a BTH; [`Icrc::update`] adds the rest.
-//! [`IcrcHead::over`] does the last two for a packet that is in one piece and may be written to, with one
-//! call of the engine.
+//! GSO super-packet, which differ in length and ID; [`IcrcHead::start`] adds a BTH;
+//! [`Icrc::update`] adds the rest. [`IcrcHead::over`] does the last two for a packet that is in one
+//! piece and may be written to, with one call of the engine.
 //!
 //! The CRC engine belongs to the caller: `Fn(register, bytes) -> register`, reflected, without
 //! inversion before or after. That is the kernel's `crc32_le`.
@@ -32,8 +32,8 @@ pub const IPV4_MIN_LEN: usize = 20;
 /// Longest IPv4 header in bytes, with options.
 pub const IPV4_MAX_LEN: usize = 60;
 
-/// Room for the longest IP and UDP headers and the BTH after them; and for a whole short packet behind
-/// headers of the usual length, as one call of the engine costs less than two.
+/// Room for the longest IP and UDP headers and the BTH after them; and for a whole short packet
+/// behind headers of the usual length, as one call of the engine costs less than two.
 const ROOM: usize = IPV4_MAX_LEN + UDP_LEN + BTH_LEN + 32;
 
 /// The CRC register after eight bytes of ones.
@@ -50,8 +50,9 @@ const SEED: u32 = {
 /// How many bytes of an IPv4 header without options and a UDP header come after the identification.
 const AFTER_ID: usize = IPV4_MIN_LEN - 6 + UDP_LEN;
 
-/// What an IPv4 identification adds to the register after IPv4 header, without options, and UDP header:
-/// the CRC is linear, so by its nibbles, highest first. The segments of a super-packet differ in nothing else.
+/// What an IPv4 identification adds to the register after IPv4 header, without options, and UDP
+/// header: the CRC is linear, so by its nibbles, highest first. The segments of a super-packet
+/// differ in nothing else.
 static ID_PART: [[u32; 16]; 4] = {
     let mut table = [[0; 16]; 4];
     let mut place = 0;
@@ -73,7 +74,8 @@ static ID_PART: [[u32; 16]; 4] = {
     table
 };
 
-/// What one more changes of an identification's [`ID_PART`], by the number of ones that it ends with.
+/// What one more changes of an identification's [`ID_PART`], by the number of ones that it ends
+/// with.
 static ID_STEP: [u32; 17] = {
     let mut steps = [0; 17];
     let mut ones = 0;
@@ -146,8 +148,8 @@ pub struct IcrcHead {
     udp_len: u16,
     /// The identification field of an IPv4 header.
     ip_id: u16,
-    /// The register before the BTH of a datagram with this UDP length and, if there is an identification
-    /// that [`ID_PART`] knows, with 0 for that.
+    /// The register before the BTH of a datagram with this UDP length and, if there is an
+    /// identification that [`ID_PART`] knows, with 0 for that.
     before: Option<(u16, u32)>,
 }
 
@@ -290,8 +292,8 @@ impl IcrcHead {
         }
     }
 
-    /// The ICRC of a packet that is in one piece: `packet` begins with the BTH as it stands on the wire
-    /// and ends where the ICRC does. `None` if it is too short for a BTH.
+    /// The ICRC of a packet that is in one piece: `packet` begins with the BTH as it stands on the
+    /// wire and ends where the ICRC does. `None` if it is too short for a BTH.
     ///
     /// One byte of the packet is changed for the time of the call.
     #[inline]
@@ -311,7 +313,8 @@ impl IcrcHead {
         Some(Icrc { register, engine }.finish())
     }
 
-    /// The ICRCs of the segments of a super-packet, from datagram `first` on; `None` if there are IPv4 options.
+    /// The ICRCs of the segments of a super-packet, from datagram `first` on; `None` if there are
+    /// IPv4 options.
     #[inline]
     pub fn segments<E: Fn(u32, &[u8]) -> u32>(
         &mut self,

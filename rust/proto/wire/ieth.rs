@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The invalidate extended transport header, 4 bytes: the key that a SEND with invalidate takes from
-//! the receiver (IBTA 9.3.7).
+//! The invalidate extended transport header, 4 bytes: the key that a SEND with invalidate takes
+//! from the receiver (IBTA 9.3.7).
 
 use super::HeaderRepr;
 use zerocopy::byteorder::big_endian::U32;

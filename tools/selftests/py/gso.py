@@ -188,7 +188,7 @@ def datagrams():
 
     def datagrams_of(lengths, wrong):
         gso.send([roce.bth(roce.UD_SEND_ONLY, a.qp.qp_num, k) + roce.deth(QKEY + (k in wrong), 5) + bytes([k]) * n
-                   for k, n in enumerate(lengths)])
+                  for k, n in enumerate(lengths)])
 
     datagrams_of([200] * 5, [])
     datagrams_of([100, 100, 100, 60], [2])

@@ -6,7 +6,8 @@ use super::super::autocork::{MAX_COALESCED, MAX_DELAY_NS};
 use super::super::{Flags, Modify, SendOp, State, Status};
 use super::pair::*;
 
-/// Posts a request of `len` bytes as a program does that wants no completion; how many packets go out.
+/// Posts a request of `len` bytes as a program does that wants no completion; how many packets go
+/// out.
 fn post(pair: &mut Pair, len: usize) -> usize {
     pair.a
         .post_with(SendOp::Write, pattern(len, 1), 0, RKEY, Flags::default());
@@ -180,8 +181,8 @@ fn a_pause_ends_it() {
     assert_eq!(post(&mut pair, 8), 1);
 }
 
-/// Posts `count` requests, the last of them signaled, with a microsecond between; then a pause. How many packets went
-/// out with each.
+/// Posts `count` requests, the last of them signaled, with a microsecond between; then a pause. How
+/// many packets went out with each.
 fn burst(pair: &mut Pair, count: u32) -> Vec<usize> {
     let sent = (1..=count)
         .map(|i| {

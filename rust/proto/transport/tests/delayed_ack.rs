@@ -7,8 +7,8 @@ use super::super::wire::Opcode;
 use super::super::{Flags, Instant, Modify, Request, SendOp, State, Status};
 use super::pair::*;
 
-/// Two nodes, the second of which has answered so many messages at once that it will expect to answer the
-/// next one too.
+/// Two nodes, the second of which has answered so many messages at once that it will expect to
+/// answer the next one too.
 fn talkers() -> Pair {
     let mut pair = Pair::with(
         &Modify {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets that no honest peer sends. The host of the fixture panics when it is asked to touch memory
-//! outside what was agreed.
+//! Packets that no honest peer sends. The host of the fixture panics when it is asked to touch
+//! memory outside what was agreed.
 
 use super::super::wire::{
     opcode, AethRepr, AtomicAckEthRepr, AtomicEthRepr, BthRepr, Ext, IethRepr, ImmDtRepr, NakCode,

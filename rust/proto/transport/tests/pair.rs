@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Two endpoints in virtual time. An endpoint is a [`Connection`] and a [`Host`], which stands for the
-//! driver: memory, queues, completions.
+//! Two endpoints in virtual time. An endpoint is a [`Connection`] and a [`Host`], which stands for
+//! the driver: memory, queues, completions.
 
 use super::super::wire::{Opcode, PacketRepr, Psn, Syndrome};
 use super::super::{

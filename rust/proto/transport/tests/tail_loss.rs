@@ -74,11 +74,12 @@ fn the_last_packet_is_sent_again_and_asks() {
         now,
         begin.after(LOSSLESS_MIN_TIMEOUT_NS + 6 * MIN_TIMEOUT_NS)
     );
-    // Enough is enough: now the timeout, which ran on all the time and counts as the one retry there is.
+    // Enough is enough: now the timeout, which ran on all the time and counts as the one retry
+    // there is.
     assert_eq!(wait(&mut node, &mut now), [1, 2, 3]);
     assert_eq!(now, begin.after(TIMEOUT));
-    // What is sent again says nothing new about round trips, and after a timeout nothing is probed until
-    // something was heard.
+    // What is sent again says nothing new about round trips, and after a timeout nothing is probed
+    // until something was heard.
     assert_eq!(wait(&mut node, &mut now), []);
     assert_eq!(now, begin.after(3 * TIMEOUT));
     node.settle();
@@ -178,7 +179,8 @@ fn long_round_trips_make_patient() {
     assert!(due < now.after(7 * MIN_TIMEOUT_NS), "{due:?}, {now:?}");
 }
 
-/// Whichever two packets are lost, the pair is done long before the timeout, once round trips are known.
+/// Whichever two packets are lost, the pair is done long before the timeout, once round trips are
+/// known.
 #[test]
 fn what_is_lost_costs_little() {
     for first in 0..12 {
