@@ -36,7 +36,9 @@ order() {
 	sed 1d <<<"$answer"
 	return "$(head -n 1 <<<"$answer")"
 }
-t "the server's agent answers" poll 120 order ping
+# The other machine may have to boot again (see vm); without it no case says anything.
+t "the server's agent answers" poll 600 order ping
+[ "$FAILED" = 0 ] || finish
 uso() { ethtool -k eth0 | grep -x 'tx-udp-segmentation: on'; }
 if [ "$OXE_WIRE" = tap ]; then
 	uso >"$TMP/uso" || skip_all "the NIC does not segment UDP; does the machine's tap driver know USO?"
