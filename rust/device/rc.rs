@@ -17,11 +17,8 @@ use super::tx::{Batch, NoPacket, Packets, Unsent, Whole};
 use crate::net::room::RoomHandler;
 use crate::proto::transport::{
     AccessError, AtomicOp, Connection, DropReason, Instant, Origin, Payload, RecvCompletion,
-    RecvStart, Request, RequestQueue, RequesterOps, Resource, ResponderOps, SendOp, Status,
-    Transmit, Verdict,
+    RecvStart, Request, RequestQueue, RequesterOps, Resource, ResponderOps, Status, Verdict,
 };
-use crate::proto::wire::bth::BTH_LEN;
-use crate::proto::wire::Position;
 use crate::rdma::access::Access;
 use crate::rdma::strided::{StridedDst, StridedSrc};
 use crate::sync::memory::GFP_CHARGED;
@@ -129,7 +126,7 @@ impl Rc {
                 repr: &transmit.header,
                 count: transmit.segments,
                 segment_size: transmit.segment_size(),
-                more: followers(&transmit, slots, &self.conn).max(self.conn.ack_is_due().into()),
+                more: self.conn.followers(&transmit, slots),
             };
             let built = batch.add(&qp.core, path, &packets, |skip, len, out| {
                 payload(qp, &transmit.payload, slots, keys, (skip, len), out)
@@ -341,56 +338,6 @@ fn payload(
             }
         }
     }
-}
-
-/// How many packets of the same length will come after these, if all goes well. One with more
-/// headers than others of its message has none.
-#[inline]
-fn followers(transmit: &Transmit, slots: &SendQueue, conn: &Connection<Resources>) -> u32 {
-    let header = &transmit.header;
-    let plain = header.header_len() == BTH_LEN;
-    match (transmit.origin, transmit.payload) {
-        (Origin::Request { n }, Payload::None) => slots.coalescable_after(n),
-        (Origin::Request { n }, Payload::Request { offset, len, .. }) => {
-            let end = offset.saturating_add(len);
-            request_followers(slots, n, end, transmit.segment_size(), plain)
-        }
-        (Origin::Response, Payload::Read { res, .. }) if plain => conn.middle_left(res),
-        (Origin::Response, _) => match header.bth.opcode.info().position {
-            Position::Only => conn.responses_due(),
-            // The first one of the next answer is as long, and then a shorter one may follow.
-            Position::Last if transmit.segment_size() == conn.attr().pmtu.bytes() => {
-                conn.responses_due().min(2)
-            }
-            _ => 0,
-        },
-        (Origin::Acknowledge, _) | (Origin::Request { .. }, Payload::Read { .. }) => 0,
-    }
-}
-
-/// As [`followers`], for a packet of request `n` with `each` bytes of payload, behind which byte
-/// `end` is next.
-#[inline]
-fn request_followers(slots: &SendQueue, n: u32, end: u32, segment_size: u32, plain: bool) -> u32 {
-    let Some(request) = slots.get(n) else {
-        return 0;
-    };
-    let segment_size = segment_size.max(1);
-    if request.len <= segment_size {
-        return slots.coalescable_after(n);
-    }
-    if !plain {
-        return 0;
-    }
-    let rest = request.len.saturating_sub(end).div_ceil(segment_size);
-    let further = match request.op {
-        // All packets of such messages have the same headers, and here also the same length.
-        SendOp::Send if request.len.checked_rem(segment_size) == Some(0) => {
-            slots.coalescable_after(n)
-        }
-        _ => 0,
-    };
-    rest.saturating_add(further.saturating_mul(request.len.div_ceil(segment_size)))
 }
 
 fn read_access(qp: &QpContext, va: u64, rkey: u32, len: u32) -> Option<Arc<Mr>> {

@@ -459,19 +459,6 @@ impl SendQueue {
         sge::scatter(self.sges_of(n, slot.sges), offset, bytes)
     }
 
-    /// How many requests come after request `n`, if the next one has the same operation and length
-    /// and the others probably too.
-    #[inline]
-    pub(crate) fn coalescable_after(&self, n: u32) -> u32 {
-        let next = n.wrapping_add(1);
-        match (self.slot(n), self.slot(next)) {
-            (Some(a), Some(b)) if a.op == b.op && a.request.len == b.request.len => {
-                self.tail.wrapping_sub(next)
-            }
-            _ => 0,
-        }
-    }
-
     /// Where datagram `n` goes.
     #[inline]
     pub(crate) fn ud_dest(&self, n: u32) -> Option<&UdDest> {

@@ -25,6 +25,7 @@ mod cwnd;
 pub mod datagram;
 mod delayed_ack;
 mod duplicate;
+mod followers;
 pub mod report;
 pub mod request;
 mod request_packet;

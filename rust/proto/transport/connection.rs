@@ -221,23 +221,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
 
     /// Whether an ACK or NAK will be the next packet, if there are no answers to READs.
     #[inline]
-    pub fn ack_is_due(&self) -> bool {
+    pub(super) fn ack_is_due(&self) -> bool {
         self.responder
             .acknowledge
             .is_some_and(|ack| ack.deadline.is_none())
-    }
-
-    /// How many READs and atomics of the peer may have answers that are to be sent.
-    #[inline]
-    pub fn responses_due(&self) -> u32 {
-        self.responder.ring.due()
-    }
-
-    /// How many packets in the middle of an answer are to be sent still; `res` is as in
-    /// [`super::Payload::Read`].
-    #[inline]
-    pub fn middle_left(&self, res: u8) -> u32 {
-        self.responder.ring.middle_left(res)
     }
 
     /// Whether [`Connection::poll_transmit`] may have something to give. When this says no, it has

@@ -10,6 +10,7 @@ mod coalescing;
 mod datagrams;
 mod delayed_ack;
 mod duplicates;
+mod followers;
 mod fuzz;
 mod hostile;
 mod loss;

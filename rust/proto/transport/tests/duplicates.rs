@@ -3,9 +3,7 @@
 //! Repetition: what the responder remembers, and for how long.
 
 use super::super::wire::{NakCode, Opcode, Syndrome};
-use super::super::{
-    AccessError, DropReason, Instant, Modify, Payload, Resource, SendOp, Status, Verdict,
-};
+use super::super::{AccessError, DropReason, Instant, Modify, Resource, SendOp, Status, Verdict};
 use super::pair::*;
 
 const NOW: Instant = Instant(0);
@@ -58,27 +56,6 @@ fn an_old_send_is_not_acknowledged_beyond_a_read() {
         assert_eq!(pair.b.receive(NOW, &requests[index]), AGAIN);
         assert_eq!(pair.b.transmit_all(NOW)[0].psn(), acked);
     }
-}
-
-#[test]
-fn it_is_known_how_many_answers_follow() {
-    let mut pair = Pair::with(&config(), 0, 0);
-    for len in [8, 1000, 8] {
-        pair.a.post(SendOp::Read, pattern(len, 1), 0);
-    }
-    for packet in pair.a.transmit_all(NOW) {
-        let _ = pair.b.receive(NOW, &packet);
-    }
-    // One of 1000 bytes has four packets.
-    for (answers, middle) in [(2, 0), (2, 2), (2, 1), (2, 0), (1, 0), (0, 0)] {
-        let (transmit, _) = pair.b.transmit(NOW).expect("an answer");
-        let Payload::Read { res, .. } = transmit.payload else {
-            panic!("{transmit:?} answers no READ");
-        };
-        assert_eq!(pair.b.conn.responses_due(), answers);
-        assert_eq!(pair.b.conn.middle_left(res), middle);
-    }
-    assert!(pair.b.transmit(NOW).is_none());
 }
 
 #[test]
@@ -149,7 +126,6 @@ fn answers_that_are_given_up_can_be_asked_for_again() {
     // The first packet goes out, and then no way leads to the peer.
     assert!(pair.b.transmit(NOW).is_some());
     pair.b.conn.drop_responses();
-    assert_eq!(pair.b.conn.responses_due(), 0);
     assert!(pair.b.transmit_all(NOW).is_empty());
     // What is asked for again is answered, and no more than that.
     assert_eq!(pair.b.receive(NOW, &requests[1]), AGAIN);

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The packets that will probably follow one that is being sent. An owner that builds GSO
+//! super-packets makes room for them in advance.
+
+use super::wire::bth::BTH_LEN;
+use super::wire::Position;
+use super::{Connection, Origin, Payload, Request, RequestQueue, Resource, SendOp, Transmit};
+
+impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
+    /// How many packets of the same length will probably follow `transmit`, which
+    /// [`Connection::poll_transmit`] has just given. More or fewer may come.
+    #[inline]
+    pub fn followers<Q: RequestQueue>(&self, transmit: &Transmit, q: &Q) -> u32 {
+        // A packet with more headers than others of its message is longer than they are.
+        let plain = transmit.header.header_len() == BTH_LEN;
+        let alike = match (transmit.origin, transmit.payload) {
+            (Origin::Request { n }, Payload::None) => coalescable_after(q, n),
+            (Origin::Request { n }, Payload::Request { offset, len, .. }) => {
+                let end = offset.saturating_add(len);
+                after_request(q, n, end, transmit.segment_size(), plain)
+            }
+            (Origin::Response, Payload::Read { res, .. }) if plain => {
+                self.responder().ring.middle_left(res)
+            }
+            (Origin::Response, _) => self.after_response(transmit),
+            (Origin::Acknowledge, _) | (Origin::Request { .. }, Payload::Read { .. }) => 0,
+        };
+        alike.max(self.ack_is_due().into())
+    }
+
+    /// As [`Connection::followers`], for the first, last or only packet of a response.
+    #[inline]
+    fn after_response(&self, transmit: &Transmit) -> u32 {
+        let due = self.responder().ring.due();
+        match transmit.header.bth.opcode.info().position {
+            Position::Only => due,
+            // The first packet of the next response is as long, and a shorter one may follow it.
+            Position::Last if transmit.segment_size() == self.attr().pmtu.bytes() => due.min(2),
+            _ => 0,
+        }
+    }
+}
+
+/// As [`Connection::followers`], for a packet of request `n` with `segment_size` bytes of payload,
+/// behind which byte `end` of the message is next.
+#[inline]
+fn after_request<Q: RequestQueue>(q: &Q, n: u32, end: u32, segment_size: u32, plain: bool) -> u32 {
+    let Some(request) = q.get(n) else {
+        return 0;
+    };
+    let segment_size = segment_size.max(1);
+    if request.len <= segment_size {
+        return coalescable_after(q, n);
+    }
+    if !plain {
+        return 0;
+    }
+    let rest = request.len.saturating_sub(end).div_ceil(segment_size);
+    let further = match request.op {
+        // All packets of such messages have the same headers, and here also the same length.
+        SendOp::Send if request.len.checked_rem(segment_size) == Some(0) => coalescable_after(q, n),
+        _ => 0,
+    };
+    rest.saturating_add(further.saturating_mul(request.len.div_ceil(segment_size)))
+}
+
+/// How many requests come after request `n`, if the next one has the same operation and length, and
+/// the others probably have too.
+#[inline]
+fn coalescable_after<Q: RequestQueue>(q: &Q, n: u32) -> u32 {
+    let next = n.wrapping_add(1);
+    match (q.get(n), q.get(next)) {
+        (Some(a), Some(b)) if are_alike(a, b) => q.tail().wrapping_sub(next),
+        _ => 0,
+    }
+}
+
+#[inline]
+fn are_alike(a: &Request, b: &Request) -> bool {
+    core::mem::discriminant(&a.op) == core::mem::discriminant(&b.op) && a.len == b.len
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How many packets are said to follow one that is sent.
+
+use super::super::{Instant, SendOp, Verdict};
+use super::pair::*;
+
+const NOW: Instant = Instant(0);
+
+/// What is said with each packet of these requests, which are sent at once.
+fn followers(requests: &[(SendOp, usize)]) -> Vec<u32> {
+    let mut pair = Pair::with(&config(), 0, 0);
+    for (op, len) in requests {
+        pair.a.post(*op, pattern(*len, 1), 0);
+    }
+    collect(&mut pair.a)
+}
+
+fn collect(node: &mut Node) -> Vec<u32> {
+    let mut said = Vec::new();
+    while let Some((transmit, _)) = node.transmit(NOW) {
+        said.push(node.conn.followers(&transmit, &node.host));
+    }
+    said
+}
+
+#[test]
+fn requests_of_one_kind_and_length_follow() {
+    assert_eq!(followers(&[(SendOp::Send, 8); 4]), [3, 2, 1, 0]);
+    assert_eq!(followers(&[(SendOp::Write, 8); 3]), [2, 1, 0]);
+    assert_eq!(followers(&[(SendOp::Read, 8); 3]), [2, 1, 0]);
+    assert_eq!(followers(&[(SendOp::Send, 0); 3]), [2, 1, 0]);
+}
+
+#[test]
+fn other_requests_do_not() {
+    let mixed = [(SendOp::Send, 8), (SendOp::Write, 8), (SendOp::Write, 9)];
+    assert_eq!(followers(&mixed), [0, 0, 0]);
+    // Immediate data differ from request to request, and take as much room. Only the next request is
+    // looked at: the one after it is taken to be alike.
+    let imm = |byte| (SendOp::SendImm([byte; 4]), 8);
+    assert_eq!(followers(&[imm(1), imm(2), (SendOp::Send, 8)]), [2, 0, 0]);
+}
+
+#[test]
+fn the_rest_of_a_message_follows() {
+    assert_eq!(followers(&[(SendOp::Send, 1000)]), [3, 2, 1, 0]);
+    // The first packet of a WRITE is longer, with its RETH.
+    assert_eq!(followers(&[(SendOp::Write, 1000)]), [0, 2, 1, 0]);
+}
+
+#[test]
+fn further_messages_follow_one_of_full_packets() {
+    assert_eq!(followers(&[(SendOp::Send, 512); 2]), [3, 2, 1, 0]);
+    // The last packet of the first one is shorter.
+    assert_eq!(followers(&[(SendOp::Send, 500); 2])[..2], [1, 0]);
+}
+
+#[test]
+fn responses_follow() {
+    let mut pair = Pair::with(&config(), 0, 0);
+    for len in [8, 1000, 512, 8] {
+        pair.a.post(SendOp::Read, pattern(len, 1), 0);
+    }
+    for packet in pair.a.transmit_all(NOW) {
+        assert_eq!(pair.b.receive(NOW, &packet), Verdict::Accepted);
+    }
+    // Packets: 1; 4, of which the first and the last have an AETH; 2; 1.
+    assert_eq!(collect(&mut pair.b), [3, 0, 1, 0, 0, 0, 1, 0]);
+}
+
+#[test]
+fn an_ack_follows() {
+    let mut pair = Pair::with(&config(), 0, 0);
+    pair.a.post(SendOp::Read, pattern(8, 1), 0);
+    pair.a.post(SendOp::Write, pattern(8, 1), 0);
+    for packet in pair.a.transmit_all(NOW) {
+        assert_eq!(pair.b.receive(NOW, &packet), Verdict::Accepted);
+    }
+    assert_eq!(collect(&mut pair.b), [1, 0]);
+}
