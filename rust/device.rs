@@ -18,7 +18,7 @@
 //!   rc, ud                                      its transport service
 //!   sq, rq, tx, rx_packet, flush                queues, batches, received packets
 //!   sge, loopback, progress, qp_context         what these are made of
-//!   payload, cq, ah
+//!   payload, cq, ah, rx_batch
 //!   mr, path, completion, wire_packet, link, wq_producer
 //!   pd, port, ring, wqe, counters, limits
 //! ```
@@ -47,6 +47,7 @@ mod rc;
 mod ring;
 mod rq;
 mod rx;
+mod rx_batch;
 mod rx_packet;
 mod sge;
 mod sq;

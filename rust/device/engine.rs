@@ -172,17 +172,16 @@ fn process_input(
                 rc.conn.flush_delayed();
             }
         }
-        Input::Packet(packet) => loop {
-            if let (Transport::Rc(rc), true) = (&inner.transport, packet.skb.is_gso()) {
-                let (repr, len) = (&packet.repr, packet.payload_len);
-                let limit = rc.conn.max_segments(repr, len, &inner.sq);
-                packet.extend(&qp.ctx.core, limit);
+        Input::Packets(group) => {
+            while let Some(packet) = group.next(&qp.ctx.core) {
+                if let (Transport::Rc(rc), true) = (&inner.transport, packet.skb.is_gso()) {
+                    let (repr, len) = (&packet.repr, packet.payload_len);
+                    let limit = rc.conn.max_segments(repr, len, &inner.sq);
+                    packet.extend(&qp.ctx.core, limit);
+                }
+                handle(qp, inner, now, RxPacket::Wire(packet), deferred);
             }
-            handle(qp, inner, now, RxPacket::Wire(packet), deferred);
-            if !packet.advance(&qp.ctx.core) || packet.repr.bth.dest_qp.get() != qp.ctx.qpn {
-                return;
-            }
-        },
+        }
     }
 }
 

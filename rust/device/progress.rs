@@ -3,7 +3,7 @@
 //! Inputs of the QP progress engine, and the results of its steps.
 
 use super::cq::Wake;
-use super::wire_packet::WirePacket;
+use super::rx_batch::RxGroup;
 use crate::proto::transport::Events;
 
 /// An input of the engine.
@@ -18,8 +18,8 @@ pub(crate) enum Input<'a> {
     Sweep,
     /// The QP is about to be reset or destroyed: delayed ACKs and corked requests are sent.
     Flush,
-    /// A packet arrived; further segments of its super-packet for this QP are processed as well.
-    Packet(&'a mut WirePacket),
+    /// Packets for this QP arrived. Those that it leaves, as it is dead, are dropped.
+    Packets(&'a mut RxGroup<'a>),
 }
 
 /// Notifications that are deferred until the lock is released.

@@ -6,7 +6,7 @@ use super::counters::Count;
 use super::engine;
 use super::path::ROCE_PORT;
 use super::progress::Input;
-use super::wire_packet::WirePacket;
+use super::rx_batch::RxBatch;
 use super::Core;
 use crate::net::lookup;
 use crate::net::netdev::NetDevice;
@@ -39,23 +39,15 @@ fn find_core(skb: &RxSkb, netdev: &NetDevice) -> Option<Arc<Core>> {
     }
 }
 
-/// Delivers the segments of a super-packet to their QPs, which may be several.
+/// Delivers the packets of `skb` to their QPs.
 fn deliver(core: &Arc<Core>, skb: RxSkb) {
-    let Some(mut packet) = WirePacket::first(core, skb) else {
+    let Some(mut batch) = RxBatch::new(core, skb) else {
         return;
     };
-    loop {
-        let index = packet.skb.index();
-        match core.qps.get(packet.repr.bth.dest_qp.get()) {
-            Some(qp) => engine::run(&qp, Input::Packet(&mut packet)),
+    while let Some(mut group) = batch.next_group(core) {
+        match core.qps.get(group.qpn()) {
+            Some(qp) => engine::run(&qp, Input::Packets(&mut group)),
             None => core.counters.count(Count::NoQp),
-        }
-        if packet.over {
-            return;
-        }
-        // The QP took its own ones and left us the first that is not; unless it did nothing.
-        if packet.skb.index() == index && !packet.advance(core) {
-            return;
         }
     }
 }

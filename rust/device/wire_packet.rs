@@ -36,8 +36,6 @@ pub(crate) struct WirePacket {
     head: IcrcHead,
     /// The IPv4 identification of the super-packet's first segment.
     first_id: u16,
-    /// The last one was taken.
-    pub(crate) over: bool,
 }
 
 impl WirePacket {
@@ -63,7 +61,6 @@ impl WirePacket {
                     count: 1,
                     head,
                     first_id,
-                    over: false,
                 });
             }
             if !skb.advance() {
@@ -90,7 +87,6 @@ impl WirePacket {
                 return true;
             }
         }
-        self.over = true;
         false
     }
 

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The packets of one received skb, in groups: consecutive ones for the same queue pair.
+//!
+//! The segments of a super-packet are mostly for one queue pair, which takes them in one hold of
+//! its lock. Both levels advance one cursor, which only this file moves.
+
+use super::wire_packet::WirePacket;
+use super::Core;
+use crate::net::skb::RxSkb;
+
+/// The packets of one skb that pass the checks below the transport, in order.
+pub(crate) struct RxBatch {
+    packet: WirePacket,
+    /// The next group begins with `packet`; otherwise it begins with the packet after it.
+    pending: bool,
+    /// There is no packet after `packet`.
+    over: bool,
+}
+
+impl RxBatch {
+    /// The packets of `skb`; `None` if none is intact.
+    #[inline(always)]
+    pub(crate) fn new(core: &Core, skb: RxSkb) -> Option<Self> {
+        Some(RxBatch {
+            packet: WirePacket::first(core, skb)?,
+            pending: true,
+            over: false,
+        })
+    }
+
+    /// The next group. It begins behind the packets that the group before it has given.
+    #[inline]
+    pub(crate) fn next_group(&mut self, core: &Core) -> Option<RxGroup<'_>> {
+        if !self.pending && !self.advance(core) {
+            return None;
+        }
+        self.pending = false;
+        Some(RxGroup {
+            qpn: self.packet.repr.bth.dest_qp.get(),
+            begun: false,
+            batch: self,
+        })
+    }
+
+    /// Moves on to the next intact packet; `false` if there is none.
+    #[inline]
+    fn advance(&mut self, core: &Core) -> bool {
+        self.over = self.over || !self.packet.advance(core);
+        !self.over
+    }
+}
+
+/// Consecutive packets for one queue pair.
+pub(crate) struct RxGroup<'a> {
+    qpn: u32,
+    /// The first packet was given.
+    begun: bool,
+    batch: &'a mut RxBatch,
+}
+
+impl RxGroup<'_> {
+    /// The number of the queue pair.
+    #[inline]
+    pub(crate) fn qpn(&self) -> u32 {
+        self.qpn
+    }
+
+    /// The next packet of the group.
+    #[inline]
+    pub(crate) fn next(&mut self, core: &Core) -> Option<&mut WirePacket> {
+        if self.begun {
+            if !self.batch.advance(core) {
+                return None;
+            }
+            if self.batch.packet.repr.bth.dest_qp.get() != self.qpn {
+                self.batch.pending = true;
+                return None;
+            }
+        }
+        self.begun = true;
+        Some(&mut self.batch.packet)
+    }
+}
