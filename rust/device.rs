@@ -21,6 +21,7 @@
 //!   payload, cq, ah, rx_batch
 //!   mr, path, completion, wire_packet, link, wq_producer
 //!   pd, port, ring, wqe, counters, limits
+//!   uabi                                        what librxe and the driver share
 //! ```
 
 mod ah;
@@ -52,6 +53,8 @@ mod rx_packet;
 mod sge;
 mod sq;
 mod tx;
+mod uabi;
+mod uabi_layout;
 mod ud;
 mod wire_packet;
 mod wq_producer;

@@ -13,6 +13,7 @@
 //! * [`umem`]: registered memory; [`gid`]: address vectors; [`wr`], [`wc`]: work requests and
 //!   completions of kernel users; [`qp`]: attributes of queue pairs; [`attr`]: those of device and
 //!   port;
+//! * [`rxe_abi`]: the layout of the structures that processes use, as the kernel's headers have it;
 //! * [`exclude`]: keeps rdma_rxe, which would take our devices for its own, out of the kernel.
 //!
 //! Objects are allocated by ib_core with the C structure first and the driver's Rust value behind
@@ -31,6 +32,7 @@ pub(crate) mod gid;
 pub(crate) mod link;
 pub(crate) mod mmap;
 pub(crate) mod qp;
+pub(crate) mod rxe_abi;
 pub(crate) mod shared;
 pub(crate) mod strided;
 pub(crate) mod udata;

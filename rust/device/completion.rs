@@ -1,30 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A completion, as the driver makes it, and its form in a user's ring (`struct ib_uverbs_wc`).
+//! A completion, as the driver makes it, and its form in a user's ring.
 
-use super::wqe::{put, Op};
+use super::uabi::cqe::{packet_type, wc_flag, UverbsWc};
+use super::wqe::Op;
 use crate::proto::transport::{RecvCompletion, Status};
 use crate::rdma::gid::Network;
 use crate::rdma::qp::QpToken;
 use crate::rdma::wc::{Wc, WcData, WcOpcode, WcStatus};
-
-/// The length of a completion in a user's ring.
-pub(crate) const CQE_LEN: usize = 48;
-
-// Flags of libibverbs' completions; the kernel's differ and are rdma::wc's business.
-const USER_GRH: u32 = 1 << 0;
-const USER_WITH_IMM: u32 = 1 << 1;
-const USER_WITH_INV: u32 = 1 << 3;
-
-/// The packet type of a datagram, as mlx5 completions carry it in `sl`: RoCE with a GRH (bit 3),
-/// and the IP version. UCX reads it there to know which header the datagram begins with.
-const fn packet_type(network: Network) -> u8 {
-    const ROCE: u8 = 0x8;
-    match network {
-        Network::V6 => ROCE | 1,
-        Network::V4 => ROCE | 2,
-    }
-}
 
 /// The QP that a completion names.
 #[derive(Clone, Copy, Debug)]
@@ -124,32 +107,37 @@ impl Completion {
         Self::new(qp, wr_id, WcOpcode::Recv, Status::WrFlush, 0)
     }
 
-    /// Its form in a user's ring, in the processor's byte order: wr_id 0, status 8, opcode 12,
-    /// vendor_err 16, byte_len 20, imm or rkey 24, qp_num 28, src_qp 32, wc_flags 36, pkey_index
-    /// 40, slid 42, sl 44, dlid_path_bits 45, port_num 46. A datagram's `sl` is its packet type;
-    /// RoCE has no service level in packets. A kernel consumer's completions have none.
+    /// Its form in a user's ring. A datagram's `sl` is its packet type; RoCE has no service level in
+    /// packets. A kernel consumer's completions have none.
     #[inline]
-    pub(crate) fn user_bytes(&self) -> [u8; CQE_LEN] {
+    pub(crate) fn uverbs_wc(&self) -> UverbsWc {
         let wc = &self.wc;
-        let (data, mut flags) = match wc.data {
+        let (ex, data) = match wc.data {
             WcData::None => ([0; 4], 0),
-            WcData::Imm(imm) => (imm, USER_WITH_IMM),
-            WcData::Invalidated(rkey) => (rkey.to_ne_bytes(), USER_WITH_INV),
+            WcData::Imm(imm) => (imm, wc_flag::WITH_IMM),
+            WcData::Invalidated(rkey) => (rkey.to_ne_bytes(), wc_flag::WITH_INV),
         };
-        let mut out = [0; CQE_LEN];
-        if let Some(network) = wc.grh {
-            flags |= USER_GRH;
-            put(&mut out, 44, &[packet_type(network)]);
+        let (sl, grh) = match wc.grh {
+            None => (0, 0),
+            Some(Network::V4) => (packet_type::ROCE_V2_IPV4, wc_flag::GRH),
+            Some(Network::V6) => (packet_type::ROCE_V2_IPV6, wc_flag::GRH),
+        };
+        UverbsWc {
+            wr_id: wc.wr_id,
+            status: wc.status.raw(),
+            opcode: wc.opcode.raw(),
+            vendor_err: 0,
+            byte_len: wc.byte_len,
+            ex,
+            qp_num: self.qpn,
+            src_qp: wc.src_qp,
+            wc_flags: data | grh,
+            pkey_index: 0,
+            slid: 0,
+            sl,
+            dlid_path_bits: 0,
+            port_num: 1,
+            reserved: 0,
         }
-        put(&mut out, 0, &wc.wr_id.to_ne_bytes());
-        put(&mut out, 8, &wc.status.raw().to_ne_bytes());
-        put(&mut out, 12, &wc.opcode.raw().to_ne_bytes());
-        put(&mut out, 20, &wc.byte_len.to_ne_bytes());
-        put(&mut out, 24, &data);
-        put(&mut out, 28, &self.qpn.to_ne_bytes());
-        put(&mut out, 32, &wc.src_qp.to_ne_bytes());
-        put(&mut out, 36, &flags.to_ne_bytes());
-        put(&mut out, 46, &[1]);
-        out
     }
 }

@@ -2,8 +2,10 @@
 
 //! Completion queues.
 
-use super::completion::{Completion, CQE_LEN};
+use super::completion::Completion;
 use super::ring::Ring;
+use super::uabi::cqe::UverbsWc;
+use super::uabi::resp::{MmInfo, RxeCreateCqResp};
 use super::Core;
 use crate::rdma::driver::CqInit;
 use crate::rdma::events::CqEvents;
@@ -12,6 +14,7 @@ use crate::rdma::udata::UserCtx;
 use crate::rdma::wc::WcSlots;
 use crate::sync::lock::SpinLockIrq;
 use crate::sync::memory::GFP_CHARGED;
+use core::mem::size_of;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -80,14 +83,6 @@ impl Wake {
     }
 }
 
-/// `struct rxe_create_cq_resp`: where to map the ring, and how much.
-pub(crate) fn mmap_info(offset: u64, size: usize) -> [u8; 16] {
-    let mut out = [0; 16];
-    out[..8].copy_from_slice(&offset.to_ne_bytes());
-    out[8..12].copy_from_slice(&(size as u32).to_ne_bytes());
-    out
-}
-
 impl Cq {
     /// Makes a queue for at least `init.cqe` completions; gives it and how many it really holds.
     ///
@@ -115,9 +110,10 @@ impl Cq {
         }
         let (store, capacity, cookie) = match user {
             Some(user) => {
-                let ring = Ring::new(init.cqe, CQE_LEN, true)?;
+                let ring = Ring::new(init.cqe, size_of::<UverbsWc>(), true)?;
                 let (cookie, offset) = user.publish(ring.buf())?;
-                user.respond(&mmap_info(offset, ring.buf().len()))?;
+                let mi = MmInfo::new(offset, ring.buf().len());
+                user.respond(&RxeCreateCqResp { mi })?;
                 let capacity = ring.capacity();
                 (Store::User(ring), capacity, Some(cookie))
             }
@@ -222,7 +218,7 @@ impl State {
                 if ring.distance(ring.consumer(), next) == 0 {
                     return false;
                 }
-                if ring.write(self.tail, 0, &completion.user_bytes()).is_none() {
+                if ring.store(self.tail, 0, &completion.uverbs_wc()).is_none() {
                     return false;
                 }
                 ring.set_producer(next);

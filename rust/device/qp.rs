@@ -3,7 +3,6 @@
 //! Queue pairs: what one is made of, and its birth and end.
 
 use super::completion::Completion;
-use super::cq::mmap_info;
 use super::flush::FlushPoll;
 use super::loopback::LoopbackQueue;
 use super::pd::PdId;
@@ -12,6 +11,7 @@ use super::qp_context::QpContext;
 use super::rc::Rc;
 use super::rq::RecvQueue;
 use super::sq::{SendQueue, SqLimits};
+use super::uabi::resp::{MmInfo, RxeCreateQpResp};
 use super::ud::Ud;
 use super::wq_producer::WqProducer;
 use super::{limits, Core};
@@ -145,15 +145,14 @@ fn reserve(core: &Core, kind: QpType, user: bool) -> Result<u32> {
     }
 }
 
-/// `struct rxe_create_qp_resp`: the receive ring's map information, then the send ring's.
+/// Makes the two rings mappable for the process, and tells it where.
 fn respond(user: &UserCtx<'_>, sq: &SendQueue, rq: &RecvQueue) -> Result<(Cookie, Cookie)> {
     let (rq_cookie, rq_offset) = user.publish(rq.ring().buf())?;
     let (sq_cookie, sq_offset) = user.publish(sq.ring().buf())?;
-    let mut answer = [0; 32];
-    let (first, second) = answer.split_at_mut(16);
-    first.copy_from_slice(&mmap_info(rq_offset, rq.ring().buf().len()));
-    second.copy_from_slice(&mmap_info(sq_offset, sq.ring().buf().len()));
-    user.respond(&answer)?;
+    user.respond(&RxeCreateQpResp {
+        rq_mi: MmInfo::new(rq_offset, rq.ring().buf().len()),
+        sq_mi: MmInfo::new(sq_offset, sq.ring().buf().len()),
+    })?;
     Ok((rq_cookie, sq_cookie))
 }
 

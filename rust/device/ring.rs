@@ -1,29 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ring that librxe and the driver share: `struct rxe_queue_buf` of rdma_user_rxe.h.
+//! The ring that librxe and the driver share: a header ([`RxeQueueBuf`]), and elements behind it.
 //!
-//! ```text
-//!   0  u32 log2 of the element size     for librxe to read; the kernel never does
-//!   4  u32 index mask                   the same
-//! 128  u32 producer index               written by the producer, masked
-//! 256  u32 consumer index               written by the consumer, masked
-//! 384  elements
-//! ```
-//!
-//! A process may write any byte of it at any time. So sizes are kept here, an index read from the ring
-//! is masked before use, an element is copied out once before it is looked at, and our own index is
-//! kept here and only published there. A ring of `slots` elements holds `slots - 1`, as equal
-//! indices mean that it is empty. Kernel consumers use the same ring in memory that no process maps.
+//! A process may write any byte of it at any time. So sizes are kept here and the header's are
+//! never read, an index read from the ring is masked before use, an element is copied out once
+//! before it is looked at, and our own index is kept here and only published there. A ring of
+//! `slots` elements holds `slots - 1`, as equal indices mean that it is empty. Kernel consumers use
+//! the same ring in memory that no process maps.
 
+use super::uabi::ring::RxeQueueBuf;
 use crate::rdma::shared::SharedBuf;
+use core::mem::{offset_of, size_of};
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use zerocopy::{Immutable, IntoBytes};
 
-const LOG2_ELEM_SIZE: usize = 0;
-const INDEX_MASK: usize = 4;
-const PRODUCER: usize = 128;
-const CONSUMER: usize = 256;
-const ELEMENTS: usize = 384;
+const LOG2_ELEM_SIZE: usize = offset_of!(RxeQueueBuf, log2_elem_size);
+const INDEX_MASK: usize = offset_of!(RxeQueueBuf, index_mask);
+const PRODUCER: usize = offset_of!(RxeQueueBuf, producer_index);
+const CONSUMER: usize = offset_of!(RxeQueueBuf, consumer_index);
+const ELEMENTS: usize = size_of::<RxeQueueBuf>();
 
 /// The most elements of a ring; a bound for arithmetic, limits of the device are lower.
 const MAX_SLOTS: u32 = 1 << 24;
@@ -129,5 +125,14 @@ impl Ring {
     pub(crate) fn write(&self, index: u32, offset: usize, bytes: &[u8]) -> Option<()> {
         let at = self.at(index, offset, bytes.len())?;
         self.buf.copy_in(at, bytes)
+    }
+
+    /// Copies a `T` into element `index`. `None` if it would not all be inside the element.
+    #[inline]
+    pub(crate) fn store<T>(&self, index: u32, offset: usize, value: &T) -> Option<()>
+    where
+        T: IntoBytes + Immutable,
+    {
+        self.write(index, offset, value.as_bytes())
     }
 }

@@ -274,7 +274,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// Copies `bytes` to a constant offset, where there is room for them.
-pub(crate) fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
+fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
     if let Some(place) = out
         .get_mut(at..)
         .and_then(|rest| rest.get_mut(..bytes.len()))

@@ -9,12 +9,18 @@ use super::object::Object;
 use super::ops_ucontext::PdObject;
 use super::udata::UserCtx;
 use crate::ffi;
+use core::mem::{offset_of, size_of};
 use kernel::error::from_result;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 
 /// The object that ib_core allocates for an address handle.
 pub(super) type AhObject<D> = Object<ffi::ib_ah, <D as Driver>::Ah>;
+
+/// `struct rxe_create_ah_resp`: the number, and a reserved word.
+type CreateAhResp = [u32; 2];
+const _: () = assert!(size_of::<CreateAhResp>() == size_of::<ffi::rxe_create_ah_resp>());
+const _: () = assert!(offset_of!(ffi::rxe_create_ah_resp, ah_num) == 0);
 
 /// For processes: the answer tells the handle's number. EINVAL for a process that has no room for
 /// it.
@@ -32,7 +38,8 @@ pub(super) unsafe extern "C" fn create_user_ah<D: Driver>(
         let user = unsafe { UserCtx::new::<D>(udata) }?.ok_or(EINVAL)?;
         // SAFETY: ib_core gives a handle under construction and its attributes.
         let (value, number) = unsafe { create::<D>(ah, init, true) }?;
-        user.respond(&[number, 0])?;
+        let resp: CreateAhResp = [number, 0];
+        user.respond(&resp)?;
         // SAFETY: it was allocated with `AhObject::SIZE`, and nobody else knows it yet.
         unsafe { AhObject::<D>::init(ah, value) };
         Ok(0)

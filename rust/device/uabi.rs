@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The user ABI: the structures that librxe and the driver share, of rdma_user_rxe.h and
+//! ib_user_verbs.h. Documentation/uabi.rst is the contract.
+//!
+//! - [`ring`]: the header of a ring; [`cqe`]: the elements of that of a CQ.
+//! - [`resp`]: responses to the create verbs.
+//!
+//! It is pure: plain structures in the processor's byte order, no `unsafe`, nothing beyond `core`
+//! and `zerocopy`. Here bytes become values, and nothing else: no field of a copy from a ring is
+//! believed. Structures and fields are named after those in C. `device/uabi_layout.rs` compares the
+//! layouts with those of the kernel's headers. On the host the same files are in a crate of their
+//! own (`tools/uabi`) and are tested there.
+
+#![forbid(unsafe_code)]
+
+pub(crate) mod cqe;
+pub(crate) mod resp;
+pub(crate) mod ring;

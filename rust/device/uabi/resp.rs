@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Responses to the create verbs, beside those of ib_uverbs.
+
+use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Where a process maps a ring: `struct mminfo`.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub(crate) struct MmInfo {
+    /// The offset for mmap(), opaque to the process.
+    pub(crate) offset: u64,
+    /// The length to map in bytes.
+    pub(crate) size: u32,
+    pub(crate) pad: u32,
+}
+
+impl MmInfo {
+    /// Of a ring of `size` bytes.
+    pub(crate) fn new(offset: u64, size: usize) -> Self {
+        MmInfo {
+            offset,
+            size: size as u32,
+            pad: 0,
+        }
+    }
+}
+
+/// `struct rxe_create_cq_resp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct RxeCreateCqResp {
+    pub(crate) mi: MmInfo,
+}
+
+/// `struct rxe_create_qp_resp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct RxeCreateQpResp {
+    /// The receive ring.
+    pub(crate) rq_mi: MmInfo,
+    /// The send ring.
+    pub(crate) sq_mi: MmInfo,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::{FromBytes as _, IntoBytes as _};
+
+    #[test]
+    fn the_fields_are_where_the_documentation_says() {
+        let rq_mi = MmInfo::new(0x1122_3344_5566_7788, 0x99aa_bbcc);
+        let sq_mi = MmInfo::new(0x0102_0304_0506_0708, 0x090a_0b0c);
+        let resp = RxeCreateQpResp { rq_mi, sq_mi };
+        let bytes = resp.as_bytes();
+        assert_eq!(bytes.len(), 32);
+        assert_eq!(bytes[0..8], 0x1122_3344_5566_7788_u64.to_ne_bytes());
+        assert_eq!(bytes[8..12], 0x99aa_bbcc_u32.to_ne_bytes());
+        assert_eq!(bytes[12..16], [0; 4]);
+        assert_eq!(bytes[16..24], 0x0102_0304_0506_0708_u64.to_ne_bytes());
+        assert_eq!(bytes[24..28], 0x090a_0b0c_u32.to_ne_bytes());
+        assert_eq!(bytes[28..32], [0; 4]);
+        assert_eq!(RxeCreateQpResp::read_from_bytes(bytes), Ok(resp));
+        assert_eq!(RxeCreateCqResp { mi: sq_mi }.as_bytes(), &bytes[16..]);
+    }
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The user ABI of the driver, `rust/device/uabi`, as a crate of its own, for its tests.
+
+#![cfg_attr(not(test), no_std)]
+// The driver uses it; here are its tests.
+#![allow(dead_code)]
+
+// With the path on a module around it, `uabi.rs` finds its files as it does in the driver.
+#[path = "../../../rust/device"]
+mod device {
+    pub(crate) mod uabi;
+}
