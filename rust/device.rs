@@ -20,7 +20,7 @@
 //!   sge, loopback, progress, qp_context         what these are made of
 //!   payload, cq, ah, rx_batch
 //!   mr, path, completion, wire_packet, link, wq_producer
-//!   pd, port, ring, wqe, counters, limits
+//!   pd, port, ring, counters, limits
 //!   uabi                                        what librxe and the driver share
 //! ```
 
@@ -58,7 +58,6 @@ mod uabi_layout;
 mod ud;
 mod wire_packet;
 mod wq_producer;
-mod wqe;
 
 pub(crate) use link::NetdevNotifier;
 

@@ -2,6 +2,9 @@
 
 //! What a device promises: none less than what rdma_rxe promises, where librxe can use it.
 
+use super::uabi::wqe::RxeSge;
+use core::mem::size_of;
+
 /// How many objects of each kind there may be beyond what is promised: kernel users (the connection
 /// manager, the MAD layer) have them where processes have taken all.
 pub(crate) const KERNEL_RESERVE: u32 = 16_384;
@@ -14,7 +17,7 @@ pub(crate) const MAX_QP_WR: u32 = 1 << 20;
 /// SGEs of a work request.
 pub(crate) const MAX_SGE: u32 = 32;
 /// Bytes of inline data: as many as the SGEs they stand in place of.
-pub(crate) const MAX_INLINE: u32 = MAX_SGE * 16;
+pub(crate) const MAX_INLINE: u32 = MAX_SGE * size_of::<RxeSge>() as u32;
 pub(crate) const MAX_CQ: u32 = 1 << 20;
 /// Completions of a queue.
 pub(crate) const MAX_CQE: u32 = (1 << 20) - 1;

@@ -12,6 +12,7 @@ use super::rc::Rc;
 use super::rq::RecvQueue;
 use super::sq::{SendQueue, SqLimits};
 use super::uabi::resp::{MmInfo, RxeCreateQpResp};
+use super::uabi::wqe::RxeSge;
 use super::ud::Ud;
 use super::wq_producer::WqProducer;
 use super::{limits, Core};
@@ -26,6 +27,7 @@ use crate::rdma::udata::UserCtx;
 use crate::sync::lock::SpinLockBh;
 use crate::sync::memory::GFP_CHARGED;
 use crate::sync::timer::Timer;
+use core::mem::size_of;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
@@ -127,10 +129,11 @@ fn check_caps(init: &QpInit<'_, super::Oxe>) -> Result<QpCaps> {
         return Err(EINVAL);
     }
     // An element has room for as much inline data as for SGEs; the poster may use all of it.
+    const SGE_LEN: u32 = size_of::<RxeSge>() as u32;
     let inline = cap
         .max_inline_data
-        .max(cap.max_send_sge.saturating_mul(16))
-        .next_multiple_of(16);
+        .max(cap.max_send_sge.saturating_mul(SGE_LEN))
+        .next_multiple_of(SGE_LEN);
     Ok(QpCaps {
         max_inline_data: inline.min(limits::MAX_INLINE),
         ..cap

@@ -13,7 +13,7 @@ use crate::rdma::shared::SharedBuf;
 use core::mem::{offset_of, size_of};
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 const LOG2_ELEM_SIZE: usize = offset_of!(RxeQueueBuf, log2_elem_size);
 const INDEX_MASK: usize = offset_of!(RxeQueueBuf, index_mask);
@@ -119,6 +119,14 @@ impl Ring {
     pub(crate) fn read(&self, index: u32, offset: usize, out: &mut [u8]) -> Option<()> {
         let at = self.at(index, offset, out.len())?;
         self.buf.copy_out(at, out)
+    }
+
+    /// Copies a `T` out of element `index`. `None` if it is not all inside the element.
+    #[inline]
+    pub(crate) fn load<T: FromBytes + IntoBytes>(&self, index: u32, offset: usize) -> Option<T> {
+        let mut value = T::new_zeroed();
+        self.read(index, offset, value.as_mut_bytes())?;
+        Some(value)
     }
 
     /// Copies bytes into element `index`. `None` if they would not all be inside the element.

@@ -6,11 +6,12 @@ use super::mr::Mr;
 use super::pd::PdId;
 use super::ring::Ring;
 use super::sge::{self, Sge};
-use super::wqe::{RawSge, RecvWqe, RECV_HEAD, SGE_LEN};
+use super::uabi::wqe::{RxeRecvWqe, RxeSge};
 use super::Core;
 use crate::proto::transport::{RecvStart, Status};
 use crate::rdma::strided::StridedSrc;
 use crate::sync::memory::GFP_CHARGED;
+use core::mem::size_of;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -40,7 +41,8 @@ impl RecvQueue {
     ///
     /// Process context. ENOMEM.
     pub(crate) fn new(pd: PdId, max_wr: u32, max_sge: u32, user: bool) -> Result<Self> {
-        let ring = Ring::new(max_wr, RECV_HEAD + max_sge as usize * SGE_LEN, user)?;
+        let room = max_sge as usize * size_of::<RxeSge>();
+        let ring = Ring::new(max_wr, RxeRecvWqe::DATA + room, user)?;
         let mut sges = KVec::with_capacity(max_sge as usize, GFP_CHARGED)?;
         for _ in 0..max_sge {
             sges.push(Sge::default(), GFP_CHARGED)?;
@@ -75,17 +77,15 @@ impl RecvQueue {
         if self.ring.distance(self.head, self.ring.producer()) == 0 {
             return RecvStart::Empty;
         }
-        let mut head = [0; RECV_HEAD];
-        if self.ring.read(self.head, 0, &mut head).is_none() {
+        let Some(wqe) = self.ring.load::<RxeRecvWqe>(self.head, 0) else {
             return RecvStart::Empty;
-        }
-        let wqe = RecvWqe::parse(&head);
+        };
         self.current = Some(Current {
             wr_id: wqe.wr_id,
             sges: 0,
             total: 0,
         });
-        match self.load(core, &wqe) {
+        match self.load(core, wqe.wr_id, wqe.dma.head.num_sge) {
             Ok(()) => RecvStart::Taken,
             Err(status) => {
                 self.forget_sges();
@@ -94,31 +94,22 @@ impl RecvQueue {
         }
     }
 
-    fn load(&mut self, core: &Core, wqe: &RecvWqe) -> Result<(), Status> {
-        if wqe.num_sge > self.max_sge {
+    fn load(&mut self, core: &Core, wr_id: u64, num_sge: u32) -> Result<(), Status> {
+        if num_sge > self.max_sge {
             return Err(Status::LocQpOp);
         }
-        let mut at = RECV_HEAD;
-        let count = wqe.num_sge as usize;
+        let mut at = RxeRecvWqe::DATA;
+        let count = num_sge as usize;
         for place in self.sges.iter_mut().take(count) {
-            let mut raw = [0; SGE_LEN];
-            self.ring
-                .read(self.head, at, &mut raw)
-                .ok_or(Status::LocQpOp)?;
-            at = at.wrapping_add(SGE_LEN);
-            *place = Sge::resolve(
-                core,
-                self.pd,
-                &RawSge::parse(&raw),
-                true,
-                &mut self.mr_cache,
-            )?;
+            let raw: RxeSge = self.ring.load(self.head, at).ok_or(Status::LocQpOp)?;
+            at = at.wrapping_add(size_of::<RxeSge>());
+            *place = Sge::resolve(core, self.pd, &raw, true, &mut self.mr_cache)?;
         }
         let list = self.sges.get(..count).unwrap_or_default();
         let total = sge::total(list).ok_or(Status::LocLen)?;
         self.current = Some(Current {
-            wr_id: wqe.wr_id,
-            sges: wqe.num_sge,
+            wr_id,
+            sges: num_sge,
             total,
         });
         Ok(())
@@ -164,11 +155,9 @@ impl RecvQueue {
             if self.ring.distance(self.head, self.ring.producer()) == 0 {
                 return None;
             }
-            let mut head = [0; RECV_HEAD];
-            self.ring.read(self.head, 0, &mut head)?;
-            let wr_id = RecvWqe::parse(&head).wr_id;
+            let wqe: RxeRecvWqe = self.ring.load(self.head, 0)?;
             self.current = Some(Current {
-                wr_id,
+                wr_id: wqe.wr_id,
                 sges: 0,
                 total: 0,
             });

@@ -5,7 +5,7 @@
 use super::mr::Mr;
 use super::payload::{PayloadError, PayloadRef, Segment};
 use super::pd::PdId;
-use super::wqe::RawSge;
+use super::uabi::wqe::RxeSge;
 use super::Core;
 use crate::proto::transport::Status;
 use crate::rdma::access::Access;
@@ -29,7 +29,7 @@ impl Sge {
     pub(crate) fn resolve(
         core: &Core,
         pd: PdId,
-        raw: &RawSge,
+        raw: &RxeSge,
         write: bool,
         mr_cache: &mut Option<Arc<Mr>>,
     ) -> Result<Self, Status> {

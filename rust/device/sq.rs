@@ -14,13 +14,14 @@ use super::payload::{PayloadError, PayloadRef};
 use super::pd::PdId;
 use super::ring::Ring;
 use super::sge::{self, Sge};
-use super::wqe::{
-    flag, Op, RawSge, SendWqe, UdPart, DMA_LEN, SEND_DMA, SEND_HEAD, SGE_LEN, WHAT_LEN,
+use super::uabi::wqe::{
+    send_flag, AtomicWr, DmaHead, Op, RdmaWr, RxeSendWqe, RxeSendWr, RxeSge, UdWr,
 };
 use super::{limits, Core};
 use crate::proto::transport::{Flags, Request, RequestQueue, SendOp, Status};
 use crate::rdma::strided::{StridedDst, StridedSrc};
 use crate::sync::memory::{Payer, GFP_CHARGED};
+use core::mem::size_of;
 use kernel::alloc;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -121,8 +122,9 @@ impl SendQueue {
     ///
     /// Process context. ENOMEM.
     pub(crate) fn new(limits: SqLimits, user: bool) -> Result<Self> {
-        let room = (limits.max_sge as usize * SGE_LEN).max(limits.max_inline as usize);
-        let ring = Ring::new(limits.max_wr, SEND_HEAD + room, user)?;
+        let sges = limits.max_sge as usize * size_of::<RxeSge>();
+        let room = sges.max(limits.max_inline as usize);
+        let ring = Ring::new(limits.max_wr, RxeSendWqe::DATA + room, user)?;
         let most = ring.capacity().min(limits::MAX_ACTIVE).next_power_of_two();
         let (slots, sges) = storage(most.min(FEW) as usize, limits.max_sge, GFP_CHARGED)?;
         Ok(SendQueue {
@@ -249,24 +251,18 @@ impl SendQueue {
     /// Copies and checks WQE `n`.
     fn load(&mut self, core: &Core, n: u32) -> Result<(), (u64, Op, Status)> {
         let index = self.base.wrapping_add(n);
-        let (mut what, mut dma) = ([0; WHAT_LEN], [0; DMA_LEN]);
-        let copied = self
-            .ring
-            .read(index, 0, &mut what)
-            .and_then(|()| self.ring.read(index, SEND_DMA, &mut dma));
-        if copied.is_none() {
-            return Err((0, Op::Send, Status::General));
-        }
-        let wqe = SendWqe::parse(&what, &dma);
-        let op = Op::from_u32(wqe.opcode).ok_or((wqe.wr_id, Op::Send, Status::LocQpOp))?;
-        let fail = |status| (wqe.wr_id, op, status);
-        let request = self.request(&wqe, op).map_err(fail)?;
-        let dest = self.dest(core, &wqe, op).map_err(fail)?;
-        let inline = wqe.has(flag::INLINE);
+        let unread = (0, Op::Send, Status::General);
+        let wr: RxeSendWr = self.ring.load(index, RxeSendWqe::WR).ok_or(unread)?;
+        let dma: DmaHead = self.ring.load(index, RxeSendWqe::DMA).ok_or(unread)?;
+        let op = Op::from_u32(wr.opcode).ok_or((wr.wr_id, Op::Send, Status::LocQpOp))?;
+        let fail = |status| (wr.wr_id, op, status);
+        let request = self.request(&wr, op).map_err(fail)?;
+        let dest = self.dest(core, &wr, op).map_err(fail)?;
+        let inline = wr.has(send_flag::INLINE);
         let (sges, len) = if inline {
-            (0, self.check_inline(&wqe, op).map_err(fail)?)
+            (0, self.check_inline(&dma, op).map_err(fail)?)
         } else {
-            self.load_sges(core, n, index, &wqe, op).map_err(fail)?
+            self.load_sges(core, n, index, &dma, op).map_err(fail)?
         };
         // An atomic writes its 8 bytes back, whatever its list says (IBTA 10.8.3).
         if request.op.wants_response() && !matches!(op, Op::Read) && len < 8 {
@@ -279,7 +275,7 @@ impl SendQueue {
             } else {
                 len
             };
-            slot.wr_id = wqe.wr_id;
+            slot.wr_id = wr.wr_id;
             slot.op = op;
             slot.sges = sges;
             slot.inline = inline;
@@ -290,31 +286,34 @@ impl SendQueue {
 
     /// The transport's view of a WQE, its length still 0.
     #[inline]
-    fn request(&self, wqe: &SendWqe, op: Op) -> Result<Request, Status> {
+    fn request(&self, wr: &RxeSendWr, op: Op) -> Result<Request, Status> {
         let flags = Flags {
-            signaled: self.limits.sig_all || wqe.has(flag::SIGNALED),
-            solicited: wqe.has(flag::SOLICITED),
-            fence: wqe.has(flag::FENCE),
+            signaled: self.limits.sig_all || wr.has(send_flag::SIGNALED),
+            solicited: wr.has(send_flag::SOLICITED),
+            fence: wr.has(send_flag::FENCE),
         };
         let (mut va, mut rkey) = (0, 0);
         if matches!(op, Op::Write | Op::WriteImm | Op::Read) {
-            (va, rkey) = wqe.rdma();
+            let rdma: RdmaWr = wr.form();
+            (va, rkey) = (rdma.remote_addr, rdma.rkey);
         }
         let send_op = match op {
             Op::Send => SendOp::Send,
-            Op::SendImm => SendOp::SendImm(wqe.ex),
-            Op::SendInv => SendOp::SendInv(u32::from_ne_bytes(wqe.ex)),
+            Op::SendImm => SendOp::SendImm(wr.ex),
+            Op::SendInv => SendOp::SendInv(u32::from_ne_bytes(wr.ex)),
             Op::Write => SendOp::Write,
-            Op::WriteImm => SendOp::WriteImm(wqe.ex),
+            Op::WriteImm => SendOp::WriteImm(wr.ex),
             Op::Read => SendOp::Read,
             Op::CompareSwap | Op::FetchAdd => {
-                let (remote, key, compare_add, swap) = wqe.atomic();
-                (va, rkey) = (remote, key);
+                let atomic: AtomicWr = wr.form();
+                (va, rkey) = (atomic.remote_addr, atomic.rkey);
                 match op {
-                    Op::FetchAdd => SendOp::FetchAdd { add: compare_add },
+                    Op::FetchAdd => SendOp::FetchAdd {
+                        add: atomic.compare_add,
+                    },
                     _ => SendOp::CompareSwap {
-                        compare: compare_add,
-                        swap,
+                        compare: atomic.compare_add,
+                        swap: atomic.swap,
                     },
                 }
             }
@@ -323,38 +322,33 @@ impl SendQueue {
     }
 
     /// Where a datagram goes; nothing for a connected QP.
-    fn dest(&self, core: &Core, wqe: &SendWqe, op: Op) -> Result<Option<UdDest>, Status> {
+    fn dest(&self, core: &Core, wr: &RxeSendWr, op: Op) -> Result<Option<UdDest>, Status> {
         if !self.limits.datagram {
             return Ok(None);
         }
         if !matches!(op, Op::Send | Op::SendImm) {
             return Err(Status::LocQpOp);
         }
-        let UdPart {
-            remote_qpn,
-            remote_qkey,
-            ah_num,
-            ..
-        } = wqe.ud();
-        let ah = core.ahs.get(ah_num).ok_or(Status::LocQpOp)?;
+        let ud: UdWr = wr.form();
+        let ah = core.ahs.get(ud.ah_num).ok_or(Status::LocQpOp)?;
         if ah.pd() != self.limits.pd {
             return Err(Status::LocQpOp);
         }
         Ok(Some(UdDest {
             ah,
-            qpn: remote_qpn & 0xff_ffff,
-            qkey: remote_qkey,
+            qpn: ud.remote_qpn & 0xff_ffff,
+            qkey: ud.remote_qkey,
         }))
     }
 
-    fn check_inline(&self, wqe: &SendWqe, op: Op) -> Result<u32, Status> {
+    fn check_inline(&self, dma: &DmaHead, op: Op) -> Result<u32, Status> {
         if matches!(op, Op::Read | Op::CompareSwap | Op::FetchAdd) {
             return Err(Status::LocQpOp);
         }
-        if wqe.length > self.limits.max_inline {
+        if dma.length > self.limits.max_inline {
             return Err(Status::LocLen);
         }
-        Ok(wqe.length)
+        Ok(dma.length)
     }
 
     /// Copies and resolves the SGEs of request `n`: how many, and their bytes.
@@ -363,26 +357,25 @@ impl SendQueue {
         core: &Core,
         n: u32,
         index: u32,
-        wqe: &SendWqe,
+        dma: &DmaHead,
         op: Op,
     ) -> Result<(u32, u32), Status> {
-        if wqe.num_sge > self.limits.max_sge {
+        if dma.num_sge > self.limits.max_sge {
             return Err(Status::LocQpOp);
         }
         let write = matches!(op, Op::Read | Op::CompareSwap | Op::FetchAdd);
         let pd = self.limits.pd;
         let first = self.first_sge(n);
         let places = self.sges.get_mut(first..).unwrap_or_default();
-        let mut at = SEND_HEAD;
+        let mut at = RxeSendWqe::DATA;
         let mut total = 0_u32;
-        for place in places.iter_mut().take(wqe.num_sge as usize) {
-            let mut raw = [0; SGE_LEN];
-            self.ring.read(index, at, &mut raw).ok_or(Status::LocQpOp)?;
-            at = at.wrapping_add(SGE_LEN);
-            *place = Sge::resolve(core, pd, &RawSge::parse(&raw), write, &mut self.mr_cache)?;
+        for place in places.iter_mut().take(dma.num_sge as usize) {
+            let raw: RxeSge = self.ring.load(index, at).ok_or(Status::LocQpOp)?;
+            at = at.wrapping_add(size_of::<RxeSge>());
+            *place = Sge::resolve(core, pd, &raw, write, &mut self.mr_cache)?;
             total = total.checked_add(place.len()).ok_or(Status::LocLen)?;
         }
-        Ok((wqe.num_sge, total))
+        Ok((dma.num_sge, total))
     }
 
     #[inline]
@@ -430,7 +423,7 @@ impl SendQueue {
         if !slot.inline {
             return sge::gather(self.sges_of(n, slot.sges), offset, len, out);
         }
-        let mut at = SEND_HEAD.checked_add(offset as usize)?;
+        let mut at = RxeSendWqe::DATA.checked_add(offset as usize)?;
         out.fill(len, |out| {
             self.ring.read(self.base.wrapping_add(n), at, out)?;
             at = at.checked_add(out.len())?;
@@ -446,7 +439,7 @@ impl SendQueue {
             return Ok(PayloadRef::Inline {
                 ring: self.ring.clone(),
                 index: self.base.wrapping_add(n),
-                at: SEND_HEAD.saturating_add(offset as usize),
+                at: RxeSendWqe::DATA.saturating_add(offset as usize),
             });
         }
         sge::source(self.sges_of(n, slot.sges), offset, len)

@@ -3,7 +3,7 @@
 //! The user ABI: the structures that librxe and the driver share, of rdma_user_rxe.h and
 //! ib_user_verbs.h. Documentation/uabi.rst is the contract.
 //!
-//! - [`ring`]: the header of a ring; [`cqe`]: the elements of that of a CQ.
+//! - [`ring`]: the header of a ring; [`wqe`], [`cqe`]: its elements.
 //! - [`resp`]: responses to the create verbs.
 //!
 //! It is pure: plain structures in the processor's byte order, no `unsafe`, nothing beyond `core`
@@ -17,3 +17,4 @@
 pub(crate) mod cqe;
 pub(crate) mod resp;
 pub(crate) mod ring;
+pub(crate) mod wqe;

@@ -9,6 +9,10 @@
 use super::uabi::cqe::UverbsWc;
 use super::uabi::resp::{MmInfo, RxeCreateCqResp, RxeCreateQpResp};
 use super::uabi::ring::RxeQueueBuf;
+use super::uabi::wqe::{
+    self, AtomicWr, DmaHead, Op, RdmaWr, RxeDmaInfo, RxeRecvWqe, RxeSendWqe, RxeSendWr, RxeSge,
+    UdWr,
+};
 use crate::rdma::rxe_abi::{self, field};
 use core::mem::size_of;
 use core::ops::Range;
@@ -46,6 +50,79 @@ check_layout!(RxeQueueBuf, queue_buf {
 });
 const _: () = assert!(size_of::<RxeQueueBuf>() == rxe_abi::QUEUE_DATA);
 
+check_layout!(RxeSge, sge {
+    ADDR = addr,
+    LENGTH = length,
+    LKEY = lkey,
+});
+
+check_layout!(RxeSendWqe, send_wqe {
+    WR_ID = wr.wr_id,
+    RESERVED = wr.reserved,
+    OPCODE = wr.opcode,
+    SEND_FLAGS = wr.send_flags,
+    EX = wr.ex,
+    STATUS = status,
+    STATE = state,
+    IOVA = iova,
+    MASK = mask,
+    FIRST_PSN = first_psn,
+    LAST_PSN = last_psn,
+    ACK_LENGTH = ack_length,
+    SSN = ssn,
+    HAS_RD_ATOMIC = has_rd_atomic,
+    DMA = dma,
+});
+// The union is split: `wr.wr` and `av`.
+const UNION: Range<usize> = field!(RxeSendWqe, wr.wr).start..field!(RxeSendWqe, av).end;
+const _: () = assert!(same(&UNION, &rxe_abi::send_wqe::WR));
+const _: () = assert!(field!(RxeSendWqe, wr.wr).end == field!(RxeSendWqe, av).start);
+const _: () = assert!(field!(RxeSendWr, wr).end == size_of::<RxeSendWr>());
+
+check_layout!(RdmaWr, rdma_wr {
+    REMOTE_ADDR = remote_addr,
+    RKEY = rkey,
+    RESERVED = reserved,
+});
+
+check_layout!(AtomicWr, atomic_wr {
+    REMOTE_ADDR = remote_addr,
+    COMPARE_ADD = compare_add,
+    SWAP = swap,
+    RKEY = rkey,
+    RESERVED = reserved,
+});
+
+check_fields!(UdWr, ud_wr {
+    REMOTE_QPN = remote_qpn,
+    REMOTE_QKEY = remote_qkey,
+    PKEY_INDEX = pkey_index,
+    RESERVED = reserved,
+    AH_NUM = ah_num,
+    PAD = pad,
+});
+// The address vector follows it, and is not part of it.
+const _: () = assert!(size_of::<UdWr>() == rxe_abi::ud_wr::AV.start);
+const _: () = assert!(UNION.start + rxe_abi::ud_wr::AV.start == field!(RxeSendWqe, av).start);
+
+check_layout!(RxeDmaInfo, dma_info {
+    LENGTH = head.length,
+    RESID = head.resid,
+    CUR_SGE = head.cur_sge,
+    NUM_SGE = head.num_sge,
+    SGE_OFFSET = sge_offset,
+    RESERVED = reserved,
+});
+const _: () = assert!(size_of::<RxeDmaInfo>() == rxe_abi::DMA_DATA);
+const _: () = assert!(size_of::<DmaHead>() == rxe_abi::dma_info::NUM_SGE.end);
+
+check_layout!(RxeRecvWqe, recv_wqe {
+    WR_ID = wr_id,
+    RESERVED = reserved,
+    PADDING = padding,
+    DMA = dma,
+});
+
 check_layout!(UverbsWc, uverbs_wc {
     WR_ID = wr_id,
     STATUS = status,
@@ -78,3 +155,25 @@ check_layout!(RxeCreateQpResp, create_qp_resp {
     RQ_MI = rq_mi,
     SQ_MI = sq_mi,
 });
+
+const _: () = {
+    use rxe_abi::wr_opcode;
+
+    assert!(Op::Write as u32 == wr_opcode::RDMA_WRITE);
+    assert!(Op::WriteImm as u32 == wr_opcode::RDMA_WRITE_WITH_IMM);
+    assert!(Op::Send as u32 == wr_opcode::SEND);
+    assert!(Op::SendImm as u32 == wr_opcode::SEND_WITH_IMM);
+    assert!(Op::Read as u32 == wr_opcode::RDMA_READ);
+    assert!(Op::CompareSwap as u32 == wr_opcode::ATOMIC_CMP_AND_SWP);
+    assert!(Op::FetchAdd as u32 == wr_opcode::ATOMIC_FETCH_AND_ADD);
+    assert!(Op::SendInv as u32 == wr_opcode::SEND_WITH_INV);
+};
+
+const _: () = {
+    use rxe_abi::send_flag;
+
+    assert!(wqe::send_flag::FENCE == send_flag::FENCE);
+    assert!(wqe::send_flag::SIGNALED == send_flag::SIGNALED);
+    assert!(wqe::send_flag::SOLICITED == send_flag::SOLICITED);
+    assert!(wqe::send_flag::INLINE == send_flag::INLINE);
+};

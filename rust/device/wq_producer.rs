@@ -7,10 +7,11 @@
 //! below all others, and does not run the QP where that is not allowed.
 
 use super::ring::Ring;
-use super::wqe::{flag, Op, RawSge, RecvWqe, SendWqe, UdPart, RECV_HEAD, SEND_HEAD, SGE_LEN};
+use super::uabi::wqe::{send_flag, AtomicWr, Op, RdmaWr, RxeRecvWqe, RxeSendWqe, RxeSge, UdWr};
 use super::Oxe;
 use crate::rdma::wr::{RecvWr, SendWr, Sge};
 use crate::sync::lock::SpinLockIrq;
+use core::mem::size_of;
 use kernel::prelude::*;
 
 /// The producer's side of a ring.
@@ -63,13 +64,10 @@ impl WqProducer {
         if sges.len() > self.max_sge as usize {
             return Err(EINVAL);
         }
-        let head = RecvWqe {
-            wr_id: wr.wr_id(),
-            num_sge: sges.len() as u32,
-        };
+        let wqe = RxeRecvWqe::new(wr.wr_id(), sges.len() as u32);
         self.push(|ring, index| {
-            ring.write(index, 0, &head.emit())?;
-            write_sges(ring, index, RECV_HEAD, sges)
+            ring.store(index, 0, &wqe)?;
+            write_sges(ring, index, RxeRecvWqe::DATA, sges)
         })
     }
 
@@ -79,52 +77,62 @@ impl WqProducer {
     /// ENOMEM when the queue is full.
     pub(crate) fn send(&self, wr: &SendWr<'_, Oxe>, datagram: bool) -> Result {
         let op = Op::from_u32(wr.opcode()).ok_or(EINVAL)?;
-        let mut wqe = SendWqe::new(wr.wr_id(), op, wr.flags(), wr.ex());
+        let mut wqe = RxeSendWqe::new(wr.wr_id(), op, wr.flags(), wr.ex());
         match op {
             Op::Write | Op::WriteImm | Op::Read => {
                 let rdma = wr.rdma().ok_or(EINVAL)?;
-                wqe.set_rdma(rdma.remote_addr, rdma.rkey);
+                wqe.wr.set_form(&RdmaWr {
+                    remote_addr: rdma.remote_addr,
+                    rkey: rdma.rkey,
+                    reserved: 0,
+                });
             }
             Op::CompareSwap | Op::FetchAdd => {
                 let atomic = wr.atomic().ok_or(EINVAL)?;
-                let (va, rkey) = (atomic.remote_addr, atomic.rkey);
-                wqe.set_atomic(va, rkey, atomic.compare_add, atomic.swap);
+                wqe.wr.set_form(&AtomicWr {
+                    remote_addr: atomic.remote_addr,
+                    compare_add: atomic.compare_add,
+                    swap: atomic.swap,
+                    rkey: atomic.rkey,
+                    reserved: 0,
+                });
             }
             Op::Send | Op::SendImm | Op::SendInv => {}
         }
         if datagram {
             let ud = wr.ud().ok_or(EINVAL)?;
-            wqe.set_ud(&UdPart {
+            wqe.wr.set_form(&UdWr {
                 remote_qpn: ud.remote_qpn,
                 remote_qkey: ud.remote_qkey,
                 pkey_index: ud.pkey_index,
                 ah_num: ud.ah.number(),
+                ..UdWr::default()
             });
         }
         let sges = wr.sges();
-        if wqe.has(flag::INLINE) {
+        if wqe.wr.has(send_flag::INLINE) {
             return self.send_inline(wqe, wr);
         }
         if sges.len() > self.max_sge as usize {
             return Err(EINVAL);
         }
-        wqe.num_sge = sges.len() as u32;
+        wqe.dma.head.num_sge = sges.len() as u32;
         self.push(|ring, index| {
-            ring.write(index, 0, &wqe.emit())?;
-            write_sges(ring, index, SEND_HEAD, sges)
+            ring.store(index, 0, &wqe)?;
+            write_sges(ring, index, RxeSendWqe::DATA, sges)
         })
     }
 
     /// Posts a send request whose data are copied now.
-    fn send_inline(&self, mut wqe: SendWqe, wr: &SendWr<'_, Oxe>) -> Result {
+    fn send_inline(&self, mut wqe: RxeSendWqe, wr: &SendWr<'_, Oxe>) -> Result {
         let total = wr
             .sges()
             .iter()
             .try_fold(0_u32, |sum, sge| sum.checked_add(sge.length()));
-        wqe.length = total.filter(|len| *len <= self.max_inline).ok_or(EINVAL)?;
+        wqe.dma.head.length = total.filter(|len| *len <= self.max_inline).ok_or(EINVAL)?;
         self.push(|ring, index| {
-            ring.write(index, 0, &wqe.emit())?;
-            let mut at = SEND_HEAD;
+            ring.store(index, 0, &wqe)?;
+            let mut at = RxeSendWqe::DATA;
             wr.for_inline(|bytes| {
                 ring.write(index, at, bytes)?;
                 at = at.wrapping_add(bytes.len());
@@ -136,13 +144,13 @@ impl WqProducer {
 
 fn write_sges(ring: &Ring, index: u32, mut at: usize, sges: &[Sge]) -> Option<()> {
     for sge in sges {
-        let raw = RawSge {
+        let raw = RxeSge {
             addr: sge.addr(),
             length: sge.length(),
             lkey: sge.lkey(),
         };
-        ring.write(index, at, &raw.emit())?;
-        at = at.wrapping_add(SGE_LEN);
+        ring.store(index, at, &raw)?;
+        at = at.wrapping_add(size_of::<RxeSge>());
     }
     Some(())
 }

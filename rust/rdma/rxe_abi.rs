@@ -54,6 +54,107 @@ layout! {
 pub(crate) const QUEUE_DATA: usize = offset_of!(ffi::rxe_queue_buf, data);
 
 layout! {
+    /// `struct rxe_sge`.
+    sge: rxe_sge {
+        ADDR = addr,
+        LENGTH = length,
+        LKEY = lkey,
+    }
+}
+
+layout! {
+    /// `struct rxe_send_wqe`, without its SGEs.
+    send_wqe: rxe_send_wqe {
+        WR_ID = wr.wr_id,
+        RESERVED = wr.reserved,
+        OPCODE = wr.opcode,
+        SEND_FLAGS = wr.send_flags,
+        EX = wr.ex,
+        WR = wr.wr,
+        STATUS = status,
+        STATE = state,
+        IOVA = iova,
+        MASK = mask,
+        FIRST_PSN = first_psn,
+        LAST_PSN = last_psn,
+        ACK_LENGTH = ack_length,
+        SSN = ssn,
+        HAS_RD_ATOMIC = has_rd_atomic,
+        DMA = dma,
+    }
+}
+
+// bindgen numbers the forms of the union `wr` of `struct rxe_send_wr`. Below is a check that the
+// numbers are right.
+
+layout! {
+    /// `wr.rdma` of `struct rxe_send_wr`.
+    rdma_wr: rxe_send_wr__bindgen_ty_2__bindgen_ty_2 {
+        REMOTE_ADDR = remote_addr,
+        RKEY = rkey,
+        RESERVED = reserved,
+    }
+}
+
+layout! {
+    /// `wr.atomic` of `struct rxe_send_wr`.
+    atomic_wr: rxe_send_wr__bindgen_ty_2__bindgen_ty_3 {
+        REMOTE_ADDR = remote_addr,
+        COMPARE_ADD = compare_add,
+        SWAP = swap,
+        RKEY = rkey,
+        RESERVED = reserved,
+    }
+}
+
+layout! {
+    /// `wr.ud` of `struct rxe_send_wr`.
+    ud_wr: rxe_send_wr__bindgen_ty_2__bindgen_ty_4 {
+        REMOTE_QPN = remote_qpn,
+        REMOTE_QKEY = remote_qkey,
+        PKEY_INDEX = pkey_index,
+        RESERVED = reserved,
+        AH_NUM = ah_num,
+        PAD = pad,
+        AV = av,
+    }
+}
+
+const _: () = {
+    use ffi::__BindgenUnionField as Form;
+    type Union = ffi::rxe_send_wr__bindgen_ty_2;
+
+    let _: fn(&Union) -> &Form<ffi::rxe_send_wr__bindgen_ty_2__bindgen_ty_2> = |wr| &wr.rdma;
+    let _: fn(&Union) -> &Form<ffi::rxe_send_wr__bindgen_ty_2__bindgen_ty_3> = |wr| &wr.atomic;
+    let _: fn(&Union) -> &Form<ffi::rxe_send_wr__bindgen_ty_2__bindgen_ty_4> = |wr| &wr.ud;
+};
+
+layout! {
+    /// `struct rxe_dma_info`, without its SGEs.
+    dma_info: rxe_dma_info {
+        LENGTH = length,
+        RESID = resid,
+        CUR_SGE = cur_sge,
+        NUM_SGE = num_sge,
+        SGE_OFFSET = sge_offset,
+        RESERVED = reserved,
+    }
+}
+
+/// Where the SGEs or the inline data begin in a `struct rxe_dma_info`.
+pub(crate) const DMA_DATA: usize = offset_of!(ffi::rxe_dma_info, __bindgen_anon_1);
+
+layout! {
+    /// `struct rxe_recv_wqe`, without its SGEs.
+    recv_wqe: rxe_recv_wqe {
+        WR_ID = wr_id,
+        RESERVED = reserved,
+        PADDING = padding,
+        DMA = dma,
+    }
+}
+
+layout! {
     /// `struct ib_uverbs_wc`.
     uverbs_wc: ib_uverbs_wc {
         WR_ID = wr_id,
@@ -96,4 +197,31 @@ layout! {
         RQ_MI = rq_mi,
         SQ_MI = sq_mi,
     }
+}
+
+/// `enum ib_uverbs_wr_opcode`, as far as the driver has them.
+pub(crate) mod wr_opcode {
+    use crate::ffi;
+
+    pub(crate) const RDMA_WRITE: u32 = ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_RDMA_WRITE;
+    pub(crate) const RDMA_WRITE_WITH_IMM: u32 =
+        ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_RDMA_WRITE_WITH_IMM;
+    pub(crate) const SEND: u32 = ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_SEND;
+    pub(crate) const SEND_WITH_IMM: u32 = ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_SEND_WITH_IMM;
+    pub(crate) const RDMA_READ: u32 = ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_RDMA_READ;
+    pub(crate) const ATOMIC_CMP_AND_SWP: u32 =
+        ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_ATOMIC_CMP_AND_SWP;
+    pub(crate) const ATOMIC_FETCH_AND_ADD: u32 =
+        ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD;
+    pub(crate) const SEND_WITH_INV: u32 = ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_SEND_WITH_INV;
+}
+
+/// `enum ib_send_flags`, as far as the driver has them.
+pub(crate) mod send_flag {
+    use crate::ffi;
+
+    pub(crate) const FENCE: u32 = ffi::ib_send_flags_IB_SEND_FENCE as u32;
+    pub(crate) const SIGNALED: u32 = ffi::ib_send_flags_IB_SEND_SIGNALED as u32;
+    pub(crate) const SOLICITED: u32 = ffi::ib_send_flags_IB_SEND_SOLICITED as u32;
+    pub(crate) const INLINE: u32 = ffi::ib_send_flags_IB_SEND_INLINE as u32;
 }

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work requests in the rings of a QP.
+//!
+//! A send WQE is 208 bytes long before its SGEs, but most of it is of no use to the driver: the
+//! address vector of a datagram, which its AH has, and fields that the ABI has for the driver's own
+//! state (status, state, PSNs, progress), which is nowhere near memory that processes write. So two
+//! parts of it are read, each by its type: [`RxeSendWr`] and [`DmaHead`].
+
+use core::mem::{offset_of, size_of};
+use zerocopy::{FromBytes, FromZeros as _, Immutable, IntoBytes};
+use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Operations: `enum ib_wr_opcode`, whose numbers libibverbs has too. Others are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Op {
+    Write = 0,
+    WriteImm = 1,
+    Send = 2,
+    SendImm = 3,
+    Read = 4,
+    CompareSwap = 5,
+    FetchAdd = 6,
+    SendInv = 9,
+}
+
+impl Op {
+    /// The opcode with this number, if the driver carries it out.
+    pub(crate) fn from_u32(value: u32) -> Option<Self> {
+        Some(match value {
+            0 => Op::Write,
+            1 => Op::WriteImm,
+            2 => Op::Send,
+            3 => Op::SendImm,
+            4 => Op::Read,
+            5 => Op::CompareSwap,
+            6 => Op::FetchAdd,
+            9 => Op::SendInv,
+            _ => return None,
+        })
+    }
+}
+
+/// Flags of send requests: `enum ib_send_flags`, whose numbers libibverbs has too.
+pub(crate) mod send_flag {
+    pub(crate) const FENCE: u32 = 1 << 0;
+    pub(crate) const SIGNALED: u32 = 1 << 1;
+    pub(crate) const SOLICITED: u32 = 1 << 2;
+    pub(crate) const INLINE: u32 = 1 << 3;
+}
+
+/// A scatter/gather element: `struct rxe_sge`. One of `length` 0 is empty (there is no rule that
+/// it means 2^31).
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub(crate) struct RxeSge {
+    pub(crate) addr: u64,
+    pub(crate) length: u32,
+    pub(crate) lkey: u32,
+}
+
+/// A form of the union in [`RxeSendWr`].
+pub(crate) trait WrForm: FromBytes + IntoBytes + Immutable {}
+
+/// `wr.rdma`, of WRITEs and READs.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub(crate) struct RdmaWr {
+    pub(crate) remote_addr: u64,
+    pub(crate) rkey: u32,
+    pub(crate) reserved: u32,
+}
+
+impl WrForm for RdmaWr {}
+
+/// `wr.atomic`, of atomics.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub(crate) struct AtomicWr {
+    pub(crate) remote_addr: u64,
+    pub(crate) compare_add: u64,
+    pub(crate) swap: u64,
+    pub(crate) rkey: u32,
+    pub(crate) reserved: u32,
+}
+
+impl WrForm for AtomicWr {}
+
+/// `wr.ud`, of datagrams, up to its address vector.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub(crate) struct UdWr {
+    pub(crate) remote_qpn: u32,
+    pub(crate) remote_qkey: u32,
+    pub(crate) pkey_index: u16,
+    pub(crate) reserved: u16,
+    pub(crate) ah_num: u32,
+    pub(crate) pad: [u32; 4],
+}
+
+impl WrForm for UdWr {}
+
+/// The operation of a send WQE: `struct rxe_send_wr`, up to the address vector of `wr.ud`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct RxeSendWr {
+    pub(crate) wr_id: u64,
+    pub(crate) reserved: u32,
+    /// See [`Op`].
+    pub(crate) opcode: u32,
+    /// See [`send_flag`].
+    pub(crate) send_flags: u32,
+    /// Immediate data in the order of the wire, or the key to invalidate in the processor's.
+    pub(crate) ex: [u8; 4],
+    /// A union of the [`WrForm`]s.
+    pub(crate) wr: [u8; size_of::<AtomicWr>()],
+}
+
+impl RxeSendWr {
+    /// The union, in the form that goes with the opcode and the service.
+    #[inline]
+    pub(crate) fn form<F: WrForm>(&self) -> F {
+        const { assert!(size_of::<F>() <= size_of::<AtomicWr>()) };
+        // By the assertion it is never too short.
+        F::read_from_prefix(&self.wr).map_or_else(|_| F::new_zeroed(), |(form, _)| form)
+    }
+
+    /// Sets the union.
+    #[inline]
+    pub(crate) fn set_form<F: WrForm>(&mut self, form: &F) {
+        const { assert!(size_of::<F>() <= size_of::<AtomicWr>()) };
+        // By the assertion it is never too short.
+        let _ = form.write_to_prefix(&mut self.wr);
+    }
+
+    /// Whether `flag` of [`send_flag`] is set.
+    #[inline]
+    pub(crate) fn has(&self, flag: u32) -> bool {
+        self.send_flags & flag != 0
+    }
+}
+
+/// How much data a WQE has: `struct rxe_dma_info`, up to `num_sge`.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub(crate) struct DmaHead {
+    /// Bytes of inline data. Without inline data it means nothing: the SGEs say it.
+    pub(crate) length: u32,
+    pub(crate) resid: u32,
+    pub(crate) cur_sge: u32,
+    pub(crate) num_sge: u32,
+}
+
+/// `struct rxe_dma_info`, up to the SGEs or the inline data.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub(crate) struct RxeDmaInfo {
+    pub(crate) head: DmaHead,
+    pub(crate) sge_offset: u32,
+    pub(crate) reserved: u32,
+}
+
+/// A send WQE up to its SGEs or inline data: `struct rxe_send_wqe`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct RxeSendWqe {
+    pub(crate) wr: RxeSendWr,
+    /// `struct rxe_av`, the rest of the union in `wr`.
+    pub(crate) av: [u64; 11],
+    pub(crate) status: u32,
+    pub(crate) state: u32,
+    pub(crate) iova: u64,
+    pub(crate) mask: u32,
+    pub(crate) first_psn: u32,
+    pub(crate) last_psn: u32,
+    pub(crate) ack_length: u32,
+    pub(crate) ssn: u32,
+    pub(crate) has_rd_atomic: u32,
+    pub(crate) dma: RxeDmaInfo,
+}
+
+impl RxeSendWqe {
+    /// Where its [`RxeSendWr`] is.
+    pub(crate) const WR: usize = offset_of!(Self, wr);
+    /// Where its [`DmaHead`] is.
+    pub(crate) const DMA: usize = offset_of!(Self, dma.head);
+    /// Where its SGEs or inline data are.
+    pub(crate) const DATA: usize = size_of::<Self>();
+
+    /// One without data, as a consumer posts it.
+    pub(crate) fn new(wr_id: u64, op: Op, send_flags: u32, ex: [u8; 4]) -> Self {
+        RxeSendWqe {
+            wr: RxeSendWr {
+                wr_id,
+                reserved: 0,
+                opcode: op as u32,
+                send_flags,
+                ex,
+                wr: [0; size_of::<AtomicWr>()],
+            },
+            ..Self::new_zeroed()
+        }
+    }
+}
+
+/// A receive WQE up to its SGEs: `struct rxe_recv_wqe`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct RxeRecvWqe {
+    pub(crate) wr_id: u64,
+    pub(crate) reserved: u32,
+    pub(crate) padding: u32,
+    pub(crate) dma: RxeDmaInfo,
+}
+
+impl RxeRecvWqe {
+    /// Where its SGEs are.
+    pub(crate) const DATA: usize = size_of::<Self>();
+
+    /// One of `num_sge` SGEs, as a consumer posts it.
+    pub(crate) fn new(wr_id: u64, num_sge: u32) -> Self {
+        let mut wqe = RxeRecvWqe {
+            wr_id,
+            ..Self::new_zeroed()
+        };
+        wqe.dma.head.num_sge = num_sge;
+        wqe
+    }
+}
+
+#[cfg(test)]
+#[path = "wqe_tests.rs"]
+mod tests;
