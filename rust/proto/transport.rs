@@ -15,7 +15,9 @@
 //! [`Connection::poll_send_completion`] until they give `None`, then takes the events and arms its
 //! timer for [`Connection::poll_timeout`].
 //!
-//! Rules are cited as sections of the InfiniBand Architecture Specification, Volume 1 ("IBTA").
+//! Rules are cited by their section of the InfiniBand Architecture Specification, Volume 1
+//! ("IBTA"), or of an RFC. A policy that is modelled after an RFC is "as in" that RFC: no rule.
+//! `make rules` reads these citations.
 
 pub mod attr;
 mod autocork;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The completer: what answers, and their absence, do to the requester (IBTA 9.7.5 to 9.7.7).
+//! The completer: what answers, and their absence, do to the requester (IBTA 9.7.5, 9.7.6, 9.7.7).
 
 use super::cwnd::READ_CHUNK;
 use super::time::{ack_timeout, ack_wait, rnr_delay};
@@ -327,7 +327,7 @@ impl Requester {
         Verdict::Accepted
     }
 
-    /// The packet with PSN `una` was refused (IBTA 9.7.5.2, Table 46; 9.9.2 for what follows).
+    /// The packet with PSN `una` was refused (IBTA 9.7.5.2, Table 46; IBTA 9.9.2 for what follows).
     #[cold]
     fn refused(&mut self, attr: &Attr, code: NakCode) -> Verdict {
         match code {

@@ -4,7 +4,7 @@
 //!
 //! The specification leaves the number of request packets in flight to the requester. A loss wastes
 //! every packet after it (go-back-N, IBTA 9.7.5.2), so the window shrinks on loss and grows with
-//! each acknowledgement, as in RFC 5681, section 3.1.
+//! each acknowledgement, as in RFC 5681 3.1.
 //!
 //! READ responses have no congestion window: a responder sends them as fast as it can and never
 //! learns that they are lost. The requester therefore splits a long READ into chunks, each a READ

@@ -55,7 +55,7 @@ pub enum DropReason {
     Unplaceable = 17,
     /// A repeated READ whose key is no longer valid.
     StaleKey = 18,
-    /// A congestion notification, which nothing acts upon (annex A17.9.3).
+    /// A congestion notification, which nothing acts upon (IBTA annex A17.9.3).
     Cnp = 19,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The packets that the requester sends: headers and payload for each kind of request (IBTA 9.2,
-//! 9.4).
+//! The packets that the requester sends: headers and payload for each kind of request
+//! (IBTA 9.2, 9.4).
 
 use super::wire::{
     pad_for, AtomicEthRepr, BthRepr, Ext, IethRepr, ImmDtRepr, Kind, Opcode, PacketRepr, Position,

@@ -206,7 +206,7 @@ impl Requester {
         self.has_room(request, attr, starts, fresh, 0)
     }
 
-    /// Silly window syndrome avoidance (as in RFC 9293, 3.8.6.2.1): with little room left in the
+    /// Silly window syndrome avoidance (as in RFC 9293 3.8.6.2.1): with little room left in the
     /// window and more packets to send than that, the requester waits for the acknowledgement that
     /// it asked for. A short GSO super-packet costs the network stack as much as a full one, and
     /// short ones stay short, since each acknowledgement makes as much room as it acknowledges.
@@ -486,7 +486,7 @@ impl Requester {
     }
 
     /// The next completion, in the order of posting. With `flush` whatever is left in the queue is
-    /// flushed (IBTA 10.3.1, error state; 11.6.2).
+    /// flushed (IBTA 10.3.1, 11.6.2: error state).
     #[inline]
     pub(super) fn poll_completion<Q: RequestQueue>(
         &mut self,

@@ -9,7 +9,7 @@
 //! or reports the gap, as it does for any duplicate (IBTA 9.7.5.1.3). A probe is not a retry as
 //! IBTA 9.9.2.1 counts them, and the ACK timeout runs on.
 //!
-//! The estimator follows RFC 6298, section 2; the probe follows RFC 8985, section 7.
+//! The estimator follows RFC 6298 2; the probe is as in RFC 8985 7.
 
 use super::wire::Psn;
 use super::Instant;
@@ -57,7 +57,7 @@ impl TailLoss {
 
     /// The requester asked for an acknowledgement of every PSN before `end`, by a `fresh` packet or
     /// by a retransmission: that gives no sample, since the response may belong to either
-    /// transmission (RFC 6298, section 3, Karn's algorithm). `timeout` is the ACK timeout in
+    /// transmission (RFC 6298 3, Karn's algorithm). `timeout` is the ACK timeout in
     /// nanoseconds; with `None` there is none, and no probe either.
     #[inline]
     pub(super) fn on_ack_req(&mut self, now: Instant, end: Psn, fresh: bool, timeout: Option<u64>) {
@@ -117,7 +117,7 @@ impl TailLoss {
         }
     }
 
-    /// Takes a sample of the round trip time into account (RFC 6298, 2.2 and 2.3).
+    /// Takes a sample of the round trip time into account (RFC 6298 2.2, RFC 6298 2.3).
     #[inline]
     fn update_rtt(&mut self, nanos: u64) {
         // 0 stands for no sample yet; a coarse clock may give it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The acknowledge extended transport header, 4 bytes: what the responder thinks of the requests so
-//! far (IBTA 9.3.5, syndrome in 9.7.5.2.1 and Table 44).
+//! far (IBTA 9.3.5; the syndrome in IBTA 9.7.5.2.1, Table 44).
 
 use super::{HeaderRepr, RnrTimer};
 use zerocopy::byteorder::big_endian::U32;
@@ -25,7 +25,7 @@ pub struct Aeth {
     word: U32,
 }
 
-/// Why a responder refuses a request (IBTA Table 46).
+/// Why a responder refuses a request (IBTA 9.7.5.2, Table 46).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NakCode {
@@ -61,7 +61,7 @@ impl NakCode {
 pub enum Syndrome {
     /// All up to the PSN is well. Carries the 5-bit credit count *code*, or [`CREDIT_NONE`].
     Ack {
-        /// The code of IBTA Table 48, not a number of requests.
+        /// The code of IBTA 9.7.7.2, Table 48, not a number of requests.
         credit: u8,
     },
     /// No receive request is posted: try again after this time.

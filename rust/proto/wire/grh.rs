@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The 40 bytes before the payload of a received datagram (IBTA annex A17.4.3, 11.4.1.2).
+//! The 40 bytes before the payload of a received datagram (IBTA annex A17.4.3, IBTA 11.4.1.2).
 //!
 //! An InfiniBand UD receive buffer starts with a global route header. RoCEv2 has none on the wire;
 //! the IP header of the packet takes its place: an IPv6 header all of it, an IPv4 header the last
@@ -83,7 +83,7 @@ impl GrhLayout {
 
     /// As [`GrhLayout::area`], for one of several datagrams which have this header but for what
     /// differs between them: its lengths and identification are put in, and the checksum that an
-    /// IPv4 header without options then has (RFC 791, 3.1).
+    /// IPv4 header without options then has (RFC 791 3.1).
     pub fn area_of(header: &[u8], datagram: Datagram) -> Option<[u8; GRH_LEN]> {
         let mut area = Self::area(header)?;
         if NetworkType::of_header(*header.first()?)? == NetworkType::Ipv6 {
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(GrhLayout::area(&header[..39]), None);
     }
 
-    /// A header of RFC 1071's kind: the words of one with a right checksum add up to all ones.
+    /// The words of a header with a right checksum add up to all ones.
     fn is_right(ip: &[u8]) -> bool {
         let words = ip
             .chunks(2)

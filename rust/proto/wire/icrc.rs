@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The invariant CRC, which ends every packet and covers what no router may change (IBTA annex
-//! A17.3.3, CRC itself in 7.8.1).
+//! The invariant CRC, which ends every packet and covers what no router may change
+//! (IBTA annex A17.3.3; the CRC itself in IBTA 7.8.1).
 //!
 //! It is the CRC-32 of Ethernet over eight bytes of ones (where InfiniBand has its local route
 //! header), the IP header, the UDP header, the BTH and everything after it up to the ICRC, where

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The opcodes and what each says about its packet (IBTA 9.2, Table 38; CNP: annex A17.9.3).
+//! The opcodes and what each says about its packet (IBTA 9.2, Table 38; CNP: IBTA annex A17.9.3).
 //!
 //! One opcode packs four facts: the transport service, the kind of operation, the packet's
 //! position in its message, and what the last packet carries along. [`Opcode::info`] takes them

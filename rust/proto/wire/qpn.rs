@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pair numbers (IBTA 9.2, destination QP; 11.2.4 for the special ones).
+//! Queue pair numbers (IBTA 9.2, destination QP; IBTA 11.2.4 for the special ones).
 
 use core::fmt;
 

@@ -7,8 +7,8 @@
 //! - A missing packet is reported once, until it comes (IBTA 9.7.5.2, PSN sequence error).
 //! - An RNR NAK is due when the receive queue was found empty, once, and carries the QP's minimum RNR NAK timer code
 //!   (IBTA 9.7.5.2.8, 11.2.5.2).
-//! - What was asked for is acknowledged soon, far below the ACK timeouts of requesters (IBTA 9.7.6.1.3, 11.2.1.2, Local CA ACK
-//!   Delay).
+//! - What was asked for is acknowledged soon, far below the ACK timeouts of requesters (IBTA 9.7.6.1.3, 11.2.1.2: Local CA
+//!   ACK Delay).
 //! - A NAK for anything else ends the connection: nothing follows it (IBTA 9.9.3).
 
 use crate::decode::{op, Seen};

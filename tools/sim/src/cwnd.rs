@@ -4,7 +4,7 @@
 //!
 //! The specification leaves the number of requests in flight to the requester, and lets it go back to what was lost
 //! (IBTA 9.7.5.2, 9.7.6.1): all that followed the loss was sent in vain. So each noticed loss has to make the requester
-//! send less, as in RFC 5681, section 3.1. The oracle does not see all that the requester knows: what it keeps
+//! send less, as in RFC 5681 3.1. The oracle does not see all that the requester knows: what it keeps
 //! here is a bound that an honest requester never passes.
 
 /// Most request packets without acknowledgement.

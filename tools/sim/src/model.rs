@@ -81,7 +81,7 @@ impl Fault {
         use Status::*;
         match self {
             Fault::Denied | Fault::ReadFails => &[RemAccess],
-            // An operation that the receive queue does not support (11.6.2).
+            // An operation that the receive queue does not support (IBTA 11.6.2).
             Fault::Disallowed
             | Fault::Lie
             | Fault::Misaligned

@@ -14,8 +14,8 @@ pub fn partition_matches(a: u16, b: u16) -> bool {
 
 impl World {
     /// Packets that a QP has accepted: partition (IBTA 9.6.1.1, 10.9.3), the operations that it
-    /// allows (9.7.4.1.5, 10.2.4), lengths (9.7.4.1.6) and the alignment of atomics (9.4.5). Holds
-    /// for forged packets, too.
+    /// allows (IBTA 9.7.4.1.5, 10.2.4), lengths (IBTA 9.7.4.1.6) and the alignment of atomics
+    /// (IBTA 9.4.5). Holds for forged packets, too.
     pub fn judge_accepted(&self, qp: usize, seen: &[Seen]) -> Result<(), String> {
         let setup = &self.qps[qp].setup;
         for packet in seen {
