@@ -18,6 +18,7 @@ mod lossless;
 mod naks;
 mod qp_states;
 mod recovery;
+mod rnr;
 mod segments;
 mod sink;
 mod tail_loss;

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A receiver that is not ready: the wait, and how often the requester tries again.
+
+use super::super::wire::Syndrome;
+use super::super::{Modify, SendOp, State, Status};
+use super::pair::*;
+
+#[test]
+fn rnr_waits_and_then_goes_on() {
+    let mut pair = Pair::new();
+    pair.a.post(SendOp::Write, pattern(4, 1), 0);
+    pair.a.post(SendOp::Send, pattern(300, 2), 0);
+    pair.a.post(SendOp::Write, pattern(4, 3), 8);
+    pair.exchange(|_, _, _| Fate::Deliver);
+    assert_eq!(
+        pair.a.statuses(),
+        [Status::Success],
+        "an RNR NAK acknowledges what is before it"
+    );
+    assert_eq!(pair.a.conn.poll_timeout().unwrap().0, 10_000);
+    let syndromes: Vec<_> = pair
+        .sent(Way::BtoA)
+        .iter()
+        .map(|p| p.syndrome().unwrap())
+        .collect();
+    assert!(matches!(syndromes[..], [Syndrome::RnrNak { timer }] if timer.get() == 1));
+    // Too early: nothing is sent.
+    pair.now.0 = 9_999;
+    pair.a.conn.handle_timeout(pair.now, &mut pair.a.host);
+    assert!(pair.a.transmit(pair.now).is_none());
+    pair.b.host.recvs.push_back(Ok(300));
+    pair.run();
+    pair.assert_all_done();
+    assert_eq!(pair.now.0, 10_000);
+    assert_eq!(pair.b.host.received[0].data, pattern(300, 2));
+}
+
+#[test]
+fn rnr_retries_are_counted_and_seven_is_for_ever() {
+    for count in 0..7u8 {
+        let config = Modify {
+            rnr_retry: Some(count),
+            ..config()
+        };
+        let mut pair = Pair::with(&config, 0, 0);
+        pair.a.post(SendOp::Send, pattern(4, 0), 0);
+        pair.run();
+        assert_eq!(pair.a.statuses(), [Status::RnrRetryExc]);
+        assert_eq!(pair.sent(Way::AtoB).len(), usize::from(count) + 1);
+        assert_eq!(pair.now.0, u64::from(count) * 10_000);
+        assert_eq!(pair.b.conn.state(), State::Rts);
+    }
+    let mut pair = Pair::new();
+    pair.a.post(SendOp::Send, pattern(4, 0), 0);
+    let mut patience = 50;
+    while pair.a.statuses().is_empty() {
+        pair.exchange(|_, _, _| Fate::Deliver);
+        patience -= 1;
+        if patience == 0 {
+            pair.b.host.recvs.push_back(Ok(4));
+        }
+        if let Some(next) = pair.a.conn.poll_timeout() {
+            pair.now = next;
+            pair.a.conn.handle_timeout(pair.now, &mut pair.a.host);
+        }
+    }
+    pair.assert_all_done();
+    assert_eq!(pair.now.0, 50 * 10_000);
+}
+
+#[test]
+fn rnr_in_the_last_packet_of_a_write_with_immediate() {
+    let mut pair = Pair::new();
+    pair.a.post(SendOp::WriteImm([3; 4]), pattern(700, 2), 0);
+    pair.exchange(|_, _, _| Fate::Deliver);
+    assert!(pair.a.statuses().is_empty());
+    pair.b.host.recvs.push_back(Ok(0));
+    pair.run();
+    pair.assert_all_done();
+    assert_eq!(pair.b.host.memory[..700], pattern(700, 2));
+    assert_eq!(pair.sent(Way::AtoB).len(), 4, "only the last is sent again");
+    assert_eq!(pair.b.host.writes_started, 1);
+}
+
+#[test]
+fn a_doubled_rnr_nak_counts_once() {
+    let config = Modify {
+        rnr_retry: Some(1),
+        ..config()
+    };
+    let mut pair = Pair::with(&config, 0, 0);
+    pair.a.post(SendOp::Send, pattern(4, 0), 0);
+    pair.exchange(|_, way, _| {
+        if way == Way::BtoA {
+            Fate::Twice
+        } else {
+            Fate::Deliver
+        }
+    });
+    pair.b.host.recvs.push_back(Ok(4));
+    pair.run();
+    pair.assert_all_done();
+}
+
+#[test]
+fn a_copy_that_the_receiver_was_ready_for_ends_the_wait() {
+    let mut pair = Pair::new();
+    pair.a.post(SendOp::Send, pattern(4, 0), 0);
+    let packet = pair.a.transmit_all(pair.now).remove(0);
+    let _ = pair.b.receive(pair.now, &packet);
+    let nak = pair.b.transmit_all(pair.now).remove(0);
+    pair.b.host.recvs.push_back(Ok(4));
+    let _ = pair.b.receive(pair.now, &packet);
+    let ack = pair.b.transmit_all(pair.now).remove(0);
+    for packet in [nak, ack] {
+        let _ = pair.a.receive(pair.now, &packet);
+    }
+    pair.a.settle();
+    pair.assert_all_done();
+    assert_eq!(pair.a.conn.poll_timeout(), None);
+    assert!(pair.a.transmit(pair.now).is_none());
+}
