@@ -30,6 +30,10 @@ test-soak:
 check:
 	@$(scripts)/check
 
+rules:
+	@$(scripts)/setup
+	@$(scripts)/in-buildroot $(scripts)/rules
+
 bench:
 	@$(scripts)/bench $(if $(PROFILE),--profile,$(if $(REAL),--real)) '$(ONLY)'
 
@@ -54,6 +58,7 @@ help:
 	@echo 'test-debug     the tests in the virtual machine, on a kernel with KASAN, lockdep and the like'
 	@echo 'test-soak      the tests in the virtual machine five times (REPEAT=) beside a load of two CPUs; ONLY=<names> for some'
 	@echo 'check          format, clippy, host tests, layering rules'
+	@echo 'rules          the rules of the specification that the protocol cites, and the tests of each'
 	@echo 'bench          rxe, oxe, TCP and memcpy measured in one boot; ONLY=<part of a name> for some rows;'
 	@echo '               PROFILE=1 ONLY=<row> tells by function where the instructions of that row go;'
 	@echo '               REAL=1 compares oxe with rxe on two CPUs in real time'
@@ -64,4 +69,4 @@ help:
 	@echo 'variables      KERNEL=<version> one of the kernels in scripts/common.sh, the first of them by default; test: that one alone'
 	@echo '               JOBS=<tests in virtual machines at a time>  OXE_CACHE=<directory>  OXE_MIRROR=<Debian mirror>  V=1'
 
-.PHONY: all demo test test-debug test-soak check bench shell setup clean distclean help
+.PHONY: all demo test test-debug test-soak check rules bench shell setup clean distclean help
