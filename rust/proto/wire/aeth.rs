@@ -154,6 +154,8 @@ mod tests {
         }
     }
 
+    /// IBTA 9.3.5, 9.7.5.2.1, 9.7.7.2: the syndrome of an ACK has a credit code, of which 31 is
+    /// none; that of an RNR NAK has a timer code, and that of a NAK its reason.
     #[test]
     fn each_kind_of_syndrome() {
         let rnr = |code| Syndrome::RnrNak {
@@ -175,6 +177,7 @@ mod tests {
         }
     }
 
+    /// IBTA 9.7.5.2.1: the types 2 and 4 to 7, and the NAK codes from 5 on, are reserved.
     #[test]
     fn all_256_syndromes_survive() {
         let mut reserved = 0;
@@ -187,6 +190,7 @@ mod tests {
         assert_eq!(reserved, 27 + 5 * 32);
     }
 
+    /// IBTA 9.3.5, 9.7.7.1: the MSN has 24 bits.
     #[test]
     fn too_large_values_do_not_spill_into_other_fields() {
         let repr = AethRepr {

@@ -92,6 +92,8 @@ mod tests {
     use super::super::header::testing::check;
     use super::*;
 
+    /// IBTA 9.3.4: the AtomicETH is the address, the key, the swap or add operand and the compare
+    /// operand.
     #[test]
     fn request_fields_are_in_their_places() {
         check(
@@ -108,6 +110,7 @@ mod tests {
         );
     }
 
+    /// IBTA 9.5.2: the AtomicAckETH is the value that the operation found.
     #[test]
     fn the_answer_is_one_big_endian_word() {
         check(

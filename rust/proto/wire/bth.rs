@@ -218,6 +218,7 @@ mod tests {
         }
     }
 
+    /// IBTA 9.2: the BTH has each field in its place.
     #[test]
     fn every_field_is_in_its_place() {
         assert_eq!(BTH_LEN, 12);
@@ -237,6 +238,7 @@ mod tests {
         }
     }
 
+    /// IBTA 9.2.5: a packet of another transport header version than 0 is dropped.
     #[test]
     fn only_version_zero_is_read() {
         for version in 1..16 {
@@ -246,6 +248,7 @@ mod tests {
         }
     }
 
+    /// IBTA 9.2: a receiver ignores reserved bits.
     #[test]
     fn reserved_bits_are_ignored() {
         let mut bytes = EXAMPLE;
@@ -254,6 +257,7 @@ mod tests {
         assert_eq!(BthRepr::parse(&bytes), Ok((example(), &[][..])));
     }
 
+    /// IBTA 9.2: a packet with a reserved opcode is dropped.
     #[test]
     fn all_256_opcodes() {
         for op in 0..=u8::MAX {

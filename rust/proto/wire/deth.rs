@@ -54,11 +54,13 @@ mod tests {
         src_qp: Qpn::new(0x123456),
     };
 
+    /// IBTA 9.3.1: the DETH is the Q_Key, a reserved byte and the source QP.
     #[test]
     fn every_field_is_in_its_place() {
         check(EXAMPLE, &[0x80, 1, 0, 0, 0, 0x12, 0x34, 0x56]);
     }
 
+    /// IBTA 9.3.1: a receiver ignores the reserved byte.
     #[test]
     fn the_reserved_byte_is_ignored() {
         let bytes = [0x80, 1, 0, 0, 0xff, 0x12, 0x34, 0x56];

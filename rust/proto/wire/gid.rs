@@ -63,6 +63,7 @@ impl Gid {
 mod tests {
     use super::Gid;
 
+    /// IBTA annex A17.4.1: the GID of an IPv4 address is its mapped IPv6 address.
     #[test]
     fn ipv4_is_mapped_and_found_again() {
         let gid = Gid::from_ipv4([192, 0, 2, 1]);
@@ -72,6 +73,7 @@ mod tests {
         assert!(!gid.is_multicast() && !gid.is_link_local() && !gid.is_zero());
     }
 
+    /// IBTA annex A17.4.1: every other GID is an IPv6 address.
     #[test]
     fn an_address_one_bit_off_the_prefix_is_ipv6() {
         let mapped = Gid::from_ipv4([192, 0, 2, 1]);

@@ -123,6 +123,8 @@ fn checksum(header: &[u8; IPV4_LEN]) -> u16 {
 mod tests {
     use super::*;
 
+    /// IBTA annex A17.4.3, IBTA 11.4.1.2: of the 40 bytes before a datagram an IPv4 header takes
+    /// the last 20.
     #[test]
     fn ipv4_takes_the_last_twenty_bytes() {
         let header: Vec<u8> = (0x45..0x45 + 60).collect();
@@ -133,6 +135,7 @@ mod tests {
         assert_eq!(GrhLayout::area(&header[..19]), None);
     }
 
+    /// IBTA annex A17.4.3, IBTA 11.4.1.2: an IPv6 header takes all 40 bytes before a datagram.
     #[test]
     fn ipv6_takes_all() {
         let header: Vec<u8> = (0x60..0x60 + 40).collect();
@@ -152,6 +155,7 @@ mod tests {
         (sum & 0xffff) + (sum >> 16) == 0xffff
     }
 
+    /// RFC 791 3.1: an IPv4 header has the length, identification and checksum of its own packet.
     #[test]
     fn each_datagram_has_its_own_lengths() {
         let mut v4 = [

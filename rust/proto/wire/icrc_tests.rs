@@ -106,11 +106,13 @@ impl Frame {
     }
 }
 
+/// IBTA annex A17.3.3: the ICRC begins with eight bytes of ones.
 #[test]
 fn the_seed_is_eight_bytes_of_ones() {
     assert_eq!(SEED, engine(u32::MAX, &[0xff; 8]));
 }
 
+/// IBTA 7.8.1: the ICRC is the CRC-32 of Ethernet, low byte first.
 #[test]
 fn the_crc_ends_as_ieee_802_3_says() {
     // The check value of CRC-32 over "123456789", low byte first.
@@ -121,6 +123,8 @@ fn the_crc_ends_as_ieee_802_3_says() {
     assert_eq!(icrc.finish(), 0xcbf4_3926_u32.to_le_bytes());
 }
 
+/// IBTA 7.8.1, IBTA annex A17.3.3: the ICRC of each packet is the one that another implementation
+/// made.
 #[test]
 fn every_vector() {
     let mut seen = std::collections::HashSet::new();
@@ -150,6 +154,7 @@ fn every_vector() {
     );
 }
 
+/// IBTA annex A17.3.3: the fields that routers change count as ones, and all others as they are.
 #[test]
 fn masked_bits_do_not_count_and_all_others_do() {
     for name in ["ipv4-plain", "ipv6-plain", "ipv4opt-vlan"] {

@@ -44,6 +44,7 @@ mod tests {
     use super::super::header::testing::check;
     use super::*;
 
+    /// IBTA 9.3.7: the IETH is the key, high byte first.
     #[test]
     fn the_key_is_big_endian() {
         check(IethRepr { rkey: 0x0102_0304 }, &[1, 2, 3, 4]);

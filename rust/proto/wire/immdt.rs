@@ -39,6 +39,7 @@ mod tests {
     use super::super::header::testing::check;
     use super::*;
 
+    /// IBTA 9.3.6: immediate data are four bytes.
     #[test]
     fn the_bytes_are_not_swapped() {
         let data = [1, 2, 3, 4];

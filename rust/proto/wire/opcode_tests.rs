@@ -24,6 +24,8 @@ const POSITIONS: [Position; 4] = [
 const TAILS: [Tail; 3] = [Tail::Plain, Tail::Imm, Tail::Inv];
 const SERVICES: [Service; 4] = [Service::Rc, Service::Uc, Service::Ud, Service::Cnp];
 
+/// IBTA 9.2, IBTA annex A17.9.3: these opcodes are defined, CNP among them, and all others are
+/// reserved.
 #[test]
 fn all_256_values() {
     let mut known = 0;
@@ -40,6 +42,7 @@ fn all_256_values() {
     assert!(ALL.windows(2).all(|w| (w[0] as u8) < w[1] as u8));
 }
 
+/// IBTA 9.2: the top three bits of an opcode are the transport service.
 #[test]
 fn the_top_three_bits_are_the_service() {
     for &op in ALL {
@@ -54,6 +57,7 @@ fn the_top_three_bits_are_the_service() {
     }
 }
 
+/// IBTA 9.2: a UC opcode means what the RC opcode with the same low bits means.
 #[test]
 fn uc_says_what_rc_says() {
     for &uc in ALL.iter().filter(|op| op.service() == Service::Uc) {
@@ -112,6 +116,7 @@ fn compose_gives_what_was_asked_for_or_nothing() {
     }
 }
 
+/// IBTA 9.2, IBTA annex A17.9.3: the opcode says which headers follow the BTH.
 #[test]
 fn headers_follow_from_the_operation() {
     for &op in ALL {
@@ -143,6 +148,8 @@ fn headers_follow_from_the_operation() {
     }
 }
 
+/// IBTA 9.7.4.1.6, 9.8.2.2.2: first and middle packets are full, a last one has at least a byte,
+/// and none exceeds the path MTU.
 #[test]
 fn payload_follows_from_the_position() {
     for &op in ALL {

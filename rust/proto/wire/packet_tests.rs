@@ -36,6 +36,7 @@ fn any_opcode() -> impl Strategy<Value = Opcode> {
     proptest::sample::select(ALL)
 }
 
+/// IBTA annex A17.3.1: payload and pad together are a multiple of four bytes.
 #[test]
 fn pad_makes_a_multiple_of_four() {
     for len in 0..4097 {
@@ -45,6 +46,7 @@ fn pad_makes_a_multiple_of_four() {
     assert_eq!(pad_for(usize::MAX), 1);
 }
 
+/// IBTA 9.2, IBTA annex A17.3.1: a packet is BTH, the headers of its opcode, payload, pad and ICRC.
 #[test]
 fn every_opcode_both_ways() {
     let bytes = core::array::from_fn(|i| i as u8 * 7 + 3);
@@ -120,6 +122,8 @@ fn no_length_underflow_from_pad_or_icrc() {
     }
 }
 
+/// IBTA annex A17.3.1: a packet is dropped whose pad does not make its payload a multiple of four
+/// bytes.
 #[test]
 fn pad_must_be_needed_and_enough() {
     for payload_len in 0..16_usize {
@@ -139,6 +143,7 @@ fn pad_must_be_needed_and_enough() {
     }
 }
 
+/// IBTA 9.7.4.1.6: READ requests, atomics and acknowledgements have no payload.
 #[test]
 fn requests_and_acks_have_no_payload() {
     for &opcode in ALL {
@@ -152,6 +157,7 @@ fn requests_and_acks_have_no_payload() {
     }
 }
 
+/// IBTA 9.2: a packet with a reserved opcode is dropped.
 /// Regression: opcode 0xff must be refused, as must every other that is not defined.
 #[test]
 fn unknown_opcodes_are_refused() {
@@ -198,6 +204,7 @@ fn the_accessors_find_their_headers() {
     }
 }
 
+/// IBTA 9.2, 9.3.5: a NAK is a BTH and an AETH.
 #[test]
 fn a_nak_as_it_stands_on_the_wire() {
     let ext = Ext::Aeth(AethRepr {

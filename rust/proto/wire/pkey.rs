@@ -56,6 +56,7 @@ impl PKey {
 mod tests {
     use super::PKey;
 
+    /// IBTA 10.9.3: of two partition keys that match at least one is of a full member.
     #[test]
     fn one_must_be_a_full_member() {
         let (full, limited) = (PKey::DEFAULT, PKey::DEFAULT_LIMITED);
@@ -65,6 +66,8 @@ mod tests {
         assert!(!limited.matches(limited));
     }
 
+    /// IBTA 10.9.1, 10.9.3: a key without a partition is invalid, and keys of two partitions do not
+    /// match.
     #[test]
     fn other_partitions_and_invalid_keys_never_match() {
         assert!(!PKey::new(0x8001).matches(PKey::new(0x8002)));
@@ -77,6 +80,7 @@ mod tests {
         }
     }
 
+    /// IBTA 10.9.3: it does not matter which of the two keys is the packet's.
     #[test]
     fn the_rule_is_symmetric_for_every_membership() {
         for a in 0..=u16::MAX {

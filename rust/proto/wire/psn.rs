@@ -105,6 +105,7 @@ mod tests {
     use super::Psn;
     use proptest::prelude::*;
 
+    /// IBTA 9.7.2: a PSN has 24 bits and counts on from 0 after the highest.
     #[test]
     fn wraps_at_24_bits() {
         assert_eq!(Psn::new(0xffff_ffff).get(), 0xff_ffff);
@@ -116,6 +117,7 @@ mod tests {
         assert_eq!(Psn::new(5).sub(u32::MAX), Psn::new(6));
     }
 
+    /// IBTA 9.7.3.1: of two PSNs less than half of the circle apart it is known which comes first.
     #[test]
     fn distance_at_the_edges() {
         let half = Psn::HALF as i32;
@@ -135,6 +137,7 @@ mod tests {
         }
     }
 
+    /// IBTA 9.7.2: the PSNs of one message may go on from the highest to 0.
     #[test]
     fn within_spans_the_wrap() {
         let first = Psn::new(0xff_fffe);
@@ -146,6 +149,7 @@ mod tests {
     }
 
     proptest! {
+        /// IBTA 9.7.2: PSNs are counted modulo 2^24.
         #[test]
         fn add_sub_and_distance_agree(a: u32, n: u32) {
             let a = Psn::new(a);
@@ -157,6 +161,7 @@ mod tests {
             prop_assert_eq!(a.add(n).offset_from(a), n & Psn::MASK);
         }
 
+        /// IBTA 9.7.3.1: of two PSNs less than half of the circle apart one comes first.
         #[test]
         fn order_is_antisymmetric(a: u32, b: u32) {
             let (a, b) = (Psn::new(a), Psn::new(b));

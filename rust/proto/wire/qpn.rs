@@ -41,6 +41,8 @@ impl fmt::Debug for Qpn {
 mod tests {
     use super::Qpn;
 
+    /// IBTA 9.2, 10.5.2, 11.2.4: a QP number has 24 bits; QP 1 is the GSI, and all ones is
+    /// multicast.
     #[test]
     fn only_24_bits_count() {
         assert_eq!(Qpn::new(0xab12_3456).get(), 0x12_3456);

@@ -54,6 +54,7 @@ mod tests {
     use super::super::header::testing::check;
     use super::*;
 
+    /// IBTA 9.3.3: the RETH is the address, the key and the length of the whole message.
     #[test]
     fn every_field_is_in_its_place() {
         check(

@@ -40,6 +40,7 @@ impl RnrTimer {
 mod tests {
     use super::RnrTimer;
 
+    /// IBTA 9.7.5.2.8: each of the 32 timer codes stands for its time.
     #[test]
     fn the_times_of_the_table() {
         let ms = [
