@@ -206,12 +206,15 @@ impl Modify {
 mod tests {
     use super::*;
 
+    /// IBTA 9.2: a path MTU is 256, 512, 1024, 2048 or 4096 bytes.
     #[test]
     fn path_mtus_are_five() {
         let good = (0..=u32::from(u16::MAX)).filter(|b| Pmtu::from_bytes(*b).is_some());
         assert_eq!(good.collect::<Vec<_>>(), [256, 512, 1024, 2048, 4096]);
     }
 
+    /// IBTA 9.7.2: a message takes a packet for each path MTU of its bytes, and an empty one takes
+    /// one.
     #[test]
     fn packets_of_a_message() {
         for bytes in [256, 512, 1024, 2048, 4096, LOOPBACK_MTU] {
@@ -226,6 +229,7 @@ mod tests {
         }
     }
 
+    /// IBTA 11.2.5.2: a modify with an attribute out of its range fails.
     #[test]
     fn values_out_of_range_change_nothing() {
         let none = Modify::default();

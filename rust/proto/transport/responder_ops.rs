@@ -8,7 +8,7 @@ use super::Status;
 /// Why the peer may not do what it asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessError {
-    /// The key, the range or the rights are wrong: NAK remote access error.
+    /// The key, the range or the rights are wrong (IBTA 9.7.4.1.5): NAK remote access error.
     Access,
     /// It could not be done for local reasons: NAK remote operational error.
     Op,

@@ -66,6 +66,7 @@ pub(super) const fn ack_wait(exp: u8, retries: u8) -> Option<u64> {
 mod tests {
     use super::*;
 
+    /// IBTA 9.7.6.1.3: a requester waits no longer than four ACK timeouts.
     #[test]
     fn patience_grows_fourfold_at_most() {
         assert_eq!(ack_wait(0, 7), None);
@@ -76,6 +77,7 @@ mod tests {
         assert_eq!(ack_wait(31, 7), Some(4096 << 33));
     }
 
+    /// IBTA 9.7.6.1.3: the ACK timeout is 4.096 us * 2^n, and 0 switches it off.
     #[test]
     fn timeouts_double_and_zero_is_none() {
         assert_eq!(ack_timeout(0), None);
@@ -85,6 +87,7 @@ mod tests {
         assert_eq!(ack_timeout(32), None);
     }
 
+    /// IBTA 9.7.6.1.3: a requester waits at least the ACK timeout that its program asked for.
     #[test]
     fn an_ack_timeout_is_one_that_software_can_meet() {
         for exp in 1..32 {
@@ -96,6 +99,7 @@ mod tests {
         assert_eq!([1, 2, 9, 10].map(ack_timeout), [Some(4_194_304); 4]);
     }
 
+    /// IBTA 9.7.5.2.8: the timer code of an RNR NAK stands for a time, and 0 for the longest one.
     #[test]
     fn the_zero_rnr_code_is_the_longest() {
         assert_eq!(rnr_delay(0), 655_360_000);

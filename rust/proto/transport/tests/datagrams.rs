@@ -33,6 +33,7 @@ fn build(datagram: &Datagram) -> PacketRepr {
         .unwrap()
 }
 
+/// IBTA 9.8.3: a datagram is one packet with a DETH, with or without immediate data.
 #[test]
 fn headers_of_a_datagram() {
     let imm = Some([1, 2, 3, 4]);
@@ -60,6 +61,7 @@ fn headers_of_a_datagram() {
     }
 }
 
+/// IBTA 10.2.5, 11.4.1.1: with the high bit set in a work request's Q_Key the QP's own one is sent.
 #[test]
 fn the_high_bit_asks_for_the_qps_own_key() {
     for (qkey, used) in [
@@ -72,6 +74,7 @@ fn the_high_bit_asks_for_the_qps_own_key() {
     }
 }
 
+/// IBTA 9.8.3.1: each datagram has the PSN after that of the one before.
 #[test]
 fn psns_count_up_and_can_be_taken_back() {
     let mut sender = DatagramSender::new(Psn::new(0xff_ffff));
@@ -81,6 +84,7 @@ fn psns_count_up_and_can_be_taken_back() {
     assert_eq!(sender.build(&attr(), &datagram()), Ok(first));
 }
 
+/// IBTA 9.8.3: a datagram does not exceed the MTU.
 #[test]
 fn a_message_is_one_packet() {
     let mut sender = DatagramSender::new(Psn::ZERO);
@@ -101,6 +105,8 @@ fn a_message_is_one_packet() {
     assert_eq!(sender.next_psn(), Psn::new(1), "it took no number");
 }
 
+/// IBTA 9.6.1, 9.8.3, 10.9.3: a datagram with a wrong partition, Q_Key, length or service is
+/// dropped.
 #[test]
 fn what_is_dropped_and_why() {
     let good = build(&Datagram {

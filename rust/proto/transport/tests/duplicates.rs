@@ -23,6 +23,8 @@ fn converse(pair: &mut Pair, ops: &[(SendOp, usize)]) -> (Vec<Packet>, Vec<Packe
     (requests, answers)
 }
 
+/// IBTA 9.7.5.1.3: the responder acknowledges a duplicate SEND or WRITE again, and does not carry
+/// it out again.
 #[test]
 fn repeated_sends_and_writes_are_acknowledged_and_nothing_else() {
     let mut pair = Pair::with(&config(), 0, 0);
@@ -45,6 +47,7 @@ fn repeated_sends_and_writes_are_acknowledged_and_nothing_else() {
     assert_eq!(pair.b.host.writes_started, 2);
 }
 
+/// IBTA 9.7.5.1.3: the ACK of a duplicate does not stand for the response to a later READ.
 #[test]
 fn an_old_send_is_not_acknowledged_beyond_a_read() {
     let mut pair = Pair::with(&config(), 0, 0);
@@ -58,6 +61,8 @@ fn an_old_send_is_not_acknowledged_beyond_a_read() {
     }
 }
 
+/// IBTA 9.4.5, 9.7.5.1.3: the responder answers a duplicate atomic with the result that it has
+/// kept.
 #[test]
 fn repeated_atomics_get_the_saved_result() {
     let mut pair = Pair::new();
@@ -82,6 +87,7 @@ fn repeated_atomics_get_the_saved_result() {
     assert_eq!(pair.b.receive(NOW, &requests[1]), AGAIN);
 }
 
+/// IBTA 9.7.5.1.3: the responder carries out a duplicate READ again.
 #[test]
 fn repeated_reads_are_read_again_with_the_key_checked() {
     let mut pair = Pair::with(&config(), 0xff_ffff, 0);
@@ -112,6 +118,7 @@ fn a_key_lost_while_answering_again_ends_nothing() {
     assert!(pair.b.events.is_empty());
 }
 
+/// IBTA 9.7.5.1.3: a READ or atomic whose response was lost is answered when it comes again.
 #[test]
 fn answers_that_are_given_up_can_be_asked_for_again() {
     let mut pair = Pair::new();
@@ -137,6 +144,7 @@ fn answers_that_are_given_up_can_be_asked_for_again() {
     assert_eq!(pair.b.host.atomics_done, 1);
 }
 
+/// IBTA 9.7.5.1.3: duplicates are answered in the order of their PSNs.
 #[test]
 fn several_reads_repeated_at_once_are_answered_in_order() {
     let mut pair = Pair::new();
@@ -149,6 +157,8 @@ fn several_reads_repeated_at_once_are_answered_in_order() {
     assert_eq!(again, expect);
 }
 
+/// IBTA 9.7.4.1.2, 9.7.5.2: a packet ahead of the expected PSN is not carried out, and the
+/// responder says so once.
 #[test]
 fn one_nak_until_the_missing_packet_comes() {
     let mut pair = Pair::with(&config(), 0, 0);
@@ -190,6 +200,7 @@ fn a_nak_that_is_overtaken_by_the_packet_becomes_an_ack() {
     );
 }
 
+/// IBTA 9.7.5.2.8: after an RNR NAK the responder waits for the packet that it was not ready for.
 #[test]
 fn after_an_rnr_nak_what_follows_is_ignored() {
     let mut pair = Pair::with(&config(), 0, 0);
@@ -214,6 +225,8 @@ fn after_an_rnr_nak_what_follows_is_ignored() {
     }
 }
 
+/// IBTA 9.5, 9.7.5.1, 9.7.7.1: responses go out in the order of the requests, each with the number
+/// of requests that were complete by then.
 #[test]
 fn an_ack_waits_for_the_answers_before_it() {
     let mut pair = Pair::with(&config(), 0, 0);
@@ -288,6 +301,7 @@ fn the_number_of_records_changes_under_traffic() {
     }
 }
 
+/// IBTA 9.7.5.1.3: a SEND, WRITE or atomic that comes twice is carried out once.
 #[test]
 fn a_retry_of_everything_is_the_same_as_none() {
     // All answers of the first flight are lost; the second is made of repetitions only.
@@ -307,6 +321,7 @@ fn a_retry_of_everything_is_the_same_as_none() {
     assert_eq!(pair.b.host.writes_started, 1);
 }
 
+/// IBTA 9.7.5.2: when the missing packet has come the next gap gets a NAK of its own.
 #[test]
 fn a_read_that_was_missing_ends_the_silence() {
     let mut pair = Pair::with(&config(), 0, 0);
@@ -328,6 +343,7 @@ fn a_read_that_was_missing_ends_the_silence() {
     );
 }
 
+/// IBTA 9.7.5.1.1: a response acknowledges the requests before its own.
 #[test]
 fn the_answer_to_a_read_stands_for_what_is_due_before_it() {
     // An ACK of the WRITE, and a NAK that asked for the READ.
@@ -347,6 +363,7 @@ fn the_answer_to_a_read_stands_for_what_is_due_before_it() {
     }
 }
 
+/// IBTA 9.7.5.2: a missing packet is reported also when a duplicate comes meanwhile.
 #[test]
 fn a_repetition_does_not_push_a_nak_aside() {
     let mut pair = Pair::with(&config(), 0, 0);
@@ -361,6 +378,7 @@ fn a_repetition_does_not_push_a_nak_aside() {
     assert_eq!(answers, [Some(Syndrome::Nak { code })]);
 }
 
+/// IBTA 9.4.4: a responder takes as many READs as it has resources.
 #[test]
 fn a_repetition_in_progress_gives_way_to_a_new_read() {
     let mut pair = Pair::with(&config(), 0, 0);

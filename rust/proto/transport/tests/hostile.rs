@@ -76,6 +76,8 @@ fn check_invalid(what: &str, packets: &[Packet]) {
     assert!(node.transmit_all(NOW).is_empty(), "{what}");
 }
 
+/// IBTA 9.7.4.1.3: a first or only packet begins a message where none is under way, and a middle or
+/// last one goes on with its own.
 #[test]
 fn opcodes_out_of_sequence() {
     use Opcode::*;
@@ -120,6 +122,7 @@ fn opcodes_out_of_sequence() {
     }
 }
 
+/// IBTA 9.7.4.1.6: a first or middle packet is full, and no packet exceeds the path MTU.
 #[test]
 fn payloads_of_the_wrong_length() {
     use Opcode::*;
@@ -144,6 +147,7 @@ fn payloads_of_the_wrong_length() {
     );
 }
 
+/// IBTA 9.7.4.1.6: the packets of a WRITE bring as many bytes as its RETH says.
 #[test]
 fn writes_that_do_not_bring_what_they_announced() {
     use Opcode::*;
@@ -175,6 +179,8 @@ fn writes_that_do_not_bring_what_they_announced() {
     check_invalid("over 2^31", &[first(u32::MAX)]);
 }
 
+/// IBTA 9.4.4, 9.7.4.1.4: more READs and atomics than the responder has resources are invalid
+/// requests.
 #[test]
 fn reads_and_atomics_beyond_the_limits() {
     use Opcode::*;
@@ -232,6 +238,8 @@ fn check_bad_response(what: &str, good: &[Packet], bad: Packet, done: usize) {
     assert_eq!(node.conn.state(), State::Err, "{what}");
 }
 
+/// IBTA 9.7.6.1: a response of another kind, place or length than the request asked for is a bad
+/// one.
 #[test]
 fn responses_that_do_not_fit_the_request() {
     use Opcode::*;
@@ -294,6 +302,8 @@ fn responses_that_do_not_fit_the_request() {
     check_bad_response("a READ's for an atomic", &[first, middle, last], bad, 2);
 }
 
+/// IBTA 9.7.5.2.1, 9.7.6.1: the requester ignores reserved syndromes, and acknowledgements of
+/// nothing that is outstanding.
 #[test]
 fn responses_that_mean_nothing() {
     use Opcode::*;
@@ -339,6 +349,8 @@ fn responses_that_mean_nothing() {
     assert_eq!(node.host.local[1], vec![0xee; 600]);
 }
 
+/// IBTA 9.7.5.1.1, 9.7.6.1: an ACK of a later request shows that the response to a READ or atomic
+/// was lost.
 #[test]
 fn an_ack_does_not_complete_a_read_or_an_atomic() {
     for at in 1..=4 {
@@ -353,6 +365,8 @@ fn an_ack_does_not_complete_a_read_or_an_atomic() {
     }
 }
 
+/// IBTA 9.7.5.1.3: a duplicate READ asks for a part of the one before, and a duplicate atomic has
+/// its PSN; else it is ignored.
 #[test]
 fn repeated_requests_that_were_never_made() {
     use Opcode::*;
@@ -417,6 +431,7 @@ fn repeated_requests_that_were_never_made() {
     assert_eq!(again, [(1001, 256), (1002, 44), (1004, 0)]);
 }
 
+/// IBTA 9.7.2: a message has 2^31 bytes at most.
 #[test]
 fn a_send_that_does_not_end() {
     // Two gibibytes are the most; one byte more is too much, whatever the buffer.

@@ -76,6 +76,8 @@ fn run_program(what: &str, fate: impl FnMut(usize, Way, &Packet) -> Fate) -> usi
     pair.log.len()
 }
 
+/// IBTA 9.7: every message is carried out once and in order, although packets are lost, doubled or
+/// late.
 #[test]
 fn any_one_packet() {
     let count = run_program("nothing", |_, _, _| Fate::Deliver);
@@ -87,6 +89,7 @@ fn any_one_packet() {
     }
 }
 
+/// IBTA 9.7: every message is carried out once and in order, whichever two packets are harmed.
 #[test]
 fn any_two_packets() {
     for first in 0..30 {
@@ -134,6 +137,7 @@ fn a_whole_flight_and_a_whole_answer() {
     });
 }
 
+/// IBTA 9.7.5.2: a NAK tells which packet is missing, and the requester goes back to that.
 #[test]
 fn a_lost_request_packet_costs_one_nak_and_no_timeout() {
     let mut pair = Pair::new();
@@ -154,6 +158,8 @@ fn a_lost_request_packet_costs_one_nak_and_no_timeout() {
     assert_eq!(pair.sent(Way::AtoB).len(), 20 + 15);
 }
 
+/// IBTA 9.7.5.1.3, 9.7.6.1, 9.9.2.1: where a response is missing the requester asks for the rest,
+/// whose response has a first packet again.
 #[test]
 fn a_resumed_read_asks_for_the_rest_only() {
     let mut pair = Pair::with(&config(), 0xff_ffff, 0);
@@ -187,6 +193,7 @@ fn a_resumed_read_asks_for_the_rest_only() {
     );
 }
 
+/// IBTA 9.9.2.1: a request fails when it was sent again as often as the retry counter allows.
 #[test]
 fn retries_are_counted_and_then_the_request_fails() {
     // The waits grow to four times the timeout.
@@ -205,6 +212,7 @@ fn retries_are_counted_and_then_the_request_fails() {
     }
 }
 
+/// IBTA 9.9.2.1: an acknowledgement restores the retry counters.
 #[test]
 fn progress_restores_the_retries() {
     let config = Modify {
@@ -228,6 +236,7 @@ fn progress_restores_the_retries() {
     assert_eq!(pair.now.0, 5 * (4096 << 10));
 }
 
+/// IBTA 9.7.6.1.3: an ACK timeout of 0 is none.
 #[test]
 fn without_a_timeout_nothing_is_sent_again() {
     let config = Modify {

@@ -48,6 +48,7 @@ fn loopback() {
     }
 }
 
+/// IBTA 9.4: a SEND puts its bytes into one receive, with immediate data or a key to invalidate.
 #[test]
 fn sends_of_every_kind_and_size() {
     let imm = [1, 2, 3, 4];
@@ -88,6 +89,8 @@ fn sends_of_every_kind_and_size() {
     }
 }
 
+/// IBTA 9.2, 9.7.2, 9.7.5.1.2: a message is a first, middle and a last packet with successive PSNs,
+/// and one ACK may acknowledge them all.
 #[test]
 fn the_packets_of_a_long_send() {
     let mut pair = Pair::with(&config(), 0xff_fffe, 0);
@@ -115,6 +118,7 @@ fn the_packets_of_a_long_send() {
     assert_eq!(acks[0].header.ext.aeth().unwrap().msn, 1);
 }
 
+/// IBTA 9.4: an RDMA WRITE changes the memory that it names, and no receive.
 #[test]
 fn writes_of_every_size() {
     for size in SIZES {
@@ -133,6 +137,7 @@ fn writes_of_every_size() {
     }
 }
 
+/// IBTA 9.4: an RDMA WRITE with immediate takes a receive, whose buffers stay as they are.
 #[test]
 fn writes_with_immediate_consume_a_receive() {
     for size in SIZES {
@@ -158,6 +163,7 @@ fn writes_with_immediate_consume_a_receive() {
     }
 }
 
+/// IBTA 9.7.4.1.5: the key of a WRITE or READ without bytes is not checked.
 #[test]
 fn a_zero_length_write_does_not_touch_the_key() {
     let mut pair = Pair::new();
@@ -169,6 +175,8 @@ fn a_zero_length_write_does_not_touch_the_key() {
     pair.assert_all_done();
 }
 
+/// IBTA 9.4.4, 9.7.2: a READ brings the bytes that it names, in a response packet for each path
+/// MTU.
 #[test]
 fn reads_of_every_size() {
     for size in SIZES {
@@ -186,6 +194,7 @@ fn reads_of_every_size() {
     }
 }
 
+/// IBTA 9.4.5: an atomic changes eight bytes and returns what they were.
 #[test]
 fn atomics_return_what_was_there() {
     let mut pair = Pair::new();
@@ -258,6 +267,7 @@ fn unsignaled_success_is_reported_as_such() {
     assert_eq!(signaled, [false, true]);
 }
 
+/// IBTA 9.2.3: SE stands in the last packet of a SEND, and in none of a WRITE.
 #[test]
 fn solicited_is_asked_for_at_the_end_only() {
     let mut pair = Pair::new();

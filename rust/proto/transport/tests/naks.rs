@@ -54,6 +54,8 @@ fn check_refused(
     pair
 }
 
+/// IBTA 9.7.4.1.5, 9.9.2: a wrong key or range is a remote access error of that request, and those
+/// after it are flushed.
 #[test]
 fn bad_keys_and_ranges_are_remote_access_errors() {
     let code = NakCode::RemoteAccess;
@@ -85,6 +87,7 @@ fn bad_keys_and_ranges_are_remote_access_errors() {
     }
 }
 
+/// IBTA 9.7.5.2: a responder that fails for its own reasons sends a NAK, remote operational error.
 #[test]
 fn a_write_that_loses_its_memory_on_the_way_is_refused() {
     let mut pair = Pair::new();
@@ -99,6 +102,7 @@ fn a_write_that_loses_its_memory_on_the_way_is_refused() {
     assert!(pair.b.saw(Events::FATAL));
 }
 
+/// IBTA 9.7.4.1: an operation that the QP does not allow is an invalid request.
 #[test]
 fn operations_that_are_not_enabled_are_invalid_requests() {
     for (op, len, access) in [
@@ -158,6 +162,7 @@ fn operations_that_are_not_enabled_are_invalid_requests() {
     }
 }
 
+/// IBTA 9.4.5: the address of an atomic is a multiple of eight.
 #[test]
 fn a_misaligned_atomic_is_an_invalid_request() {
     for at in 1..8 {
@@ -168,6 +173,7 @@ fn a_misaligned_atomic_is_an_invalid_request() {
     }
 }
 
+/// IBTA 9.9.3: a SEND that exceeds its receive is an invalid request.
 #[test]
 fn a_message_too_long_for_its_receive() {
     for size in [0, 255, 299] {
@@ -185,6 +191,8 @@ fn a_message_too_long_for_its_receive() {
     }
 }
 
+/// IBTA 9.7.5.2: a receive that is garbage makes the responder send a NAK, remote operational
+/// error.
 #[test]
 fn a_receive_that_cannot_be_used() {
     let code = NakCode::RemoteOperational;
@@ -214,6 +222,7 @@ fn a_key_that_cannot_be_invalidated() {
     assert_eq!(pair.b.host.received[0].completion.status, Status::RemInvReq);
 }
 
+/// IBTA 9.9.3: a responder that cannot read what it has to send refuses the READ.
 #[test]
 fn reading_back_fails_halfway() {
     // The memory goes away after the READ was accepted: the answer turns into a NAK.
@@ -240,6 +249,7 @@ fn reading_back_fails_halfway() {
     assert_eq!(pair.a.statuses(), [Status::RemAccess, Status::WrFlush]);
 }
 
+/// IBTA 11.6.2: a response that finds no local memory is a local protection error.
 #[test]
 fn placing_a_response_fails() {
     for (op, len) in [(SendOp::Read, 1000), (SendOp::FetchAdd { add: 1 }, 8)] {
@@ -269,6 +279,8 @@ fn a_response_that_finds_no_place_was_no_bad_one() {
     }
 }
 
+/// IBTA 10.3.1, 11.6.2: a request that fails takes the QP to the error state; those before it
+/// succeed, and those after it are flushed.
 #[test]
 fn a_broken_request_waits_for_its_turn() {
     let mut pair = Pair::new();
@@ -298,6 +310,7 @@ fn a_broken_request_alone() {
     assert_eq!(pair.a.statuses(), [Status::LocProt]);
 }
 
+/// IBTA 9.7.2: a message has 2^31 bytes at most.
 #[test]
 fn requests_that_can_never_be_sent() {
     let none = Modify {
@@ -343,6 +356,7 @@ fn a_payload_that_cannot_be_read() {
     assert_eq!(pair.now.0, 0, "no timeout was needed");
 }
 
+/// IBTA 9.7.5.1: a NAK follows the responses to the requests before its own.
 #[test]
 fn a_fatal_nak_comes_after_the_answers_before_it() {
     let mut pair = Pair::new();
@@ -365,6 +379,7 @@ fn a_fatal_nak_comes_after_the_answers_before_it() {
     assert_eq!(pair.a.statuses(), [Status::Success, Status::RemAccess]);
 }
 
+/// IBTA 9.9.3: a responder that cannot read what it has to send refuses the READ.
 #[test]
 fn the_last_or_only_packet_of_an_answer_cannot_be_read() {
     for (len, before) in [(4, 0), (256, 0), (600, 2)] {

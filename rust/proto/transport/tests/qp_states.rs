@@ -37,6 +37,7 @@ fn at(state: State) -> Option<Node> {
     Some(node)
 }
 
+/// IBTA 10.3.1: these are the transitions that a modify may ask for.
 #[test]
 fn the_ways_between_states() {
     use State::*;
@@ -107,6 +108,8 @@ fn packets() -> Vec<Packet> {
     found
 }
 
+/// IBTA 10.3.1: requests are taken from RTR on, responses from RTS on, and none of them in the
+/// error state.
 #[test]
 fn every_state_and_packet() {
     let packets = packets();
@@ -145,6 +148,7 @@ fn every_state_and_packet() {
     }
 }
 
+/// IBTA 10.3.1: requests are sent in RTS, and flushed in the error state.
 #[test]
 fn every_state_and_call() {
     for state in State::ALL {
@@ -173,6 +177,7 @@ fn every_state_and_call() {
     }
 }
 
+/// IBTA 11.6.3.2: the first packet on a QP in RTR raises an event.
 #[test]
 fn communication_is_established_once() {
     let mut node = at(State::Rtr).unwrap();
@@ -192,6 +197,8 @@ fn communication_is_established_once() {
     );
 }
 
+/// IBTA 9.6.1.1, 10.9.3, IBTA annex A17.9.3: packets of another service or partition are dropped,
+/// and a CNP changes nothing.
 #[test]
 fn foreign_services_and_partitions_are_dropped() {
     let mut pair = Pair::with(&config(), 0, 0);
@@ -224,6 +231,8 @@ fn foreign_services_and_partitions_are_dropped() {
     }
 }
 
+/// IBTA 10.3.1, 11.6.3.2: in SQD no request begins; an event says when those that had begun are
+/// complete.
 #[test]
 fn draining_finishes_what_was_begun_and_nothing_else() {
     let mut pair = Pair::new();
@@ -268,6 +277,7 @@ fn a_message_stopped_by_draining_gets_its_ack() {
     assert_eq!(pair.a.events, [Events::SQ_DRAINED]);
 }
 
+/// IBTA 11.6.3.2: the event for a drained send queue comes although nothing was outstanding.
 #[test]
 fn an_idle_queue_is_drained_at_once() {
     let mut node = at(State::Rts).unwrap();
@@ -288,6 +298,7 @@ fn drained_also_survives_loss() {
     assert_eq!(pair.a.events, [Events::SQ_DRAINED]);
 }
 
+/// IBTA 10.3.1, 11.6.2: in the error state each request is flushed, once and in order.
 #[test]
 fn flushing_is_in_order_and_each_once() {
     let mut pair = Pair::new();
@@ -343,6 +354,7 @@ fn an_unfinished_receive_is_reported_once() {
     assert!(!pair.b.conn.abandon_recv());
 }
 
+/// IBTA 10.3.1: a QP that was reset has forgotten its PSNs, MSN and requests.
 #[test]
 fn after_a_reset_it_begins_anew() {
     let mut pair = Pair::with(&config(), 10, 20);

@@ -45,6 +45,7 @@ fn psns(node: &mut Node, now: Instant) -> Vec<u32> {
     node.transmit_all(now).iter().map(Packet::psn).collect()
 }
 
+/// IBTA 9.7.5.1.2: an ACK acknowledges every request up to its PSN, however often these were sent.
 #[test]
 fn answers_to_the_first_flight_count_during_the_second() {
     let mut node = sends(&config(), 10);
@@ -64,6 +65,8 @@ fn answers_to_the_first_flight_count_during_the_second() {
     assert_eq!(node.statuses(), [Status::Success; 10]);
 }
 
+/// IBTA 9.7.6.1.3: the timer runs while requests are outstanding, and anew with each
+/// acknowledgement.
 #[test]
 fn the_timer_runs_for_the_oldest_packet() {
     let mut node = Node::new(1, &config(), 0, 0);
@@ -123,6 +126,7 @@ fn after_a_timeout_or_an_rnr_wait_the_next_nak_is_news() {
     }
 }
 
+/// IBTA 9.9.2.1: an acknowledgement restores the retry counters.
 #[test]
 fn progress_restores_the_rnr_retries() {
     let config = Modify {

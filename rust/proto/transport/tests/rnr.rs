@@ -6,6 +6,8 @@ use super::super::wire::Syndrome;
 use super::super::{Modify, SendOp, State, Status};
 use super::pair::*;
 
+/// IBTA 9.7.5.2, 9.7.5.2.8: an RNR NAK acknowledges the requests before its own, which is sent
+/// again after the time that it says.
 #[test]
 fn rnr_waits_and_then_goes_on() {
     let mut pair = Pair::new();
@@ -36,6 +38,7 @@ fn rnr_waits_and_then_goes_on() {
     assert_eq!(pair.b.host.received[0].data, pattern(300, 2));
 }
 
+/// IBTA 9.7.5.2.8: the requester counts RNR NAKs, and a limit of 7 is none.
 #[test]
 fn rnr_retries_are_counted_and_seven_is_for_ever() {
     for count in 0..7u8 {
@@ -69,6 +72,7 @@ fn rnr_retries_are_counted_and_seven_is_for_ever() {
     assert_eq!(pair.now.0, 50 * 10_000);
 }
 
+/// IBTA 9.7.5.2.8: the packet that needs the receive gets the RNR NAK, and is sent again.
 #[test]
 fn rnr_in_the_last_packet_of_a_write_with_immediate() {
     let mut pair = Pair::new();

@@ -73,6 +73,7 @@ fn a_timeout_narrows_the_window() {
     }
 }
 
+/// IBTA 9.7.5.1.2: a requester need not ask for an ACK of each message.
 #[test]
 fn small_messages_share_an_ack() {
     let mut node = Node::new(1, &config(), 0, 0);
@@ -151,6 +152,8 @@ fn a_packet_that_asked_is_not_sent_again_to_ask() {
     assert!(node.transmit(NOW).is_none());
 }
 
+/// IBTA 9.7.2, 9.7.7.2.2: a READ takes a PSN for each response packet, and no more READs and
+/// atomics than allowed are outstanding.
 #[test]
 fn reads_and_atomics_are_limited() {
     let config = Modify {
@@ -191,6 +194,7 @@ fn a_read_is_finished_under_a_limit_that_went_to_zero() {
     pair.assert_all_done();
 }
 
+/// IBTA 10.8.3.3: a fenced request waits for the READs and atomics before it.
 #[test]
 fn a_fence_waits_for_reads_and_for_nothing_else() {
     let fenced = Flags {
@@ -215,6 +219,7 @@ fn a_fence_waits_for_reads_and_for_nothing_else() {
     );
 }
 
+/// IBTA 10.8.3.3: a fenced request waits for READs that are sent again, too.
 #[test]
 fn a_fence_holds_when_all_is_sent_again() {
     let fenced = Flags {
@@ -384,6 +389,7 @@ fn a_read_resumed_keeps_to_its_pieces() {
     assert_eq!(asked(&mut node), [(PIECE, PIECE * 256)]);
 }
 
+/// IBTA 9.7.6.1: the last response packet to a READ request says that it is the last.
 #[test]
 fn a_piece_that_does_not_end_is_refused() {
     let mut node = Node::new(1, &config(), 0, 0);
@@ -409,6 +415,7 @@ fn a_piece_that_does_not_end_is_refused() {
     assert_eq!(node.statuses(), [Status::BadResp]);
 }
 
+/// IBTA 9.7.2: a READ has up to 2^31 bytes.
 #[test]
 fn a_read_of_two_gibibytes_is_answered_and_taken() {
     // Every packet is walked through, but the memory is a single byte pattern.
