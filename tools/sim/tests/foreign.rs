@@ -329,6 +329,8 @@ fn run(op: SendOp, pmtu: u32, stock_asks: bool, restarts_reads: bool) -> Link {
     link
 }
 
+/// IBTA 9.7.2, 9.7.3.1, 9.7.5.1.3: the responder answers a READ of half of all PSNs, and any rest
+/// of it.
 #[test]
 fn oxe_answers_whole_reads() {
     // At the smaller one it takes half of all PSNs.

@@ -199,18 +199,21 @@ fn run(op: SendOp, pmtu: u32) -> (End, End) {
     (a, b)
 }
 
+/// IBTA 9.7.2: a message has up to 2^31 bytes.
 #[test]
 fn a_giant_send_arrives() {
     let (_, b) = run(SendOp::Send, 4096);
     assert_eq!((b.received, b.packets), (GIANT, (GIANT >> 12) + 1));
 }
 
+/// IBTA 9.7.2: a message has up to 2^31 bytes.
 #[test]
 fn a_giant_write_arrives() {
     let (_, b) = run(SendOp::Write, 4096);
     assert_eq!((b.written, b.packets), (GIANT, (GIANT >> 12) + 1));
 }
 
+/// IBTA 9.7.2, 9.7.3.1: a READ may take half of all PSNs.
 #[test]
 fn a_giant_read_takes_half_of_all_psns() {
     let (a, b) = run(SendOp::Read, 256);
