@@ -177,7 +177,8 @@ impl World {
         Ok(())
     }
 
-    /// A packet that is for no RC QP reaches a host.
+    /// A packet that is for no RC QP reaches a host. A UD QP takes it if partition and Q_Key match
+    /// and it is not too long (IBTA 9.6.1, 9.8.3, 10.9.3).
     pub fn deliver_datagram(
         &mut self,
         host: usize,

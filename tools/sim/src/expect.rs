@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the packets of a request must look like, from first to last.
+//! How the packets of a request must look, from first to last: opcodes and headers (IBTA 9.2),
+//! successive PSNs (IBTA 9.7.2), and SE in the last one alone (IBTA 9.2.3).
 
 use crate::decode::{op, Seen};
 use crate::model::{Flow, Op, Verb};

@@ -127,6 +127,9 @@ impl World {
         Ok(())
     }
 
+    /// The first request that fails has the status that it deserves, and those after it are flushed
+    /// (IBTA 10.3.1, 11.6.2). Retries were used up (IBTA 9.9.2.1), or those after RNR NAKs
+    /// (IBTA 9.7.5.2.8), before it failed for that.
     fn judge_failure(&mut self, qp: usize, index: usize, status: Status) -> Result<(), String> {
         let q = &mut self.qps[qp];
         let op = &q.flow.ops[index];
@@ -380,7 +383,8 @@ impl World {
         Ok(())
     }
 
-    /// Events of a QP have a reason.
+    /// Events of a QP have a reason (IBTA 11.6.3). The send queue is drained when all requests are
+    /// complete that had begun (IBTA 11.6.3.2).
     pub fn judge_events(&mut self, qp: usize, events: Events) -> Result<(), String> {
         let dooms = self.remote_dooms(qp);
         let q_peer = self.qps[qp].peer;

@@ -185,7 +185,8 @@ impl World {
         asker.watch.answers.owes(packet)
     }
 
-    /// Shows a frame that a QP sends to the oracle on the wire.
+    /// Shows a frame that a QP sends to the oracle on the wire. In SQD no request begins
+    /// (IBTA 10.3.1).
     fn watch_transmit(&mut self, qp: usize, frame: &[u8]) -> Result<(), String> {
         if self.plan.profile == Profile::Hostile {
             return Ok(());
@@ -229,7 +230,7 @@ impl World {
     }
 
     /// A QP in error sends the last answers and a NAK, if it was its peer who was wrong, and otherwise
-    /// nothing but the delayed ACK.
+    /// nothing but the delayed ACK (IBTA 10.3.1).
     fn check_silence(&self, qp: usize, seen: &Seen) -> Result<(), String> {
         let q = &self.qps[qp];
         let dead = q.conn.state() == State::Err;

@@ -83,6 +83,7 @@ pub(crate) use ensure;
 
 impl Watch {
     /// A request leaves its requester, which may have `max_rd_atomic` READs and atomics under way.
+    /// It does not leave before the time of an RNR NAK is over (IBTA 9.7.5.2.8).
     pub fn request_sent(
         &mut self,
         now: u64,
@@ -193,7 +194,7 @@ impl Watch {
         in_flight > self.cwnd.cwnd() / 2 + 8
     }
 
-    /// No packet is sent more often without progress than the retry counters allow.
+    /// No packet is sent more often without progress than the retry counters allow (IBTA 9.9.2.1).
     fn count_round(&mut self, packet: u64, limits: Limits) -> Result<(), String> {
         self.rounds.resize(self.sent.len(), (0, 0));
         let Some(round) = self.rounds.get_mut(packet as usize) else {
@@ -212,7 +213,8 @@ impl Watch {
         Ok(())
     }
 
-    /// A request begins, or goes on, where nothing was sent before.
+    /// A request begins, or goes on, where nothing was sent before. A fenced one waits for READs
+    /// and atomics (IBTA 10.8.3.3), of which no more are under way than allowed (IBTA 9.7.7.2.2).
     fn first_time(&mut self, flow: &Flow, index: usize, max_rd: u32) -> Result<(), String> {
         let out = self.started - self.finished;
         let request = &flow.ops[index];
@@ -233,7 +235,9 @@ impl Watch {
         Ok(())
     }
 
-    /// A response leaves the responder, which is the foreign peer or not.
+    /// A response leaves the responder, which is the foreign peer or not. An ACK is about requests
+    /// that were carried out (IBTA 9.7.5.1.2), and a NAK about the one that the responder expects:
+    /// it acknowledges those before (IBTA 9.7.5.2).
     pub fn response_sent(
         &mut self,
         now: u64,
@@ -303,6 +307,8 @@ impl Watch {
         Ok(&flow.ops[index])
     }
 
+    /// An atomic returns what it found (IBTA 9.4.5), also when it is asked for again
+    /// (IBTA 9.7.5.1.3).
     fn check_atomic_ack(&self, flow: &Flow, packet: u64, seen: &Seen) -> Result<(), String> {
         let request = self.answered_op(flow, packet)?;
         ensure!(
@@ -319,6 +325,7 @@ impl Watch {
         Ok(())
     }
 
+    /// The response to a READ is packets from first to last with the bytes asked for (IBTA 9.4.4).
     fn check_read_response(&self, flow: &Flow, packet: u64, seen: &Seen) -> Result<(), String> {
         let request = self.answered_op(flow, packet)?;
         ensure!(
@@ -434,6 +441,7 @@ impl Watch {
     }
 
     /// The requester, which did not fail for it, has heeded an answer that was delivered at `now`.
+    /// It heeds as many RNR NAKs as its counter allows (IBTA 9.7.5.2.8).
     pub fn answer_heeded(
         &mut self,
         now: u64,
