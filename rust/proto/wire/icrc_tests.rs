@@ -2,7 +2,7 @@
 
 //! Tests of the ICRC: against frames that scapy made, and of which bits count.
 
-use super::super::PacketRepr;
+use super::super::{PacketRepr, ROCE_UDP_PORT};
 use super::*;
 use proptest::prelude::*;
 
@@ -123,13 +123,14 @@ fn the_crc_ends_as_ieee_802_3_says() {
     assert_eq!(icrc.finish(), 0xcbf4_3926_u32.to_le_bytes());
 }
 
-/// IBTA 7.8.1, IBTA annex A17.3.3: the ICRC of each packet is the one that another implementation
-/// made.
+/// IBTA 7.8.1, IBTA annex A17.3.1, IBTA annex A17.3.3: UDP port, headers and ICRC are those of
+/// another implementation.
 #[test]
 fn every_vector() {
     let mut seen = std::collections::HashSet::new();
     for frame in Frame::all() {
         assert_eq!(frame.compute(), Ok(frame.icrc()), "{}", frame.name);
+        assert_eq!(frame.udp[2..4], ROCE_UDP_PORT.to_be_bytes());
         let parsed = PacketRepr::parse(&frame.packet, frame.packet.len()).expect(frame.name);
         assert_eq!(parsed.payload_len, frame.payload_len, "{}", frame.name);
         assert_eq!(parsed.repr.bth.pad, frame.pad, "{}", frame.name);

@@ -74,6 +74,26 @@ fn the_high_bit_asks_for_the_qps_own_key() {
     }
 }
 
+/// IBTA 10.2.5: QP 1 has a Q_Key that all know.
+#[test]
+fn qp_1_takes_the_well_known_key() {
+    let gsi = DatagramAttr {
+        qkey: QKEY_GSI,
+        ..attr()
+    };
+    let mut packet = build(&datagram());
+    for (qkey, taken) in [(0x8001_0000, true), (0x8001_0001, false), (0x1111, false)] {
+        let mut deth = packet.ext.deth().unwrap();
+        deth.qkey = qkey;
+        packet.ext = Ext::Deth(deth);
+        assert_eq!(
+            check_recv(&packet, 5, &gsi, PKEYS).is_ok(),
+            taken,
+            "{qkey:#x}"
+        );
+    }
+}
+
 /// IBTA 9.8.3.1: each datagram has the PSN after that of the one before.
 #[test]
 fn psns_count_up_and_can_be_taken_back() {

@@ -2,9 +2,12 @@
 
 //! Every operation over a wire without losses.
 
-use super::super::wire::Opcode;
-use super::super::{Flags, Modify, RecvCompletion, SendOp, Status, LOOPBACK_MTU};
+use super::super::wire::{BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, RethRepr};
+use super::super::{
+    Flags, Instant, Modify, RecvCompletion, Request, SendOp, Status, Verdict, LOOPBACK_MTU,
+};
 use super::pair::*;
+use super::sink::Sink;
 
 const SIZES: [usize; 9] = [0, 1, 3, 255, 256, 257, 512, 1000, 5000];
 
@@ -288,4 +291,26 @@ fn solicited_is_asked_for_at_the_end_only() {
         .collect();
     assert_eq!(asked, [false, false, true, false, false, false]);
     assert!(pair.b.host.received[0].completion.solicited);
+}
+
+/// IBTA 9.7.7.1: the MSN counts requests modulo 2^24.
+#[test]
+fn the_msn_wraps() {
+    let now = Instant(0);
+    let mut node = Node::new(1, &config(), 0, 0);
+    let mut sink = Sink::new(Request::with_local_error(Status::General));
+    let (va, rkey, dma_len) = (BASE, RKEY, 0);
+    let mut header = PacketRepr {
+        bth: BthRepr::new(Opcode::RcWriteOnly, PKey::DEFAULT, Qpn::new(5), psn(0)),
+        ext: Ext::Reth(RethRepr { va, rkey, dma_len }),
+    };
+    let last = (1 << 24) + 2;
+    for at in 0..=last {
+        header.bth.psn = psn(at);
+        header.bth.ack_req = at == last;
+        let verdict = node.conn.handle_packet(now, &header, 0, &mut sink);
+        assert_eq!(verdict, Verdict::Accepted);
+    }
+    let ack = node.conn.poll_transmit(now, 1, &mut sink).unwrap().header;
+    assert_eq!((ack.bth.psn, ack.ext.aeth().unwrap().msn), (psn(2), 3));
 }

@@ -65,6 +65,19 @@ fn answers_to_the_first_flight_count_during_the_second() {
     assert_eq!(node.statuses(), [Status::Success; 10]);
 }
 
+/// IBTA 9.7.5.1.1: a response acknowledges the requests before its own.
+#[test]
+fn a_response_completes_the_requests_before_its_own() {
+    let mut node = sends(&config(), 2);
+    node.post(SendOp::Read, vec![0; 4], 0);
+    assert_eq!(psns(&mut node, NOW), [2]);
+    let only = answer(Opcode::RcReadResponseOnly, 2, Syndrome::ACK, 4);
+    assert_eq!(node.receive(NOW, &only), Verdict::Accepted);
+    node.settle();
+    assert_eq!(node.statuses(), [Status::Success; 3]);
+    assert_eq!(node.conn.poll_timeout(), None);
+}
+
 /// IBTA 9.7.6.1.3: the timer runs while requests are outstanding, and anew with each
 /// acknowledgement.
 #[test]

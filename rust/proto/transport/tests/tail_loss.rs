@@ -2,7 +2,7 @@
 
 //! Nothing is heard for longer than usual: the requester asks again, long before the timeout.
 
-use super::super::tail_loss::{LOSSLESS_MIN_TIMEOUT_NS, MIN_TIMEOUT_NS};
+use super::super::tail_loss::{TailLoss, LOSSLESS_MIN_TIMEOUT_NS, MIN_TIMEOUT_NS};
 use super::super::wire::{
     AethRepr, BthRepr, Ext, NakCode, Opcode, PKey, PacketRepr, Qpn, Syndrome,
 };
@@ -177,6 +177,41 @@ fn long_round_trips_make_patient() {
     let due = node.conn.poll_timeout().unwrap();
     assert!(due > now.after(5 * MIN_TIMEOUT_NS), "{due:?}, {now:?}");
     assert!(due < now.after(7 * MIN_TIMEOUT_NS), "{due:?}, {now:?}");
+}
+
+/// RFC 6298 2.2, RFC 6298 2.3: the first sample R gives the estimate R and the deviation R/2; a
+/// further one counts for an eighth of the estimate and for a quarter of the deviation.
+#[test]
+fn the_estimate_of_the_round_trip_time() {
+    const R: u64 = 16 * MIN_TIMEOUT_NS;
+    let endless = Some(u64::MAX);
+    let mut estimator = TailLoss::NEW;
+    estimator.on_ack_req(Instant(0), psn(1), true, endless);
+    assert_eq!(estimator.deadline, None, "nothing is known yet");
+    let now = Instant(R);
+    estimator.on_ack(now, psn(1), false, endless);
+    estimator.on_ack_req(now, psn(2), true, endless);
+    assert_eq!(estimator.deadline, Some(now.after(R + 4 * (R / 2))));
+    // The next round trip takes twice as long.
+    let now = now.after(2 * R);
+    estimator.on_ack(now, psn(2), false, endless);
+    estimator.on_ack_req(now, psn(3), true, endless);
+    let (srtt, rttvar) = (R / 8 * 9, R / 8 * 5);
+    assert_eq!(estimator.deadline, Some(now.after(srtt + 4 * rttvar)));
+}
+
+/// RFC 6298 3: an acknowledgement of a packet that was sent twice is no sample.
+#[test]
+fn a_retransmission_gives_no_sample() {
+    let (mut node, mut now) = experienced(&patient());
+    node.post(SendOp::Send, vec![0; 4], 0);
+    assert_eq!(psns(&mut node, now), [1]);
+    assert_eq!(wait(&mut node, &mut now), [1]);
+    now = now.after(20 * MIN_TIMEOUT_NS);
+    let _ = node.receive(now, &reply(1, Syndrome::ACK));
+    node.post(SendOp::Send, vec![0; 4], 0);
+    assert_eq!(psns(&mut node, now), [2]);
+    assert_eq!(node.conn.poll_timeout(), Some(now.after(MIN_TIMEOUT_NS)));
 }
 
 /// Whichever two packets are lost, the pair is done long before the timeout, once round trips are
