@@ -9,7 +9,7 @@ use super::path::Path;
 use super::progress::Input;
 use super::qp::{Inner, Qp, QpAttrCache, Transport};
 use super::rc::{read_keys, ReadKeys, Resources};
-use crate::proto::transport::{self, DatagramSender, Modify, State};
+use crate::proto::transport::{self, Modify, State, UdModify};
 use crate::proto::wire::Psn;
 use crate::rdma::access::Access;
 use crate::rdma::attr::Mtu;
@@ -88,8 +88,7 @@ type Records = (Resources, ReadKeys);
 fn apply(qp: &Qp, attr: &QpAttr<'_>, records: Option<Records>) -> Result<Option<Records>> {
     let mut guard = qp.inner.lock();
     let inner = &mut *guard;
-    let current = inner.state();
-    let from = from_transport(current);
+    let from = from_transport(inner.state());
     if attr.cur_state().is_some_and(|state| state != from) {
         return Err(EINVAL);
     }
@@ -125,17 +124,7 @@ fn apply(qp: &Qp, attr: &QpAttr<'_>, records: Option<Records>) -> Result<Option<
                 rc.path = path;
             }
         }
-        Transport::Datagram(ud) => {
-            let next = to_transport(to);
-            if attr.state().is_some() && !current.may_become(next) {
-                return Err(EINVAL);
-            }
-            ud.attr.qkey = attr.qkey().unwrap_or(ud.attr.qkey);
-            if let Some(psn) = attr.sq_psn() {
-                ud.sender = DatagramSender::new(Psn::new(psn));
-            }
-            ud.set_state(next);
-        }
+        Transport::Datagram(ud) => ud.qp.modify(&datagram(attr)).map_err(|_| EINVAL)?,
     }
     if let Some(av) = attr.av() {
         inner.av = Some(av.clone());
@@ -170,6 +159,15 @@ fn connected(attr: &QpAttr<'_>) -> Modify {
     }
 }
 
+/// What the transport of a datagram QP is told.
+fn datagram(attr: &QpAttr<'_>) -> UdModify {
+    UdModify {
+        state: attr.state().map(to_transport),
+        qkey: attr.qkey(),
+        sq_psn: attr.sq_psn(),
+    }
+}
+
 fn cache_attrs(cache: &mut QpAttrCache, attr: &QpAttr<'_>) {
     cache.pkey_index = attr.pkey_index().unwrap_or(cache.pkey_index);
     cache.access = attr.access().unwrap_or(cache.access);
@@ -183,13 +181,10 @@ fn cache_attrs(cache: &mut QpAttrCache, attr: &QpAttr<'_>) {
 
 /// Back to the beginning: what is posted is forgotten without a completion (IBTA 10.3.1.1).
 fn reset(inner: &mut Inner) {
-    match &mut inner.transport {
-        Transport::Rc(rc) => {
-            rc.conn.abandon_recv();
-            rc.put_mrs();
-            rc.path = None;
-        }
-        Transport::Datagram(ud) => ud.reset(),
+    if let Transport::Rc(rc) = &mut inner.transport {
+        rc.conn.abandon_recv();
+        rc.put_mrs();
+        rc.path = None;
     }
     inner.sq.reset();
     inner.rq.reset();
@@ -225,8 +220,8 @@ pub(crate) fn query(qp: &Qp, out: &mut QpQuery<'_>) {
             out.set_sq_draining(rc.conn.is_draining());
         }
         Transport::Datagram(ud) => {
-            out.set_qkey(ud.attr.qkey);
-            out.set_sq_psn(ud.sender.next_psn().get());
+            out.set_qkey(ud.qp.qkey());
+            out.set_sq_psn(ud.qp.next_psn().get());
         }
     }
 }

@@ -314,7 +314,7 @@ impl Inner {
     pub(crate) fn state(&self) -> State {
         match &self.transport {
             Transport::Rc(rc) => rc.conn.state(),
-            Transport::Datagram(ud) => ud.state,
+            Transport::Datagram(ud) => ud.qp.state(),
         }
     }
 

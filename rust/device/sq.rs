@@ -18,7 +18,9 @@ use super::uabi::wqe::{
     send_flag, AtomicWr, DmaHead, Op, RdmaWr, RxeSendWqe, RxeSendWr, RxeSge, UdWr,
 };
 use super::{limits, Core};
-use crate::proto::transport::{Flags, Request, RequestQueue, SendOp, Status};
+use crate::proto::transport::{
+    Flags, Request, RequestQueue, SendOp, Status, UdDest, UdRequestQueue,
+};
 use crate::rdma::strided::{StridedDst, StridedSrc};
 use crate::sync::memory::{Payer, GFP_CHARGED};
 use core::mem::size_of;
@@ -26,11 +28,10 @@ use kernel::alloc;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// Where a datagram goes.
-pub(crate) struct UdDest {
-    pub(crate) ah: Arc<Ah>,
-    pub(crate) qpn: u32,
-    pub(crate) qkey: u32,
+/// Where a datagram goes, and the way there.
+struct AhDest {
+    ah: Arc<Ah>,
+    dest: UdDest,
 }
 
 /// How many slots a queue begins with, and how many times as many it has next. Powers of two.
@@ -44,7 +45,7 @@ struct Slot {
     op: Op,
     sges: u32,
     inline: bool,
-    dest: Option<UdDest>,
+    dest: Option<AhDest>,
 }
 
 impl Slot {
@@ -322,7 +323,7 @@ impl SendQueue {
     }
 
     /// Where a datagram goes; nothing for a connected QP.
-    fn dest(&self, core: &Core, wr: &RxeSendWr, op: Op) -> Result<Option<UdDest>, Status> {
+    fn dest(&self, core: &Core, wr: &RxeSendWr, op: Op) -> Result<Option<AhDest>, Status> {
         if !self.limits.datagram {
             return Ok(None);
         }
@@ -334,11 +335,11 @@ impl SendQueue {
         if ah.pd() != self.limits.pd {
             return Err(Status::LocQpOp);
         }
-        Ok(Some(UdDest {
-            ah,
-            qpn: ud.remote_qpn & 0xff_ffff,
+        let dest = UdDest {
+            qpn: ud.remote_qpn,
             qkey: ud.remote_qkey,
-        }))
+        };
+        Ok(Some(AhDest { ah, dest }))
     }
 
     fn check_inline(&self, dma: &DmaHead, op: Op) -> Result<u32, Status> {
@@ -452,16 +453,10 @@ impl SendQueue {
         sge::scatter(self.sges_of(n, slot.sges), offset, bytes)
     }
 
-    /// Where datagram `n` goes.
+    /// The address handle of datagram `n`.
     #[inline]
-    pub(crate) fn ud_dest(&self, n: u32) -> Option<&UdDest> {
-        self.slot(n)?.dest.as_ref()
-    }
-
-    /// The oldest request that is not complete.
-    #[inline]
-    pub(crate) fn head(&self) -> u32 {
-        self.head
+    pub(crate) fn ah(&self, n: u32) -> Option<&Arc<Ah>> {
+        Some(&self.slot(n)?.dest.as_ref()?.ah)
     }
 
     /// Gives request `n`, the oldest, back to the poster.
@@ -514,5 +509,12 @@ impl RequestQueue for SendQueue {
     #[inline]
     fn get_mut(&mut self, n: u32) -> Option<&mut Request> {
         Some(&mut self.slot_mut(n)?.request)
+    }
+}
+
+impl UdRequestQueue for SendQueue {
+    #[inline]
+    fn dest(&self, n: u32) -> Option<UdDest> {
+        Some(self.slot(n)?.dest.as_ref()?.dest)
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Unreliable datagrams, and the management QP (GSI) that is one.
+//! Unreliable datagrams, and the management QP (GSI) that is one: the transport's view of queues
+//! and memory.
 
 use super::completion::Completion;
 use super::limits;
@@ -11,51 +12,30 @@ use super::qp_context::QpContext;
 use super::rq::RecvQueue;
 use super::rx_packet::RxPacket;
 use super::sq::SendQueue;
-use super::tx::{Batch, NoPacket, Packets, Unsent};
+use super::tx::{Batch, NoPacket, Packets};
 use crate::net::room::RoomHandler;
 use crate::proto::transport::{
-    check_recv, Datagram, DatagramAttr, DatagramSender, DropReason, Events, RecvCompletion,
-    RecvStart, RequestQueue, SendOp, State, Status,
+    DropReason, Origin, RecvCompletion, RecvStart, Status, Transmit, UdPoll, UdQp, UdResponderOps,
+    Verdict,
 };
-use crate::proto::wire::{PKey, Psn, Qpn, GRH_LEN};
+use crate::proto::wire::{PKey, Qpn, GRH_LEN};
 use crate::rdma::strided::StridedSrc;
 use kernel::prelude::*;
 
 /// The state of a datagram QP.
 pub(crate) struct Ud {
-    pub(crate) state: State,
-    pub(crate) attr: DatagramAttr,
-    pub(crate) sender: DatagramSender,
-    /// The request that is not sent yet, or has failed and waits to be completed.
-    next: u32,
-    failed: Option<Status>,
-    events: Events,
+    pub(crate) qp: UdQp,
 }
 
 impl Ud {
     /// A QP in the reset state.
     pub(crate) fn new(qpn: u32) -> Self {
         Ud {
-            state: State::Reset,
-            attr: DatagramAttr {
-                src_qpn: Qpn::new(qpn),
-                qkey: 0,
-                pkey: PKey::new(limits::DEFAULT_PKEY),
-                mtu: 0,
-            },
-            sender: DatagramSender::new(Psn::ZERO),
-            next: 0,
-            failed: None,
-            events: Events::NONE,
+            qp: UdQp::new(Qpn::new(qpn), PKey::new(limits::DEFAULT_PKEY)),
         }
     }
 
-    /// Back to the beginning, in the reset state.
-    pub(crate) fn reset(&mut self) {
-        *self = Ud::new(self.attr.src_qpn.get());
-    }
-
-    /// Sends what is posted until the batch is full. A datagram is complete when it is sent.
+    /// Sends posted datagrams until the batch is full.
     #[inline]
     pub(crate) fn transmit<Q: RoomHandler>(
         &mut self,
@@ -63,112 +43,37 @@ impl Ud {
         sq: &mut SendQueue,
         batch: &mut Batch<'_, Q>,
     ) -> Progress {
-        while self.state == State::Rts && self.failed.is_none() {
+        let mtu = qp.core.port.mtu();
+        while self.qp.may_send() {
             if batch.is_full() {
                 return Progress::More;
             }
             if batch.must_wait() {
                 return Progress::Idle;
             }
-            match self.send_one(qp, sq, batch) {
-                None => break,
-                Some(Ok(())) => self.next = self.next.wrapping_add(1),
-                Some(Err(None)) => return Progress::Stalled,
-                Some(Err(Some(status))) => self.failed = Some(status),
+            let transmit = match self.qp.poll_transmit(mtu, sq) {
+                UdPoll::Idle => return Progress::Idle,
+                UdPoll::Skipped => {
+                    batch.skip();
+                    continue;
+                }
+                UdPoll::Transmit(transmit) => transmit,
+            };
+            match send(qp, sq, &transmit, batch) {
+                Ok(()) => {}
+                // Lost, like any other datagram.
+                Err(NoPacket::NoRoute) => batch.skip(),
+                Err(NoPacket::NoMemory) => {
+                    self.qp.undo(&transmit);
+                    return Progress::Stalled;
+                }
+                Err(NoPacket::Payload) => self.qp.local_error(&transmit, Status::LocProt),
             }
         }
         Progress::Idle
     }
 
-    /// Sends the next datagram: `None` if there is none, an error without a status if there is no
-    /// memory.
-    #[inline]
-    fn send_one<Q: RoomHandler>(
-        &mut self,
-        qp: &QpContext,
-        sq: &SendQueue,
-        batch: &mut Batch<'_, Q>,
-    ) -> Option<Result<(), Option<Status>>> {
-        let n = self.next;
-        let request = sq.get(n)?;
-        if let Some(status) = request.local_error() {
-            return Some(Err(Some(status)));
-        }
-        let dest = sq.ud_dest(n)?;
-        let len = request.len;
-        let datagram = Datagram {
-            len,
-            dest_qpn: Qpn::new(dest.qpn),
-            qkey: dest.qkey,
-            imm: match request.op {
-                SendOp::SendImm(imm) => Some(imm),
-                _ => None,
-            },
-            solicited: request.solicited,
-        };
-        self.attr.mtu = qp.core.port.mtu();
-        // Too long for the port: nothing is sent, and that is no error (IBTA C10-93.1.1).
-        if len > self.attr.mtu {
-            batch.skip();
-            return Some(Ok(()));
-        }
-        let repr = match self.sender.build(&self.attr, &datagram) {
-            Ok(repr) => repr,
-            Err(status) => return Some(Err(Some(status))),
-        };
-        if dest
-            .ah
-            .with_path(|path| path.keeps_leading_back(&qp.core.port))
-        {
-            let source = match batch.loopback.reserve(sq.payer()) {
-                Ok(()) => sq.source(n, 0, len),
-                Err(_) => Err(PayloadError::NoMemory),
-            };
-            return Some(match source {
-                Ok(source) if source.is_there() => {
-                    batch.loopback.put(LoopbackPacket {
-                        repr,
-                        sender: LoopbackOrigin::Datagram(dest.ah.clone()),
-                        len,
-                        source,
-                    });
-                    Ok(())
-                }
-                Err(PayloadError::NoMemory) => {
-                    self.sender.undo(&repr);
-                    Err(None)
-                }
-                _ => Err(Some(Status::LocProt)),
-            });
-        }
-        let built = dest.ah.with_path(|path| {
-            batch.add(&qp.core, path, &Packets::one(&repr, len), |_, len, out| {
-                sq.gather(n, 0, len, out)
-            })
-        });
-        Some(match built {
-            Ok(()) => Ok(()),
-            // No way there: a datagram that is lost, like any other.
-            Err(Unsent {
-                why: NoPacket::NoRoute,
-                ..
-            }) => {
-                batch.skip();
-                Ok(())
-            }
-            Err(Unsent {
-                why: NoPacket::NoMemory,
-                ..
-            }) => {
-                self.sender.undo(&repr);
-                Err(None)
-            }
-            Err(_) => Err(Some(Status::LocProt)),
-        })
-    }
-
-    /// Completes what is sent; a request that failed takes the send queue to SQE, and what follows
-    /// it is flushed (IBTA 10.3.1.6). In the error state everything is flushed.
+    /// Completes send requests that are done with.
     #[inline]
     pub(crate) fn complete(
         &mut self,
@@ -177,45 +82,27 @@ impl Ud {
         deferred: &mut Deferred,
     ) -> bool {
         let mut any = false;
-        loop {
-            let n = sq.head();
-            let Some(request) = sq.get(n) else { break };
-            let (signaled, len) = (request.signaled, request.len);
-            let status = if n != self.next {
-                Status::Success
-            } else if let Some(status) = self.failed.take() {
-                if self.state == State::Rts {
-                    self.state = State::Sqe;
-                }
-                status
-            } else if matches!(self.state, State::Sqe | State::Err) {
-                Status::WrFlush
-            } else {
-                break;
-            };
-            if n == self.next {
-                self.next = self.next.wrapping_add(1);
-            }
+        while let Some(done) = self.qp.poll_send_completion(sq) {
             any = true;
-            let Some(released) = sq.release(n) else { break };
-            if signaled || status != Status::Success {
-                let wc = Completion::send(qp.id(), released.wr_id, released.op, status, len);
+            let Some(released) = sq.release(done.n) else {
+                continue;
+            };
+            if done.signaled || done.status != Status::Success {
+                let wc = Completion::send(
+                    qp.id(),
+                    released.wr_id,
+                    released.op,
+                    done.status,
+                    done.byte_len,
+                );
                 deferred.send.merge(qp.send_cq.push(&wc));
             }
         }
-        deferred.events = deferred.events.union(core::mem::take(&mut self.events));
+        deferred.events = deferred.events.union(self.qp.take_events());
         any
     }
 
-    /// Changes the state. A send queue that stops is drained at once: nothing waits for an answer.
-    pub(crate) fn set_state(&mut self, state: State) {
-        if state == State::Sqd && self.state != State::Sqd {
-            self.events = self.events.union(Events::SQ_DRAINED);
-        }
-        self.state = state;
-    }
-
-    /// Takes a datagram.
+    /// Gives a received packet to the transport.
     #[inline]
     pub(crate) fn handle(
         &mut self,
@@ -224,51 +111,107 @@ impl Ud {
         packet: RxPacket<'_>,
         deferred: &mut Deferred,
     ) -> Result<(), DropReason> {
-        if !self.state.responds() {
-            return Err(DropReason::State);
+        let mut env = Env {
+            qp,
+            packet,
+            rq,
+            deferred,
+        };
+        match self
+            .qp
+            .handle_packet(packet.repr(), packet.payload_len(), &mut env)
+        {
+            Verdict::Accepted => Ok(()),
+            Verdict::Dropped(cause) => Err(cause),
         }
-        let pkeys = [PKey::new(limits::DEFAULT_PKEY)];
-        self.attr.mtu = 4096;
-        let len = packet.payload_len();
-        let info = check_recv(packet.repr(), len, &self.attr, &pkeys)?;
-        let area = packet.grh_area().ok_or(DropReason::NoGrh)?;
-        let status = match rq.start(&qp.core) {
-            RecvStart::Empty => return Err(DropReason::NoReceive),
-            RecvStart::LocalError(status) => status,
-            RecvStart::Taken => {
-                // Too long for the buffer: dropped, the buffer stays (IBTA 9.8.3, responder
-                // checks).
-                if len.saturating_add(GRH_LEN as u32) > rq.room() {
-                    rq.put_back();
-                    return Err(DropReason::ReceiveTooShort);
-                }
-                let placed = rq.place(0, StridedSrc::new(&area)).and_then(|()| {
-                    packet.for_payload(Status::LocProt, |at, bytes| {
-                        rq.place(at.wrapping_add(GRH_LEN as u32), bytes)
-                    })
-                });
-                placed.err().unwrap_or(Status::Success)
-            }
+    }
+}
+
+/// Builds the packet of a datagram, or queues a loopback packet in its place.
+#[inline]
+fn send<Q: RoomHandler>(
+    qp: &QpContext,
+    sq: &SendQueue,
+    transmit: &Transmit,
+    batch: &mut Batch<'_, Q>,
+) -> Result<(), NoPacket> {
+    let Origin::Request { n } = transmit.origin else {
+        return Err(NoPacket::Payload);
+    };
+    let ah = sq.ah(n).ok_or(NoPacket::Payload)?;
+    let len = transmit.payload.len();
+    if !ah.with_path(|path| path.keeps_leading_back(&qp.core.port)) {
+        let packets = Packets::one(&transmit.header, len);
+        let built = ah.with_path(|path| {
+            batch.add(&qp.core, path, &packets, |_, len, out| {
+                sq.gather(n, 0, len, out)
+            })
+        });
+        return built.map_err(|unsent| unsent.why);
+    }
+    let loopback = &mut batch.loopback;
+    loopback
+        .reserve(sq.payer())
+        .map_err(|_| NoPacket::NoMemory)?;
+    let source = match sq.source(n, 0, len) {
+        Ok(source) if source.is_there() => source,
+        Err(PayloadError::NoMemory) => return Err(NoPacket::NoMemory),
+        _ => return Err(NoPacket::Payload),
+    };
+    loopback.put(LoopbackPacket {
+        repr: transmit.header,
+        sender: LoopbackOrigin::Datagram(ah.clone()),
+        len,
+        source,
+    });
+    Ok(())
+}
+
+/// What the transport sees of the QP while a packet is in hand.
+struct Env<'a> {
+    qp: &'a QpContext,
+    packet: RxPacket<'a>,
+    rq: &'a mut RecvQueue,
+    deferred: &'a mut Deferred,
+}
+
+impl UdResponderOps for Env<'_> {
+    #[inline]
+    fn grh(&self) -> Option<[u8; GRH_LEN]> {
+        self.packet.grh_area()
+    }
+
+    #[inline]
+    fn recv_start(&mut self) -> RecvStart {
+        self.rq.start(&self.qp.core)
+    }
+
+    #[inline]
+    fn recv_room(&self) -> u32 {
+        self.rq.room()
+    }
+
+    fn recv_put_back(&mut self) {
+        self.rq.put_back();
+    }
+
+    #[inline]
+    fn recv_place(&mut self, grh: &[u8; GRH_LEN]) -> Result<(), Status> {
+        self.rq.place(0, StridedSrc::new(grh))?;
+        self.packet.for_payload(Status::LocProt, |at, bytes| {
+            self.rq.place(at.wrapping_add(GRH_LEN as u32), bytes)
+        })
+    }
+
+    #[inline]
+    fn recv_done(&mut self, done: RecvCompletion, source: Qpn) {
+        let Some(wr_id) = self.rq.finish() else {
+            return;
         };
-        let Some(wr_id) = rq.finish() else {
-            return Ok(());
-        };
-        let done = RecvCompletion {
-            status,
-            write_imm: false,
-            byte_len: len.saturating_add(GRH_LEN as u32),
-            imm: info.imm,
-            inv_rkey: None,
-            solicited: info.solicited,
-        };
-        let mut completion = Completion::recv(qp.id(), wr_id, &done);
-        completion.wc.src_qp = info.src_qpn.get();
-        completion.wc.grh = Some(packet.network());
-        completion.wc.smac = packet.source_mac();
-        deferred.recv.merge(qp.recv_cq.push(&completion));
-        if status != Status::Success {
-            self.set_state(State::Err);
-        }
-        Ok(())
+        let mut completion = Completion::recv(self.qp.id(), wr_id, &done);
+        completion.wc.src_qp = source.get();
+        completion.wc.grh = Some(self.packet.network());
+        completion.wc.smac = self.packet.source_mac();
+        self.deferred.recv.merge(self.qp.recv_cq.push(&completion));
     }
 }

@@ -11,7 +11,8 @@
 //!   time ────────────┘                       └─> Events, the next timeout
 //! ```
 //!
-//! After any call that may have changed something the owner runs [`Connection::poll_transmit`] and
+//! [`UdQp`] (UD, GSI) is used in the same way, without time. After any call to a [`Connection`] that
+//! may have changed something the owner runs [`Connection::poll_transmit`] and
 //! [`Connection::poll_send_completion`] until they give `None`, then takes the events and arms its
 //! timer for [`Connection::poll_timeout`].
 //!
@@ -40,6 +41,7 @@ pub mod state;
 mod tail_loss;
 pub mod time;
 pub mod transmit;
+pub mod ud;
 
 #[cfg(test)]
 mod tests;
@@ -59,6 +61,7 @@ pub use responder_ops::{AccessError, AtomicOp, RecvCompletion, RecvStart, Respon
 pub use state::State;
 pub use time::Instant;
 pub use transmit::{Origin, Payload, Transmit};
+pub use ud::{UdDest, UdModify, UdPoll, UdQp, UdRequestQueue, UdResponderOps};
 
 /// The longest message in bytes (IBTA 9.7.2: a message is 0 to 2^31 bytes).
 pub const MAX_MESSAGE: u32 = 1 << 31;

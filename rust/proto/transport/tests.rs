@@ -22,4 +22,5 @@ mod rnr;
 mod segments;
 mod sink;
 mod tail_loss;
+mod ud;
 mod window;

@@ -3,15 +3,18 @@
 //! Unreliable datagrams: what arrives was sent, to this QP, by somebody who may; and what is sent on
 //! a network that harms nothing arrives, once.
 
-use crate::api::Status;
 use crate::frame::{self, Route};
 use crate::profile::{Profile, US};
 use crate::rng::Rng;
 use crate::rules::partition_matches;
+use crate::udqueue::{Receiver, Requests};
 use crate::watch::ensure;
 use crate::world::{tell, Event, World};
-use oxe_proto::transport::{check_recv, Datagram, DatagramAttr, DatagramSender};
-use oxe_proto::wire::{PKey, PacketRepr, Psn, Qpn};
+use oxe_proto::transport::{
+    DropReason, Flags, Request, SendOp, State, Status, Transmit, UdDest, UdModify, UdPoll, UdQp,
+    Verdict,
+};
+use oxe_proto::wire::{PKey, PacketRepr, Qpn};
 
 /// A Q_Key with the top bit stands for the sender's own.
 const OWN_QKEY: u32 = 1 << 31;
@@ -19,8 +22,21 @@ const OWN_QKEY: u32 = 1 << 31;
 /// A UD QP.
 struct Endpoint {
     host: usize,
-    attr: DatagramAttr,
-    sender: DatagramSender,
+    qpn: u32,
+    qkey: u32,
+    pkey: u16,
+    mtu: u32,
+    qp: UdQp,
+    requests: Requests,
+}
+
+/// A datagram that a program wants to send.
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    len: u32,
+    dest: UdDest,
+    imm: Option<[u8; 4]>,
+    solicited: bool,
 }
 
 /// A datagram on its way.
@@ -31,7 +47,7 @@ struct Sent {
     payload: Vec<u8>,
     imm: Option<[u8; 4]>,
     solicited: bool,
-    /// The receiver must take it if it arrives.
+    /// The receiver must take it if it arrives, and a receive is posted.
     welcome: bool,
     /// Sent when the network was well.
     safe: bool,
@@ -60,18 +76,8 @@ impl World {
                         break qpn;
                     }
                 };
-                let attr = DatagramAttr {
-                    src_qpn: Qpn::new(qpn),
-                    qkey: rng.pick(&[0x1111_1111, 0x8001_0000]),
-                    pkey: PKey::new(rng.pick(&[0xffff, 0xffff, 0x7fff, 0x8001])),
-                    mtu: rng.pick(&[1024, 4096]),
-                };
-                let psn = Psn::new(0xff_fff0 + rng.below(32) as u32);
-                self.datagrams.endpoints.push(Endpoint {
-                    host,
-                    attr,
-                    sender: DatagramSender::new(psn),
-                });
+                let endpoint = endpoint(host, qpn, rng);
+                self.datagrams.endpoints.push(endpoint);
             }
             self.after(rng.below(100 * US), Event::Datagram { host });
         }
@@ -90,25 +96,30 @@ impl World {
             self.rng.index(self.plan.hosts * 2),
         );
         let ends = &self.datagrams.endpoints;
-        let (from, to) = (ends[src].attr, ends[dest].attr);
+        let (own_mtu, to) = (ends[src].mtu, &ends[dest]);
+        let (dest_qpn, dest_qkey) = (to.qpn, to.qkey);
         let rng = &mut self.rng;
-        let datagram = Datagram {
+        let message = Message {
             len: match rng.below(8) {
                 0 => 0,
-                1 => from.mtu,
-                2 => from.mtu + rng.range(1, 10) as u32,
+                1 => own_mtu,
+                2 => own_mtu + rng.range(1, 10) as u32,
                 _ => rng.below(600) as u32,
             },
-            dest_qpn: to.src_qpn,
-            qkey: match rng.below(8) {
-                0 => rng.next_u32() & !OWN_QKEY,
-                1 | 2 => rng.next_u32() | OWN_QKEY,
-                _ => to.qkey,
+            dest: UdDest {
+                qpn: dest_qpn,
+                qkey: match rng.below(8) {
+                    0 => rng.next_u32() & !OWN_QKEY,
+                    1 | 2 => rng.next_u32() | OWN_QKEY,
+                    _ => dest_qkey,
+                },
             },
             imm: rng.one_in(3).then(|| rng.next_u32().to_be_bytes()),
             solicited: rng.one_in(3),
         };
-        self.build_datagram(src, dest, datagram)?;
+        if let Some(transmit) = self.post_datagram(src, &message)? {
+            self.put_on_wire(src, dest, &message, &transmit.header)?;
+        }
         let gap = self.rng.below(400 * US);
         self.after(gap, Event::Datagram { host });
         Ok(())
@@ -118,46 +129,81 @@ impl World {
         self.allow(5_000 * US);
     }
 
-    fn build_datagram(
+    /// Posts a request; gives the packet that is to be sent for it. The request completes at once.
+    fn post_datagram(&mut self, src: usize, message: &Message) -> Result<Option<Transmit>, String> {
+        let rng = &mut self.rng;
+        let from = &mut self.datagrams.endpoints[src];
+        let psn = from.qp.next_psn();
+        let flags = Flags {
+            signaled: rng.one_in(2),
+            solicited: message.solicited,
+            fence: false,
+        };
+        let op = message.imm.map_or(SendOp::Send, SendOp::SendImm);
+        let request = Request::new(op, message.len, 0, 0, flags);
+        let n = from.requests.post(request, message.dest);
+        let (mut sent, mut status) = (None, Status::Success);
+        match from.qp.poll_transmit(from.mtu, &from.requests) {
+            UdPoll::Skipped => {
+                let fine = message.len > from.mtu && from.qp.next_psn() == psn;
+                ensure!(fine, "ud{src}: {message:?} skipped");
+            }
+            UdPoll::Transmit(transmit) => {
+                ensure!(message.len <= from.mtu, "ud{src}: {message:?} is too long");
+                sent = Some(transmit);
+            }
+            UdPoll::Idle => return Err(format!("ud{src}: {message:?} is not sent")),
+        }
+        if let Some(transmit) = sent.filter(|_| rng.one_in(20)) {
+            from.qp.undo(&transmit);
+            let again = from.qp.poll_transmit(from.mtu, &from.requests);
+            let same = again == UdPoll::Transmit(transmit);
+            ensure!(same, "ud{src}: {transmit:?} taken back, then {again:?}");
+        }
+        if let Some(transmit) = sent.filter(|_| rng.one_in(50)) {
+            from.qp.local_error(&transmit, Status::LocProt);
+            (sent, status) = (None, Status::LocProt);
+        }
+        let done = from.qp.poll_send_completion(&from.requests);
+        let right =
+            done.is_some_and(|d| (d.n, d.status, d.signaled) == (n, status, flags.signaled));
+        ensure!(right, "ud{src}: {message:?} completes as {done:?}");
+        let state = from.qp.state();
+        let expect = match status {
+            Status::Success => State::Rts,
+            _ => State::Sqe,
+        };
+        ensure!(
+            state == expect,
+            "ud{src}: {status:?} leaves it in {state:?}"
+        );
+        become_state(&mut from.qp, State::Rts);
+        Ok(sent)
+    }
+
+    fn put_on_wire(
         &mut self,
         src: usize,
         dest: usize,
-        datagram: Datagram,
+        message: &Message,
+        repr: &PacketRepr,
     ) -> Result<(), String> {
-        let from = &mut self.datagrams.endpoints[src];
-        let psn = from.sender.next_psn();
-        let built = from.sender.build(&from.attr, &datagram);
-        if datagram.len > from.attr.mtu {
-            let fine = built == Err(Status::LocLen) && from.sender.next_psn() == psn;
-            ensure!(fine, "ud{src}: {datagram:?} gives {built:?}");
-            return Ok(());
-        }
-        let mut repr = built.map_err(|e| format!("ud{src}: {datagram:?}: {e:?}"))?;
-        if self.rng.one_in(20) {
-            from.sender.undo(&repr);
-            let again = from.sender.build(&from.attr, &datagram);
-            ensure!(
-                again == Ok(repr),
-                "ud{src}: {repr:?} taken back, then {again:?}"
-            );
-            repr = again.map_err(|e| format!("{e:?}"))?;
-        }
-        let mut payload = vec![0; datagram.len as usize];
+        let mut payload = vec![0; message.len as usize];
         self.rng.fill(&mut payload);
         let (from, to) = (
             &self.datagrams.endpoints[src],
             &self.datagrams.endpoints[dest],
         );
-        let own = datagram.qkey & OWN_QKEY != 0;
-        let qkey = if own { from.attr.qkey } else { datagram.qkey };
-        let pkeys = partition_matches(from.attr.pkey.get(), to.attr.pkey.get());
-        let welcome = qkey == to.attr.qkey && pkeys && datagram.len <= to.attr.mtu;
+        let asked = message.dest.qkey;
+        let own = asked & OWN_QKEY != 0;
+        let qkey = if own { from.qkey } else { asked };
+        let welcome = qkey == to.qkey && partition_matches(from.pkey, to.pkey);
         let sent = Sent {
             src,
             psn: repr.bth.psn.get(),
             dest,
-            imm: datagram.imm,
-            solicited: datagram.solicited,
+            imm: message.imm,
+            solicited: message.solicited,
             welcome,
             safe: self.network.healed(self.now) || !self.plan.impairment.is_ill(),
             arrived: 0,
@@ -169,7 +215,7 @@ impl World {
             to,
             ipv6: self.plan.ipv6,
         };
-        let frame = frame::build(route, self.ip_id, &repr, &sent.payload)?;
+        let frame = frame::build(route, self.ip_id, repr, &sent.payload)?;
         self.datagrams.sent.push(sent);
         self.stats.datagrams += 1;
         tell!(self, "ud{src} -> ud{dest} {:?}", repr.bth);
@@ -185,35 +231,61 @@ impl World {
         repr: &PacketRepr,
         payload: &[u8],
     ) -> Result<(), String> {
-        let here = |e: &&Endpoint| e.host == host && e.attr.src_qpn == repr.bth.dest_qp;
-        let Some(to) = self.datagrams.endpoints.iter().find(here) else {
+        let here = |e: &Endpoint| e.host == host && e.qpn == repr.bth.dest_qp.get();
+        let Some(to) = self.datagrams.endpoints.iter().position(here) else {
             let hostile = self.plan.profile == Profile::Hostile;
             ensure!(hostile, "packet for nobody: {repr:?}");
             return Ok(());
         };
-        let taken = check_recv(repr, payload.len() as u32, &to.attr, &[to.attr.pkey]);
         let deth = repr.ext.deth().ok_or("no datagram")?;
-        let ends = &self.datagrams.endpoints;
+        let Datagrams {
+            endpoints, sent, ..
+        } = &mut self.datagrams;
         let psn = repr.bth.psn.get();
-        let this = |s: &&mut Sent| s.psn == psn && ends[s.src].attr.src_qpn == deth.src_qp;
-        let sent = self.datagrams.sent.iter_mut().find(this);
+        let this = |s: &&mut Sent| s.psn == psn && endpoints[s.src].qpn == deth.src_qp.get();
+        let sent = sent.iter_mut().find(this);
         let sent = sent.ok_or_else(|| format!("datagram that nobody sent: {repr:?}"))?;
-        ensure!(
-            taken.is_ok() == sent.welcome,
-            "{repr:?}: {taken:?}, welcome {}",
-            sent.welcome
-        );
         sent.arrived += 1;
-        let Ok(taken) = taken else {
+        ensure!(
+            sent.dest == to && payload == sent.payload,
+            "datagram changed on its way: {repr:?}"
+        );
+        let byte_len = payload.len() as u32 + 40;
+        let room = match self.rng.below(12) {
+            0 => None,
+            1 => Some(byte_len - 1),
+            _ => Some(byte_len + self.rng.below(3) as u32),
+        };
+        let mut receiver = Receiver::new(room);
+        let taken = endpoints[to]
+            .qp
+            .handle_packet(repr, payload.len() as u32, &mut receiver);
+        let expect = match room {
+            _ if !sent.welcome => None,
+            None => Some(Verdict::Dropped(DropReason::NoReceive)),
+            Some(room) if room < byte_len => Some(Verdict::Dropped(DropReason::ReceiveTooShort)),
+            Some(_) => Some(Verdict::Accepted),
+        };
+        let right = match expect {
+            Some(expect) => taken == expect,
+            // Which of several reasons it names is the transport's to choose.
+            None => taken != Verdict::Accepted && room == receiver.room(),
+        };
+        ensure!(right, "{repr:?}: {taken:?}, expected {expect:?}");
+        ensure!(
+            receiver.done().is_some() == (taken == Verdict::Accepted),
+            "{repr:?}: {taken:?} and {:?}",
+            receiver.done()
+        );
+        let Some((done, source)) = receiver.done() else {
             return Ok(());
         };
-        let right = taken.imm == sent.imm
-            && taken.solicited == sent.solicited
-            && payload == sent.payload
-            && ends[sent.dest].attr.src_qpn == repr.bth.dest_qp
-            && taken.src_qpn == ends[sent.src].attr.src_qpn
-            && taken.pkey == ends[sent.src].attr.pkey;
-        ensure!(right, "datagram changed on its way: {repr:?}");
+        let right = done.status == Status::Success
+            && done.imm == sent.imm
+            && done.solicited == sent.solicited
+            && done.byte_len == byte_len
+            && source.get() == endpoints[sent.src].qpn;
+        ensure!(right, "{repr:?} completes as {done:?}");
         Ok(())
     }
 
@@ -236,6 +308,40 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// A queue pair that sends and receives.
+fn endpoint(host: usize, qpn: u32, rng: &mut Rng) -> Endpoint {
+    let qkey = rng.pick(&[0x1111_1111, 0x8001_0000]);
+    let pkey = rng.pick(&[0xffff, 0xffff, 0x7fff, 0x8001]);
+    let mtu = rng.pick(&[1024, 4096]);
+    let mut qp = UdQp::new(Qpn::new(qpn), PKey::new(pkey));
+    for state in [State::Init, State::Rtr, State::Rts] {
+        become_state(&mut qp, state);
+    }
+    let change = UdModify {
+        qkey: Some(qkey),
+        sq_psn: Some(0xff_fff0 + rng.below(32) as u32),
+        state: None,
+    };
+    qp.modify(&change).expect("no state is changed");
+    Endpoint {
+        host,
+        qpn,
+        qkey,
+        pkey,
+        mtu,
+        qp,
+        requests: Requests::default(),
+    }
+}
+
+fn become_state(qp: &mut UdQp, state: State) {
+    let change = UdModify {
+        state: Some(state),
+        ..UdModify::default()
+    };
+    qp.modify(&change).expect("a transition that there is");
 }
 
 #[cfg(test)]

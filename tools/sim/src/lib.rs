@@ -42,6 +42,7 @@ pub mod rules;
 pub mod runner;
 pub mod sabotage;
 pub mod send;
+pub mod udqueue;
 pub mod watch;
 pub mod workload;
 pub mod world;

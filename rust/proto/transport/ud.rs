@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One datagram queue pair, UD or GSI: its state, its send queue, and what it does with a datagram
+//! (IBTA 9.8.3, 10.3.1).
+//!
+//! A datagram is complete when it is sent, so nothing is retransmitted, and no timer is needed.
+
+use super::datagram::{check_recv, Datagram, DatagramAttr, DatagramRecv, DatagramSender};
+use super::wire::{PKey, PacketRepr, Psn, Qpn, GRH_LEN};
+use super::{
+    DropReason, Events, Invalid, Origin, Payload, RecvCompletion, RecvStart, Request, RequestQueue,
+    SendCompletion, SendOp, State, Status, Transmit, Verdict,
+};
+
+/// The longest datagram that is received, in bytes: the largest path MTU (IBTA 9.8.3).
+const MAX_RECV_LEN: u32 = 4096;
+
+/// The receiver of a datagram, as its request names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdDest {
+    /// The receiver's QP.
+    pub qpn: u32,
+    /// The receiver's Q_Key, or any with [`super::datagram::QKEY_FROM_QP`].
+    pub qkey: u32,
+}
+
+/// A send queue of datagrams.
+pub trait UdRequestQueue: RequestQueue {
+    /// Where request `n` goes. `None` as for [`RequestQueue::get`].
+    fn dest(&self, n: u32) -> Option<UdDest>;
+}
+
+/// The owner's side of receiving. Every call is about the one datagram in hand.
+pub trait UdResponderOps {
+    /// The bytes that the receive buffer begins with: the IP header (IBTA annex A17.4.3).
+    fn grh(&self) -> Option<[u8; GRH_LEN]>;
+    /// Takes the next receive work request.
+    fn recv_start(&mut self) -> RecvStart;
+    /// How many bytes the receive request in use holds.
+    fn recv_room(&self) -> u32;
+    /// Gives the receive request in use back, unused: it is the next one again.
+    fn recv_put_back(&mut self);
+    /// Puts `grh` at the beginning of the receive request in use, and the whole payload behind it.
+    ///
+    /// # Errors
+    ///
+    /// [`Status::LocProt`] when the memory is not usable.
+    fn recv_place(&mut self, grh: &[u8; GRH_LEN]) -> Result<(), Status>;
+    /// Completes the receive request in use, for a datagram from `source`.
+    fn recv_done(&mut self, completion: RecvCompletion, source: Qpn);
+}
+
+/// Attributes to be changed; `None` leaves one as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UdModify {
+    /// The state.
+    pub state: Option<State>,
+    /// The Q_Key.
+    pub qkey: Option<u32>,
+    /// The PSN of the next packet.
+    pub sq_psn: Option<u32>,
+}
+
+/// What is to be done for the send queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UdPoll {
+    /// Nothing.
+    Idle,
+    /// This packet is to be sent.
+    Transmit(Transmit),
+    /// A request is done, and has no packet: it is too long for the port, which is no error (IBTA,
+    /// statement C10-93.1.1).
+    Skipped,
+}
+
+/// The protocol state of one datagram queue pair.
+///
+/// The owner serialises the calls. None of them blocks; all may be made in any context.
+#[derive(Debug)]
+pub struct UdQp {
+    state: State,
+    src_qpn: Qpn,
+    pkey: PKey,
+    qkey: u32,
+    sender: DatagramSender,
+    /// The oldest request that is not complete.
+    una: u32,
+    /// The request that is not sent yet, or has failed and waits to be completed.
+    next: u32,
+    failed: Option<Status>,
+    events: Events,
+}
+
+impl UdQp {
+    /// A queue pair in the reset state.
+    pub const fn new(src_qpn: Qpn, pkey: PKey) -> Self {
+        UdQp {
+            state: State::Reset,
+            src_qpn,
+            pkey,
+            qkey: 0,
+            sender: DatagramSender::new(Psn::ZERO),
+            una: 0,
+            next: 0,
+            failed: None,
+            events: Events::NONE,
+        }
+    }
+
+    /// The state.
+    #[inline]
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// The Q_Key.
+    pub const fn qkey(&self) -> u32 {
+        self.qkey
+    }
+
+    /// The PSN of the next packet.
+    pub const fn next_psn(&self) -> Psn {
+        self.sender.next_psn()
+    }
+
+    /// Changes attributes and, perhaps, the state: all of it or nothing. In the reset state all
+    /// attributes are forgotten, and requests count from 0 again.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] when there is no such transition.
+    pub fn modify(&mut self, change: &UdModify) -> Result<(), Invalid> {
+        let to = change.state.unwrap_or(self.state);
+        if change.state.is_some() && !self.state.may_become(to) {
+            return Err(Invalid);
+        }
+        if change.state == Some(State::Reset) {
+            *self = UdQp::new(self.src_qpn, self.pkey);
+            return Ok(());
+        }
+        self.qkey = change.qkey.unwrap_or(self.qkey);
+        if let Some(psn) = change.sq_psn {
+            self.sender = DatagramSender::new(Psn::new(psn));
+        }
+        // A send queue that stops is drained at once: nothing waits for a response.
+        if to == State::Sqd && self.state != State::Sqd {
+            self.events.raise(Events::SQ_DRAINED);
+        }
+        self.state = to;
+        Ok(())
+    }
+
+    /// Whether requests may be sent.
+    #[inline]
+    pub fn may_send(&self) -> bool {
+        self.state == State::Rts && self.failed.is_none()
+    }
+
+    /// The next step of the send queue, on a port whose path MTU is `mtu` bytes. A request counts as
+    /// sent from then on; see [`UdQp::undo`] and [`UdQp::local_error`].
+    #[inline]
+    pub fn poll_transmit<Q: UdRequestQueue>(&mut self, mtu: u32, q: &Q) -> UdPoll {
+        let n = self.next;
+        let Some(request) = q.get(n).filter(|_| self.may_send()) else {
+            return UdPoll::Idle;
+        };
+        if let Some(status) = request.local_error() {
+            self.failed = Some(status);
+            return UdPoll::Idle;
+        }
+        let Some(dest) = q.dest(n) else {
+            return UdPoll::Idle;
+        };
+        let len = request.len;
+        if len > mtu {
+            self.next = n.wrapping_add(1);
+            return UdPoll::Skipped;
+        }
+        let datagram = datagram(request, dest);
+        let header = match self.sender.build(&self.attr(mtu), &datagram) {
+            Ok(header) => header,
+            Err(status) => {
+                self.failed = Some(status);
+                return UdPoll::Idle;
+            }
+        };
+        self.next = n.wrapping_add(1);
+        UdPoll::Transmit(Transmit {
+            header,
+            payload: match len {
+                0 => Payload::None,
+                len => Payload::Request { n, offset: 0, len },
+            },
+            origin: Origin::Request { n },
+            segments: 1,
+        })
+    }
+
+    /// The packet of `t`, the newest, was never sent, for want of memory perhaps: it will be given
+    /// again.
+    pub fn undo(&mut self, t: &Transmit) {
+        if let Origin::Request { n } = t.origin {
+            self.sender.undo(&t.header);
+            self.next = n;
+        }
+    }
+
+    /// The payload of `t`, the newest, could not be read, and it was not sent: its request completes
+    /// with `status`.
+    pub fn local_error(&mut self, t: &Transmit, status: Status) {
+        if let Origin::Request { n } = t.origin {
+            self.next = n;
+            self.failed = Some(status);
+        }
+    }
+
+    /// The next request that is complete. A request that failed takes the send queue to the SQE
+    /// state, and the requests after it are flushed (IBTA 10.3.1.6). In the error state all are.
+    #[inline]
+    pub fn poll_send_completion<Q: RequestQueue>(&mut self, q: &Q) -> Option<SendCompletion> {
+        let n = self.una;
+        let request = q.get(n)?;
+        let status = if n != self.next {
+            Status::Success
+        } else if let Some(status) = self.failed.take() {
+            if self.state == State::Rts {
+                self.state = State::Sqe;
+            }
+            status
+        } else if matches!(self.state, State::Sqe | State::Err) {
+            Status::WrFlush
+        } else {
+            return None;
+        };
+        if n == self.next {
+            self.next = n.wrapping_add(1);
+        }
+        self.una = n.wrapping_add(1);
+        Some(SendCompletion {
+            n,
+            status,
+            byte_len: request.len,
+            signaled: request.signaled,
+        })
+    }
+
+    /// Takes a datagram with `payload_len` bytes of payload, which `ops` can reach. The caller has
+    /// checked everything below the transport: address, length, ICRC.
+    #[inline]
+    pub fn handle_packet<T: UdResponderOps>(
+        &mut self,
+        pkt: &PacketRepr,
+        payload_len: u32,
+        ops: &mut T,
+    ) -> Verdict {
+        match self.receive(pkt, payload_len, ops) {
+            Ok(()) => Verdict::Accepted,
+            Err(cause) => Verdict::Dropped(cause),
+        }
+    }
+
+    /// What happened since the last call.
+    #[inline]
+    pub fn take_events(&mut self) -> Events {
+        core::mem::take(&mut self.events)
+    }
+
+    #[inline]
+    const fn attr(&self, mtu: u32) -> DatagramAttr {
+        DatagramAttr {
+            src_qpn: self.src_qpn,
+            qkey: self.qkey,
+            pkey: self.pkey,
+            mtu,
+        }
+    }
+
+    #[inline]
+    fn receive<T: UdResponderOps>(
+        &mut self,
+        pkt: &PacketRepr,
+        payload_len: u32,
+        ops: &mut T,
+    ) -> Result<(), DropReason> {
+        if !self.state.responds() {
+            return Err(DropReason::State);
+        }
+        let info = check_recv(pkt, payload_len, &self.attr(MAX_RECV_LEN), &[self.pkey])?;
+        let grh = ops.grh().ok_or(DropReason::NoGrh)?;
+        let byte_len = payload_len.saturating_add(GRH_LEN as u32);
+        let status = match ops.recv_start() {
+            RecvStart::Empty => return Err(DropReason::NoReceive),
+            RecvStart::LocalError(status) => status,
+            // Too long for the buffer: dropped, the buffer stays (IBTA 9.8.3, responder checks).
+            RecvStart::Taken if byte_len > ops.recv_room() => {
+                ops.recv_put_back();
+                return Err(DropReason::ReceiveTooShort);
+            }
+            RecvStart::Taken => ops.recv_place(&grh).err().unwrap_or(Status::Success),
+        };
+        ops.recv_done(completion(&info, byte_len, status), info.src_qpn);
+        if status != Status::Success {
+            self.state = State::Err;
+        }
+        Ok(())
+    }
+}
+
+/// The message of `request`, to `dest`.
+#[inline]
+fn datagram(request: &Request, dest: UdDest) -> Datagram {
+    Datagram {
+        len: request.len,
+        dest_qpn: Qpn::new(dest.qpn),
+        qkey: dest.qkey,
+        imm: match request.op {
+            SendOp::SendImm(imm) => Some(imm),
+            _ => None,
+        },
+        solicited: request.solicited,
+    }
+}
+
+/// The completion of a receive; `byte_len` counts the 40 bytes in front of the payload.
+#[inline]
+fn completion(info: &DatagramRecv, byte_len: u32, status: Status) -> RecvCompletion {
+    RecvCompletion {
+        status,
+        write_imm: false,
+        byte_len,
+        imm: info.imm,
+        inv_rkey: None,
+        solicited: info.solicited,
+    }
+}

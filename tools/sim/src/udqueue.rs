@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The queues of a datagram queue pair in the simulator.
+
+use oxe_proto::transport::{
+    RecvCompletion, RecvStart, Request, RequestQueue, Status, UdDest, UdRequestQueue,
+    UdResponderOps,
+};
+use oxe_proto::wire::{Qpn, GRH_LEN};
+
+/// A send queue. It keeps the newest request alone, as each completes before the next is posted.
+#[derive(Default)]
+pub struct Requests {
+    posted: u32,
+    newest: Option<(Request, UdDest)>,
+}
+
+impl Requests {
+    /// Posts a request; gives its number.
+    pub fn post(&mut self, request: Request, dest: UdDest) -> u32 {
+        self.newest = Some((request, dest));
+        self.posted = self.posted.wrapping_add(1);
+        self.posted.wrapping_sub(1)
+    }
+
+    fn is_newest(&self, n: u32) -> bool {
+        n.wrapping_add(1) == self.posted
+    }
+}
+
+impl RequestQueue for Requests {
+    fn tail(&self) -> u32 {
+        self.posted
+    }
+
+    fn get(&self, n: u32) -> Option<&Request> {
+        let (request, _) = self.newest.as_ref().filter(|_| self.is_newest(n))?;
+        Some(request)
+    }
+
+    fn get_mut(&mut self, n: u32) -> Option<&mut Request> {
+        let newest = self.is_newest(n);
+        let (request, _) = self.newest.as_mut().filter(|_| newest)?;
+        Some(request)
+    }
+}
+
+impl UdRequestQueue for Requests {
+    fn dest(&self, n: u32) -> Option<UdDest> {
+        let (_, dest) = self.newest.filter(|_| self.is_newest(n))?;
+        Some(dest)
+    }
+}
+
+/// A receive queue with one receive of so many bytes, or none.
+pub struct Receiver {
+    room: Option<u32>,
+    in_use: bool,
+    done: Option<(RecvCompletion, Qpn)>,
+}
+
+impl Receiver {
+    /// A queue with a receive of `room` bytes.
+    pub fn new(room: Option<u32>) -> Self {
+        Receiver {
+            room,
+            in_use: false,
+            done: None,
+        }
+    }
+
+    /// The bytes of the receive that is posted still.
+    pub fn room(&self) -> Option<u32> {
+        self.room.filter(|_| !self.in_use && self.done.is_none())
+    }
+
+    /// How the receive completed, and for a datagram from where.
+    pub fn done(&self) -> Option<(RecvCompletion, Qpn)> {
+        self.done
+    }
+}
+
+impl UdResponderOps for Receiver {
+    fn grh(&self) -> Option<[u8; GRH_LEN]> {
+        Some([0; GRH_LEN])
+    }
+
+    fn recv_start(&mut self) -> RecvStart {
+        if self.room.is_none() {
+            return RecvStart::Empty;
+        }
+        self.in_use = true;
+        RecvStart::Taken
+    }
+
+    fn recv_room(&self) -> u32 {
+        self.room.filter(|_| self.in_use).unwrap_or(0)
+    }
+
+    fn recv_put_back(&mut self) {
+        self.in_use = false;
+    }
+
+    fn recv_place(&mut self, _grh: &[u8; GRH_LEN]) -> Result<(), Status> {
+        assert!(self.in_use, "no receive is in use");
+        Ok(())
+    }
+
+    fn recv_done(&mut self, completion: RecvCompletion, source: Qpn) {
+        assert!(self.in_use, "no receive is in use");
+        self.in_use = false;
+        self.done = Some((completion, source));
+    }
+}
