@@ -18,7 +18,8 @@
 //!   rc, ud                                      its transport service
 //!   sq, rq, tx, rx_packet, flush                queues, batches, received packets
 //!   sge, loopback, progress, qp_context         what these are made of
-//!   payload, cq, ah, rx_batch
+//!   payload, cq, send_wqe, rx_batch
+//!   ah
 //!   mr, path, completion, wire_packet, link, wq_producer
 //!   pd, port, ring, counters, limits
 //!   uabi                                        what librxe and the driver share
@@ -50,6 +51,7 @@ mod rq;
 mod rx;
 mod rx_batch;
 mod rx_packet;
+mod send_wqe;
 mod sge;
 mod sq;
 mod tx;

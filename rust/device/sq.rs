@@ -11,28 +11,18 @@
 use super::ah::Ah;
 use super::mr::Mr;
 use super::payload::{PayloadError, PayloadRef};
-use super::pd::PdId;
 use super::ring::Ring;
+use super::send_wqe::{stores_response, AhDest, SqLimits};
 use super::sge::{self, Sge};
-use super::uabi::wqe::{
-    send_flag, AtomicWr, DmaHead, Op, RdmaWr, RxeSendWqe, RxeSendWr, RxeSge, UdWr,
-};
+use super::uabi::wqe::{send_flag, DmaHead, Op, RxeSendWqe, RxeSendWr, RxeSge};
 use super::{limits, Core};
-use crate::proto::transport::{
-    Flags, Request, RequestQueue, SendOp, Status, UdDest, UdRequestQueue,
-};
+use crate::proto::transport::{Request, RequestQueue, Status, UdDest, UdRequestQueue};
 use crate::rdma::strided::{StridedDst, StridedSrc};
 use crate::sync::memory::{Payer, GFP_CHARGED};
 use core::mem::size_of;
 use kernel::alloc;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-
-/// Where a datagram goes, and the way there.
-struct AhDest {
-    ah: Arc<Ah>,
-    dest: UdDest,
-}
 
 /// How many slots a queue begins with, and how many times as many it has next. Powers of two.
 const FEW: u32 = 2;
@@ -59,19 +49,6 @@ impl Slot {
             dest: None,
         }
     }
-}
-
-/// What a queue is made for.
-#[derive(Clone, Copy)]
-pub(crate) struct SqLimits {
-    pub(crate) pd: PdId,
-    /// Datagram service: WQEs name an address handle.
-    pub(crate) datagram: bool,
-    /// Every request is signaled.
-    pub(crate) sig_all: bool,
-    pub(crate) max_wr: u32,
-    pub(crate) max_sge: u32,
-    pub(crate) max_inline: u32,
 }
 
 /// The send queue of one QP; the QP's lock guards it.
@@ -257,11 +234,11 @@ impl SendQueue {
         let dma: DmaHead = self.ring.load(index, RxeSendWqe::DMA).ok_or(unread)?;
         let op = Op::from_u32(wr.opcode).ok_or((wr.wr_id, Op::Send, Status::LocQpOp))?;
         let fail = |status| (wr.wr_id, op, status);
-        let request = self.request(&wr, op).map_err(fail)?;
-        let dest = self.dest(core, &wr, op).map_err(fail)?;
+        let request = self.limits.request(&wr, op);
+        let dest = self.limits.dest(core, &wr, op).map_err(fail)?;
         let inline = wr.has(send_flag::INLINE);
         let (sges, len) = if inline {
-            (0, self.check_inline(&dma, op).map_err(fail)?)
+            (0, self.limits.inline_len(&dma, op).map_err(fail)?)
         } else {
             self.load_sges(core, n, index, &dma, op).map_err(fail)?
         };
@@ -285,73 +262,6 @@ impl SendQueue {
         Ok(())
     }
 
-    /// The transport's view of a WQE, its length still 0.
-    #[inline]
-    fn request(&self, wr: &RxeSendWr, op: Op) -> Result<Request, Status> {
-        let flags = Flags {
-            signaled: self.limits.sig_all || wr.has(send_flag::SIGNALED),
-            solicited: wr.has(send_flag::SOLICITED),
-            fence: wr.has(send_flag::FENCE),
-        };
-        let (mut va, mut rkey) = (0, 0);
-        if matches!(op, Op::Write | Op::WriteImm | Op::Read) {
-            let rdma: RdmaWr = wr.form();
-            (va, rkey) = (rdma.remote_addr, rdma.rkey);
-        }
-        let send_op = match op {
-            Op::Send => SendOp::Send,
-            Op::SendImm => SendOp::SendImm(wr.ex),
-            Op::SendInv => SendOp::SendInv(u32::from_ne_bytes(wr.ex)),
-            Op::Write => SendOp::Write,
-            Op::WriteImm => SendOp::WriteImm(wr.ex),
-            Op::Read => SendOp::Read,
-            Op::CompareSwap | Op::FetchAdd => {
-                let atomic: AtomicWr = wr.form();
-                (va, rkey) = (atomic.remote_addr, atomic.rkey);
-                match op {
-                    Op::FetchAdd => SendOp::FetchAdd {
-                        add: atomic.compare_add,
-                    },
-                    _ => SendOp::CompareSwap {
-                        compare: atomic.compare_add,
-                        swap: atomic.swap,
-                    },
-                }
-            }
-        };
-        Ok(Request::new(send_op, 0, va, rkey, flags))
-    }
-
-    /// Where a datagram goes; nothing for a connected QP.
-    fn dest(&self, core: &Core, wr: &RxeSendWr, op: Op) -> Result<Option<AhDest>, Status> {
-        if !self.limits.datagram {
-            return Ok(None);
-        }
-        if !matches!(op, Op::Send | Op::SendImm) {
-            return Err(Status::LocQpOp);
-        }
-        let ud: UdWr = wr.form();
-        let ah = core.ahs.get(ud.ah_num).ok_or(Status::LocQpOp)?;
-        if ah.pd() != self.limits.pd {
-            return Err(Status::LocQpOp);
-        }
-        let dest = UdDest {
-            qpn: ud.remote_qpn,
-            qkey: ud.remote_qkey,
-        };
-        Ok(Some(AhDest { ah, dest }))
-    }
-
-    fn check_inline(&self, dma: &DmaHead, op: Op) -> Result<u32, Status> {
-        if matches!(op, Op::Read | Op::CompareSwap | Op::FetchAdd) {
-            return Err(Status::LocQpOp);
-        }
-        if dma.length > self.limits.max_inline {
-            return Err(Status::LocLen);
-        }
-        Ok(dma.length)
-    }
-
     /// Copies and resolves the SGEs of request `n`: how many, and their bytes.
     fn load_sges(
         &mut self,
@@ -364,7 +274,7 @@ impl SendQueue {
         if dma.num_sge > self.limits.max_sge {
             return Err(Status::LocQpOp);
         }
-        let write = matches!(op, Op::Read | Op::CompareSwap | Op::FetchAdd);
+        let write = stores_response(op);
         let pd = self.limits.pd;
         let first = self.first_sge(n);
         let places = self.sges.get_mut(first..).unwrap_or_default();

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Send WQEs: from the copy of one to a request of the transport, checked. Its SGEs are resolved by
+//! the send queue.
+
+use super::ah::Ah;
+use super::pd::PdId;
+use super::uabi::wqe::{send_flag, AtomicWr, DmaHead, Op, RdmaWr, RxeSendWr, UdWr};
+use super::Core;
+use crate::proto::transport::{Flags, Request, SendOp, Status, UdDest};
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// What a queue is made for.
+#[derive(Clone, Copy)]
+pub(crate) struct SqLimits {
+    pub(crate) pd: PdId,
+    /// Datagram service: WQEs name an address handle.
+    pub(crate) datagram: bool,
+    /// Every request is signaled.
+    pub(crate) sig_all: bool,
+    pub(crate) max_wr: u32,
+    pub(crate) max_sge: u32,
+    pub(crate) max_inline: u32,
+}
+
+/// Where a datagram goes, and the way there.
+pub(crate) struct AhDest {
+    pub(crate) ah: Arc<Ah>,
+    pub(crate) dest: UdDest,
+}
+
+/// Whether the response is stored in the memory that the SGEs name.
+#[inline]
+pub(crate) fn stores_response(op: Op) -> bool {
+    matches!(op, Op::Read | Op::CompareSwap | Op::FetchAdd)
+}
+
+impl SqLimits {
+    /// The transport's view of a WQE, its length still 0.
+    #[inline]
+    pub(crate) fn request(&self, wr: &RxeSendWr, op: Op) -> Request {
+        let flags = Flags {
+            signaled: self.sig_all || wr.has(send_flag::SIGNALED),
+            solicited: wr.has(send_flag::SOLICITED),
+            fence: wr.has(send_flag::FENCE),
+        };
+        let (mut va, mut rkey) = (0, 0);
+        if matches!(op, Op::Write | Op::WriteImm | Op::Read) {
+            let rdma: RdmaWr = wr.form();
+            (va, rkey) = (rdma.remote_addr, rdma.rkey);
+        }
+        let send_op = match op {
+            Op::Send => SendOp::Send,
+            Op::SendImm => SendOp::SendImm(wr.ex),
+            Op::SendInv => SendOp::SendInv(u32::from_ne_bytes(wr.ex)),
+            Op::Write => SendOp::Write,
+            Op::WriteImm => SendOp::WriteImm(wr.ex),
+            Op::Read => SendOp::Read,
+            Op::CompareSwap | Op::FetchAdd => {
+                let atomic: AtomicWr = wr.form();
+                (va, rkey) = (atomic.remote_addr, atomic.rkey);
+                match op {
+                    Op::FetchAdd => SendOp::FetchAdd {
+                        add: atomic.compare_add,
+                    },
+                    _ => SendOp::CompareSwap {
+                        compare: atomic.compare_add,
+                        swap: atomic.swap,
+                    },
+                }
+            }
+        };
+        Request::new(send_op, 0, va, rkey, flags)
+    }
+
+    /// Where a datagram goes; nothing for a connected QP.
+    ///
+    /// # Errors
+    ///
+    /// LocQpOp for an operation that datagrams do not have, and where the PD has no such AH.
+    #[inline]
+    pub(crate) fn dest(
+        &self,
+        core: &Core,
+        wr: &RxeSendWr,
+        op: Op,
+    ) -> Result<Option<AhDest>, Status> {
+        if !self.datagram {
+            return Ok(None);
+        }
+        if !matches!(op, Op::Send | Op::SendImm) {
+            return Err(Status::LocQpOp);
+        }
+        let ud: UdWr = wr.form();
+        let ah = core.ahs.get(ud.ah_num).ok_or(Status::LocQpOp)?;
+        if ah.pd() != self.pd {
+            return Err(Status::LocQpOp);
+        }
+        let dest = UdDest {
+            qpn: ud.remote_qpn,
+            qkey: ud.remote_qkey,
+        };
+        Ok(Some(AhDest { ah, dest }))
+    }
+
+    /// How many bytes of inline data a WQE has.
+    ///
+    /// # Errors
+    ///
+    /// LocQpOp for an operation that sends no data, LocLen for more than the queue is made for.
+    #[inline]
+    pub(crate) fn inline_len(&self, dma: &DmaHead, op: Op) -> Result<u32, Status> {
+        if stores_response(op) {
+            return Err(Status::LocQpOp);
+        }
+        if dma.length > self.max_inline {
+            return Err(Status::LocLen);
+        }
+        Ok(dma.length)
+    }
+}
