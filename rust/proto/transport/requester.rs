@@ -11,7 +11,10 @@
 //!
 //! `una` is the oldest PSN without an answer, `cursor` the packet to send next; both know the request
 //! they are in. Whatever goes wrong, the way back is the same: the cursor returns to `una`. The other
-//! half, what answers and timeouts do to these positions, is in `completer`.
+//! half, what answers and timeouts do to these positions, is in `completer`; packets that could not be
+//! sent are in `undo`.
+
+mod undo;
 
 use super::autocork::Autocork;
 use super::cwnd::{Congestion, MAX_CWND, READ_CHUNK};
@@ -416,73 +419,6 @@ impl Requester {
     #[inline]
     pub(super) fn offset(&self, psn: Psn) -> u32 {
         psn.offset_from(self.una.psn)
-    }
-
-    /// The packets of request `n` from `psn` on were not sent after all.
-    #[cold]
-    pub(super) fn undo<Q: RequestQueue>(&mut self, n: u32, psn: Psn, q: &Q) {
-        let wants_response = q.get(n).is_some_and(|request| request.op.wants_response());
-        // Late responses may have come meanwhile to a READ that was to be resumed.
-        let late = wants_response && n == self.una.n && psn.distance(self.una.psn) < 0;
-        let psn = if late { self.una.psn } else { psn };
-        if self.offset(psn) >= self.offset(self.cursor.psn) {
-            return;
-        }
-        let undone = if wants_response {
-            self.outstanding_rd_atomic = self.outstanding_rd_atomic.saturating_sub(1);
-            1
-        } else {
-            u16::try_from(self.cursor.psn.offset_from(psn)).unwrap_or(u16::MAX)
-        };
-        if self.ack_req_owed {
-            self.since_ack_req = self.since_ack_req.saturating_sub(undone);
-        }
-        self.cursor = Cursor { n, psn };
-        self.in_flight = self.in_flight.saturating_sub(undone);
-        // What went before it may have counted on it to ask for the acknowledgement.
-        let asks_later = self.ack_req_was_owed || undone < self.segments;
-        self.ack_req_owed = self.in_flight > 0 && asks_later && !self.ends_with_response(q);
-        self.ack_req_was_owed = true;
-        if self.in_flight == 0 && !self.rnr_wait {
-            self.deadline = None;
-        }
-        if self.in_flight == 0 || self.ack_req_owed {
-            self.tail_loss.on_retransmission();
-        }
-    }
-
-    /// The request of the packet before the cursor, if there is one.
-    fn request_before<Q: RequestQueue>(&self, q: &Q) -> u32 {
-        let Cursor { n, psn } = self.cursor;
-        let inside =
-            n != self.started.n && q.get(n).is_some_and(|request| request.first_psn != psn);
-        if inside {
-            n
-        } else {
-            n.wrapping_sub(1)
-        }
-    }
-
-    /// Whether the packet before the cursor is a READ or an atomic, which is answered in any case.
-    pub(super) fn ends_with_response<Q: RequestQueue>(&self, q: &Q) -> bool {
-        q.get(self.request_before(q))
-            .is_some_and(|request| request.op.wants_response())
-    }
-
-    /// The bytes of request `n` could not be read for the packet with `psn`: it is not carried on
-    /// and completes with `status` in its turn.
-    #[cold]
-    pub(super) fn local_error<Q: RequestQueue>(
-        &mut self,
-        n: u32,
-        psn: Psn,
-        status: Status,
-        q: &mut Q,
-    ) {
-        if let Some(request) = q.get_mut(n) {
-            request.local_error = Some(status);
-        }
-        self.undo(n, psn, q);
     }
 
     /// The next completion, in the order of posting. With `flush` whatever is left in the queue is

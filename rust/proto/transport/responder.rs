@@ -5,15 +5,17 @@
 //!
 //! Each packet passes the checks of IBTA 9.7.4.1 in this order: sequence number, opcode sequence,
 //! support for the operation, length, receive request or key. What fails one is answered by a NAK,
-//! or not at all, and changes nothing. Duplicates are in `duplicate`; responses and
-//! acknowledgements are made in `response`.
+//! or not at all, and changes nothing. READs and atomics are in `rd_atomic`, duplicates in
+//! `duplicate`; responses and acknowledgements are made in `response`.
+
+mod rd_atomic;
 
 use super::delayed_ack::DelayedAck;
-use super::resource::{Resource, ResourceKind, Ring};
-use super::wire::{Ext, Kind, NakCode, PacketRepr, Psn, RethRepr, RnrTimer, Syndrome};
+use super::resource::{Resource, Ring};
+use super::wire::{Kind, NakCode, PacketRepr, Psn, RethRepr, RnrTimer, Syndrome};
 use super::{
-    AccessError, AtomicOp, Attr, DropReason, Events, Instant, Pmtu, RecvCompletion, RecvStart,
-    ResponderOps, Status, Verdict, MAX_MESSAGE,
+    AccessError, Attr, DropReason, Events, Instant, Pmtu, RecvCompletion, RecvStart, ResponderOps,
+    Status, Verdict, MAX_MESSAGE,
 };
 
 /// The message of which packets are still to come.
@@ -434,73 +436,6 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             }
         };
         Ok(())
-    }
-
-    /// A READ: takes a responder resource, and is answered by and by.
-    fn execute_read<T: ResponderOps>(
-        &mut self,
-        attr: &Attr,
-        pkt: &PacketRepr,
-        ops: &mut T,
-    ) -> Result<(), Refusal> {
-        let (Some(reth), Message::None) = (pkt.ext.reth(), self.message) else {
-            return Err(INVALID);
-        };
-        if !attr.access.read || reth.dma_len > MAX_MESSAGE {
-            return Err(INVALID);
-        }
-        // IBTA 9.4.4, 9.7.4.1.4: more outstanding than max_dest_rd_atomic.
-        let res = self.ring.vacancy().ok_or(INVALID)?;
-        if reth.dma_len > 0 {
-            ops.read_start(res, reth.va, reth.rkey, reth.dma_len)?;
-        }
-        let kind = ResourceKind::Read {
-            va: reth.va,
-            rkey: reth.rkey,
-            len: reth.dma_len,
-        };
-        self.record(kind, attr);
-        Ok(())
-    }
-
-    /// An atomic: carried out here, its result recorded.
-    fn execute_atomic<T: ResponderOps>(
-        &mut self,
-        attr: &Attr,
-        pkt: &PacketRepr,
-        ops: &mut T,
-    ) -> Result<(), Refusal> {
-        let (Ext::Atomic(eth), Message::None) = (pkt.ext, self.message) else {
-            return Err(INVALID);
-        };
-        // IBTA 9.4.5: the address must be a multiple of 8.
-        if !attr.access.atomic || eth.va & 7 != 0 || self.ring.vacancy().is_none() {
-            return Err(INVALID);
-        }
-        let op = if pkt.bth.opcode.kind() == Kind::CompareSwap {
-            AtomicOp::CompareSwap {
-                compare: eth.compare,
-                swap: eth.swap_add,
-            }
-        } else {
-            AtomicOp::FetchAdd { add: eth.swap_add }
-        };
-        let original = ops.atomic(eth.va, eth.rkey, op)?;
-        self.record(ResourceKind::Atomic { original }, attr);
-        Ok(())
-    }
-
-    /// Records an accepted READ or atomic, which has the expected PSN.
-    fn record(&mut self, kind: ResourceKind, attr: &Attr) {
-        self.count_message();
-        let resource = Resource::new(kind, self.epsn, self.msn, attr.pmtu);
-        self.epsn = self.epsn.add(resource.psns());
-        self.last_response = Some(self.epsn.prev());
-        self.ring.push(resource);
-        self.nak_sent = false;
-        // Its answer acknowledges everything before it (IBTA 9.7.5.1.1), so that an ACK which is
-        // due need not go out, and a NAK which asked for this packet must not.
-        self.acknowledge = None;
     }
 }
 

@@ -4,8 +4,9 @@
 
 use super::*;
 use crate::cwnd::MAX_CWND;
-use crate::expect::expected_request;
+use crate::expect::{chunk, expected_request};
 use crate::model::tests::op as posted;
+use crate::model::Verb;
 
 const LIMITS: Limits = Limits {
     max_rd_atomic: 2,

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! READs and atomics of the peer: each takes a responder resource (IBTA 9.4.4, 9.4.5, 9.7.7).
+
+use super::super::resource::{Resource, ResourceKind};
+use super::super::wire::{Ext, Kind, PacketRepr};
+use super::super::{AtomicOp, Attr, ResponderOps, MAX_MESSAGE};
+use super::{Message, Refusal, Responder, INVALID};
+
+impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
+    /// A READ: takes a responder resource, and is answered by and by.
+    pub(super) fn execute_read<T: ResponderOps>(
+        &mut self,
+        attr: &Attr,
+        pkt: &PacketRepr,
+        ops: &mut T,
+    ) -> Result<(), Refusal> {
+        let (Some(reth), Message::None) = (pkt.ext.reth(), self.message) else {
+            return Err(INVALID);
+        };
+        if !attr.access.read || reth.dma_len > MAX_MESSAGE {
+            return Err(INVALID);
+        }
+        // IBTA 9.4.4, 9.7.4.1.4: more outstanding than max_dest_rd_atomic.
+        let res = self.ring.vacancy().ok_or(INVALID)?;
+        if reth.dma_len > 0 {
+            ops.read_start(res, reth.va, reth.rkey, reth.dma_len)?;
+        }
+        let kind = ResourceKind::Read {
+            va: reth.va,
+            rkey: reth.rkey,
+            len: reth.dma_len,
+        };
+        self.record(kind, attr);
+        Ok(())
+    }
+
+    /// An atomic: carried out here, its result recorded.
+    pub(super) fn execute_atomic<T: ResponderOps>(
+        &mut self,
+        attr: &Attr,
+        pkt: &PacketRepr,
+        ops: &mut T,
+    ) -> Result<(), Refusal> {
+        let (Ext::Atomic(eth), Message::None) = (pkt.ext, self.message) else {
+            return Err(INVALID);
+        };
+        // IBTA 9.4.5: the address must be a multiple of 8.
+        if !attr.access.atomic || eth.va & 7 != 0 || self.ring.vacancy().is_none() {
+            return Err(INVALID);
+        }
+        let op = if pkt.bth.opcode.kind() == Kind::CompareSwap {
+            AtomicOp::CompareSwap {
+                compare: eth.compare,
+                swap: eth.swap_add,
+            }
+        } else {
+            AtomicOp::FetchAdd { add: eth.swap_add }
+        };
+        let original = ops.atomic(eth.va, eth.rkey, op)?;
+        self.record(ResourceKind::Atomic { original }, attr);
+        Ok(())
+    }
+
+    /// Records an accepted READ or atomic, which has the expected PSN.
+    fn record(&mut self, kind: ResourceKind, attr: &Attr) {
+        self.count_message();
+        let resource = Resource::new(kind, self.epsn, self.msn, attr.pmtu);
+        self.epsn = self.epsn.add(resource.psns());
+        self.last_response = Some(self.epsn.prev());
+        self.ring.push(resource);
+        self.nak_sent = false;
+        // Its answer acknowledges everything before it (IBTA 9.7.5.1.1), so that an ACK which is
+        // due need not go out, and a NAK which asked for this packet must not.
+        self.acknowledge = None;
+    }
+}
