@@ -360,12 +360,6 @@ impl Opcode {
         self.info().position
     }
 
-    /// Length of all headers in bytes, the BTH included.
-    #[inline]
-    pub fn header_len(self) -> usize {
-        super::bth::BTH_LEN + self.info().ext.len()
-    }
-
     /// Whether immediate data is among the headers.
     #[inline]
     pub fn has_imm(self) -> bool {

@@ -7,8 +7,8 @@
 
 use super::bth::BTH_LEN;
 use super::{
-    AethRepr, AtomicAckEthRepr, AtomicEthRepr, BthRepr, DethRepr, ExtKind, HeaderRepr, IethRepr,
-    ImmDtRepr, Opcode, PKey, PayloadRule, Psn, Qpn, RethRepr, ICRC_LEN,
+    AethRepr, AtomicAckEthRepr, AtomicEthRepr, BthRepr, DethRepr, EmitError, ExtKind, HeaderRepr,
+    IethRepr, ImmDtRepr, Opcode, PKey, ParseError, PayloadRule, Psn, Qpn, RethRepr, ICRC_LEN,
 };
 
 /// The longest set of headers in bytes: an atomic request. Make this much of a datagram linear
@@ -24,36 +24,12 @@ pub const fn pad_for(payload_len: usize) -> u8 {
     (payload_len.wrapping_neg() & 3) as u8
 }
 
-/// Why a datagram is no packet. Each is a counter of the driver; none is worth an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum ParseError {
-    /// Ends within its headers.
-    TooShort = 0,
-    /// Another transport version than 0.
-    BadVersion = 1,
-    /// No such opcode.
-    UnknownOpcode = 2,
-    /// The pad does not make the payload a multiple of four, or there is nothing to pad.
-    BadPad = 3,
-    /// No room for pad and ICRC after the headers.
-    LengthUnderflow = 4,
-    /// A payload where the opcode has none.
-    UnexpectedPayload = 5,
-}
-
-impl ParseError {
-    /// How many causes there are; each one `as usize` is less.
-    pub const COUNT: usize = 6;
-}
-
-/// Why headers were not written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EmitError {
-    /// The buffer is too short.
-    NoRoom,
-    /// The extended headers are not those of the opcode.
-    Mismatch,
+impl Opcode {
+    /// Length of all headers in bytes, the BTH included.
+    #[inline]
+    pub fn header_len(self) -> usize {
+        BTH_LEN + self.info().ext.len()
+    }
 }
 
 /// The extended headers of a packet, as its opcode asks for them.
