@@ -10,10 +10,10 @@ use crate::proto::wire::{GrhLayout, IcrcHead, GRH_LEN};
 use crate::rdma::gid::{self, AhAttr};
 use kernel::prelude::*;
 
-/// The UDP port of RoCEv2 (annex A17.3.1, assigned by IANA).
+/// The UDP port of RoCEv2 (annex A17.3.2.2, assigned by IANA).
 pub(crate) const ROCE_PORT: u16 = 4791;
 
-/// The first UDP source port that RoCEv2 uses (annex A17.4).
+/// The first UDP source port that RoCEv2 uses (annex A17.3.2.1).
 const FIRST_PORT: u16 = 0xc000;
 
 /// The hop limit where the address vector leaves it open (0): RoCEv2 is routed, so the usual one.
@@ -139,7 +139,7 @@ impl Path {
     }
 
     /// What the receive buffer begins with for a datagram with `len` bytes from the BTH on (annex
-    /// A17.4.3).
+    /// A17.4.5.2).
     pub(crate) fn grh_area(&self, len: usize) -> Option<[u8; GRH_LEN]> {
         let (ip, _) = self.header.as_bytes().split_last_chunk::<UDP_LEN>()?;
         let datagram = Datagram {

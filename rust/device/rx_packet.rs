@@ -92,7 +92,7 @@ impl RxPacket<'_> {
         }
     }
 
-    /// What a datagram's receive buffer begins with (annex A17.4.3).
+    /// What a datagram's receive buffer begins with (annex A17.4.5.2).
     #[inline]
     pub(crate) fn grh_area(&self) -> Option<[u8; GRH_LEN]> {
         match self {

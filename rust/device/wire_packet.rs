@@ -131,7 +131,7 @@ impl WirePacket {
         Some(count)
     }
 
-    /// The 40 bytes in front of a datagram's payload in its receive buffer (annex A17.4.3). A
+    /// The 40 bytes in front of a datagram's payload in its receive buffer (annex A17.4.5.2). A
     /// segment has the IP header of its super-packet, with its own length and identification.
     #[inline]
     pub(crate) fn grh_area(&self) -> Option<[u8; GRH_LEN]> {

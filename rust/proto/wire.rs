@@ -48,7 +48,7 @@ pub use qpn::Qpn;
 pub use reth::RethRepr;
 pub use rnr::RnrTimer;
 
-/// The UDP destination port of RoCEv2, in host order (IBTA annex A17.3.1, IANA "roce").
+/// The UDP destination port of RoCEv2, in host order (IBTA annex A17.3.2.2, IANA "roce").
 pub const ROCE_UDP_PORT: u16 = 4791;
 
 /// The largest payload of one packet in bytes: the largest path MTU (IBTA 9.2, Table 64).

@@ -32,7 +32,7 @@ pub trait UdRequestQueue: RequestQueue {
 
 /// The owner's side of receiving. Every call is about the one datagram in hand.
 pub trait UdResponderOps {
-    /// The bytes that the receive buffer begins with: the IP header (IBTA annex A17.4.3).
+    /// The bytes that the receive buffer begins with: the IP header (IBTA annex A17.4.5.2).
     fn grh(&self) -> Option<[u8; GRH_LEN]>;
     /// Takes the next receive work request.
     fn recv_start(&mut self) -> RecvStart;

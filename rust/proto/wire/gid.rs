@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Global identifiers, which on RoCEv2 are IP addresses (IBTA annex A17.3.2 and A17.4.1).
+//! Global identifiers, which on RoCEv2 are IP addresses (IBTA annex A17.4.1).
 
 /// A global identifier: an IPv6 address, or an IPv4 address in its mapped form `::ffff:a.b.c.d`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

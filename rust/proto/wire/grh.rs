@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The 40 bytes before the payload of a received datagram (IBTA annex A17.4.3, IBTA 11.4.1.2).
+//! The 40 bytes before the payload of a received datagram (IBTA annex A17.4.5.2, IBTA 11.4.1.2).
 //!
 //! An InfiniBand UD receive buffer starts with a global route header. RoCEv2 has none on the wire;
 //! the IP header of the packet takes its place: an IPv6 header all of it, an IPv4 header the last
@@ -123,7 +123,7 @@ fn checksum(header: &[u8; IPV4_LEN]) -> u16 {
 mod tests {
     use super::*;
 
-    /// IBTA annex A17.4.3, IBTA 11.4.1.2: of the 40 bytes before a datagram an IPv4 header takes
+    /// IBTA annex A17.4.5.2, IBTA 11.4.1.2: of the 40 bytes before a datagram an IPv4 header takes
     /// the last 20.
     #[test]
     fn ipv4_takes_the_last_twenty_bytes() {
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(GrhLayout::area(&header[..19]), None);
     }
 
-    /// IBTA annex A17.4.3, IBTA 11.4.1.2: an IPv6 header takes all 40 bytes before a datagram.
+    /// IBTA annex A17.4.5.2, IBTA 11.4.1.2: an IPv6 header takes all 40 bytes before a datagram.
     #[test]
     fn ipv6_takes_all() {
         let header: Vec<u8> = (0x60..0x60 + 40).collect();

@@ -123,7 +123,7 @@ fn the_crc_ends_as_ieee_802_3_says() {
     assert_eq!(icrc.finish(), 0xcbf4_3926_u32.to_le_bytes());
 }
 
-/// IBTA 7.8.1, IBTA annex A17.3.1, IBTA annex A17.3.3: UDP port, headers and ICRC are those of
+/// IBTA 7.8.1, IBTA annex A17.3.1, A17.3.2.2 and A17.3.3: UDP port, headers and ICRC are those of
 /// another implementation.
 #[test]
 fn every_vector() {

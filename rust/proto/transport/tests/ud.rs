@@ -197,6 +197,8 @@ fn a_packet_that_was_not_sent_is_given_again() {
     assert_eq!(statuses(&mut qp, &owner), [Status::Success]);
 }
 
+/// IBTA 10.3.1.6: a datagram that fails takes the send queue to SQE, and the requests after it are
+/// flushed.
 #[test]
 fn a_failed_request_stops_the_send_queue() {
     for garbage in [true, false] {
@@ -285,6 +287,7 @@ fn reset_forgets_everything() {
     assert_eq!(again.header.ext.deth().unwrap().src_qp, Qpn::new(17));
 }
 
+/// IBTA annex A17.4.5.2: 40 bytes come before the payload.
 #[test]
 fn a_datagram_takes_a_receive() {
     let mut owner = receives(41);
@@ -296,6 +299,7 @@ fn a_datagram_takes_a_receive() {
     assert!(!done.write_imm && done.inv_rkey.is_none());
 }
 
+/// IBTA 9.8.3: a datagram without a receive, or with one that is too short, is dropped.
 #[test]
 fn one_without_a_place_is_lost() {
     let dropped = |cause, state| (Verdict::Dropped(cause), state);
