@@ -12,7 +12,7 @@
 //!
 //! ```text
 //!   driver                                      the verbs
-//!   rx, handlers, modify                        who runs the engine: packets, timers and work, verbs
+//!   rx, handlers, modify                        callers of the engine: packets, timers, verbs
 //!   engine                                      one input, processed to completion
 //!   qp                                          the queue pair
 //!   rc, ud                                      its transport service

@@ -107,8 +107,8 @@ impl Completion {
         Self::new(qp, wr_id, WcOpcode::Recv, Status::WrFlush, 0)
     }
 
-    /// Its form in a user's ring. A datagram's `sl` is its packet type; RoCE has no service level in
-    /// packets. A kernel consumer's completions have none.
+    /// Its form in a user's ring. A datagram's `sl` is its packet type, as RoCE packets have no
+    /// service level. A kernel consumer's completions have none.
     #[inline]
     pub(crate) fn uverbs_wc(&self) -> UverbsWc {
         let wc = &self.wc;

@@ -137,7 +137,7 @@ fn apply(qp: &Qp, attr: &QpAttr<'_>, records: Option<Records>) -> Result<Option<
     Ok(old)
 }
 
-/// What the transport of a connected QP is told.
+/// The change for the transport of a connected QP.
 fn connected(attr: &QpAttr<'_>) -> Modify {
     Modify {
         state: attr.state().map(to_transport),
@@ -159,7 +159,7 @@ fn connected(attr: &QpAttr<'_>) -> Modify {
     }
 }
 
-/// What the transport of a datagram QP is told.
+/// The change for the transport of a datagram QP.
 fn datagram(attr: &QpAttr<'_>) -> UdModify {
     UdModify {
         state: attr.state().map(to_transport),

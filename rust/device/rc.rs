@@ -250,19 +250,7 @@ impl Rc {
         let mut any = false;
         while let Some(done) = self.conn.poll_send_completion(sq) {
             any = true;
-            let Some(released) = sq.release(done.n) else {
-                continue;
-            };
-            if done.signaled || done.status != Status::Success {
-                let wc = Completion::send(
-                    qp.id(),
-                    released.wr_id,
-                    released.op,
-                    done.status,
-                    done.byte_len,
-                );
-                deferred.send.merge(qp.send_cq.push(&wc));
-            }
+            deferred.send.merge(sq.complete(qp, &done));
         }
         deferred.events = deferred.events.union(self.conn.take_events());
         any

@@ -9,14 +9,19 @@
 //! time.
 
 use super::ah::Ah;
+use super::completion::Completion;
+use super::cq::Wake;
 use super::mr::Mr;
 use super::payload::{PayloadError, PayloadRef};
+use super::qp_context::QpContext;
 use super::ring::Ring;
 use super::send_wqe::{stores_response, AhDest, SqLimits};
 use super::sge::{self, Sge};
 use super::uabi::wqe::{send_flag, DmaHead, Op, RxeSendWqe, RxeSendWr, RxeSge};
 use super::{limits, Core};
-use crate::proto::transport::{Request, RequestQueue, Status, UdDest, UdRequestQueue};
+use crate::proto::transport::{
+    Request, RequestQueue, SendCompletion, Status, UdDest, UdRequestQueue,
+};
 use crate::rdma::strided::{StridedDst, StridedSrc};
 use crate::sync::memory::{Payer, GFP_CHARGED};
 use core::mem::size_of;
@@ -87,12 +92,6 @@ fn storage(count: usize, max_sge: u32, flags: alloc::Flags) -> Result<(KVVec<Slo
         sges.push(Sge::default(), flags)?;
     }
     Ok((slots, sges))
-}
-
-/// What the QP needs to know of a completed request.
-pub(crate) struct Released {
-    pub(crate) wr_id: u64,
-    pub(crate) op: Op,
 }
 
 impl SendQueue {
@@ -369,18 +368,22 @@ impl SendQueue {
         Some(&self.slot(n)?.dest.as_ref()?.ah)
     }
 
-    /// Gives request `n`, the oldest, back to the poster.
+    /// Gives the oldest request, which `done` is about, back to the poster, and puts its completion
+    /// into the queue `qp` has for that, if it is to have one.
     #[inline]
-    pub(crate) fn release(&mut self, n: u32) -> Option<Released> {
-        let slot = self.slot(n).filter(|_| n == self.head)?;
-        let released = Released {
-            wr_id: slot.wr_id,
-            op: slot.op,
+    pub(crate) fn complete(&mut self, qp: &QpContext, done: &SendCompletion) -> Wake {
+        let Some(slot) = self.slot(done.n).filter(|_| done.n == self.head) else {
+            return Wake::default();
         };
-        self.clear(n);
+        let (wr_id, op) = (slot.wr_id, slot.op);
+        self.clear(done.n);
         self.head = self.head.wrapping_add(1);
         self.ring.set_consumer(self.base.wrapping_add(self.head));
-        Some(released)
+        if !done.signaled && done.status == Status::Success {
+            return Wake::default();
+        }
+        let wc = Completion::send(qp.id(), wr_id, op, done.status, done.byte_len);
+        qp.send_cq.push(&wc)
     }
 
     /// Drops what slot `n` holds on to.

@@ -43,7 +43,8 @@ impl Ud {
         sq: &mut SendQueue,
         batch: &mut Batch<'_, Q>,
     ) -> Progress {
-        let mtu = qp.core.port.mtu();
+        // The netdev is asked once, and only if there is a datagram to send.
+        let mut mtu = None;
         while self.qp.may_send() {
             if batch.is_full() {
                 return Progress::More;
@@ -51,7 +52,8 @@ impl Ud {
             if batch.must_wait() {
                 return Progress::Idle;
             }
-            let transmit = match self.qp.poll_transmit(mtu, sq) {
+            let port_mtu = || *mtu.get_or_insert_with(|| qp.core.port.mtu());
+            let transmit = match self.qp.poll_transmit(port_mtu, sq) {
                 UdPoll::Idle => return Progress::Idle,
                 UdPoll::Skipped => {
                     batch.skip();
@@ -84,19 +86,7 @@ impl Ud {
         let mut any = false;
         while let Some(done) = self.qp.poll_send_completion(sq) {
             any = true;
-            let Some(released) = sq.release(done.n) else {
-                continue;
-            };
-            if done.signaled || done.status != Status::Success {
-                let wc = Completion::send(
-                    qp.id(),
-                    released.wr_id,
-                    released.op,
-                    done.status,
-                    done.byte_len,
-                );
-                deferred.send.merge(qp.send_cq.push(&wc));
-            }
+            deferred.send.merge(sq.complete(qp, &done));
         }
         deferred.events = deferred.events.union(self.qp.take_events());
         any

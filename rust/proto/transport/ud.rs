@@ -156,10 +156,11 @@ impl UdQp {
         self.state == State::Rts && self.failed.is_none()
     }
 
-    /// The next step of the send queue, on a port whose path MTU is `mtu` bytes. A request counts as
-    /// sent from then on; see [`UdQp::undo`] and [`UdQp::local_error`].
+    /// The next step of the send queue. `mtu` gives the path MTU of the port in bytes; it is called
+    /// only where there is a datagram to send. A request counts as sent from then on; see
+    /// [`UdQp::undo`] and [`UdQp::local_error`].
     #[inline]
-    pub fn poll_transmit<Q: UdRequestQueue>(&mut self, mtu: u32, q: &Q) -> UdPoll {
+    pub fn poll_transmit<Q: UdRequestQueue>(&mut self, mtu: impl FnOnce() -> u32, q: &Q) -> UdPoll {
         let n = self.next;
         let Some(request) = q.get(n).filter(|_| self.may_send()) else {
             return UdPoll::Idle;
@@ -171,7 +172,7 @@ impl UdQp {
         let Some(dest) = q.dest(n) else {
             return UdPoll::Idle;
         };
-        let len = request.len;
+        let (len, mtu) = (request.len, mtu());
         if len > mtu {
             self.next = n.wrapping_add(1);
             return UdPoll::Skipped;
@@ -205,8 +206,8 @@ impl UdQp {
         }
     }
 
-    /// The payload of `t`, the newest, could not be read, and it was not sent: its request completes
-    /// with `status`.
+    /// The payload of `t`, the newest packet, could not be read, and `t` was not sent: its request
+    /// completes with `status`.
     pub fn local_error(&mut self, t: &Transmit, status: Status) {
         if let Origin::Request { n } = t.origin {
             self.next = n;

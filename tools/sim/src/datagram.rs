@@ -133,7 +133,7 @@ impl World {
     fn post_datagram(&mut self, src: usize, message: &Message) -> Result<Option<Transmit>, String> {
         let rng = &mut self.rng;
         let from = &mut self.datagrams.endpoints[src];
-        let psn = from.qp.next_psn();
+        let (psn, mtu) = (from.qp.next_psn(), from.mtu);
         let flags = Flags {
             signaled: rng.one_in(2),
             solicited: message.solicited,
@@ -143,7 +143,7 @@ impl World {
         let request = Request::new(op, message.len, 0, 0, flags);
         let n = from.requests.post(request, message.dest);
         let (mut sent, mut status) = (None, Status::Success);
-        match from.qp.poll_transmit(from.mtu, &from.requests) {
+        match from.qp.poll_transmit(|| mtu, &from.requests) {
             UdPoll::Skipped => {
                 let fine = message.len > from.mtu && from.qp.next_psn() == psn;
                 ensure!(fine, "ud{src}: {message:?} skipped");
@@ -156,7 +156,7 @@ impl World {
         }
         if let Some(transmit) = sent.filter(|_| rng.one_in(20)) {
             from.qp.undo(&transmit);
-            let again = from.qp.poll_transmit(from.mtu, &from.requests);
+            let again = from.qp.poll_transmit(|| mtu, &from.requests);
             let same = again == UdPoll::Transmit(transmit);
             ensure!(same, "ud{src}: {transmit:?} taken back, then {again:?}");
         }
