@@ -3,63 +3,43 @@
 //! The RDMA device: its objects, a file each, and how they are found.
 //!
 //! ```text
-//!   post ─> ring ─> sq ─> engine ─> rc/ud ─> tx ─> wire
-//!   wire ─> rx ─> engine ─> rc/ud ─> sge/mr, rq ─> cq
-//!   on one device: loopback in place of tx, wire and rx
+//!   post ─> ring ─> send_queue ─> engine ─> service ─> tx_batch ─> wire
+//!   wire ─> rx ─> rx_batch ─> engine ─> service ─> mem, recv_queue ─> cq
+//!   on one device: loopback in place of tx_batch, wire and rx
 //! ```
 //!
-//! Imports go down, by these floors:
+//! Imports go down, by these floors, and so they do inside a folder:
 //!
 //! ```text
-//!   driver                                      the verbs
-//!   rx, handlers, modify                        callers of the engine: packets, timers, verbs
-//!   engine                                      one input, processed to completion
-//!   qp                                          the queue pair
-//!   rc, ud                                      its transport service
-//!   sq, rq, tx, rx_packet, flush                queues, batches, received packets
-//!   sge, loopback, progress, qp_context         what these are made of
-//!   payload, cq, send_wqe, rx_batch
-//!   ah
-//!   mr, path, completion, wire_packet, link, wq_producer
-//!   pd, port, ring, counters, limits
-//!   uabi                                        what librxe and the driver share
+//!   driver, rx, link                         the verbs, arriving packets, netdevs that come and go
+//!   qp        handlers, attr                 callers of the engine: timers and work, verbs
+//!             engine                         one input, processed to completion
+//!             object                         the queue pair
+//!             service/{rc,ud}                its transport service
+//!             send_queue, recv_queue, flush
+//!             progress, context, send_wqe, producer
+//!   packet    tx_batch, rx_packet, rx_batch  packets that are sent, packets that arrived
+//!             loopback, wire_packet
+//!             ah, path
+//!   cq        completion
+//!   mem       sge, payload, mr
+//!   pd, port, ring, counters, limits, uabi   uabi: what librxe and the driver share
 //! ```
 
-mod ah;
-mod completion;
 mod counters;
 mod cq;
 mod driver;
-mod engine;
-mod flush;
-mod handlers;
 mod limits;
 mod link;
-mod loopback;
-mod modify;
-mod mr;
-mod path;
-mod payload;
+mod mem;
+mod packet;
 mod pd;
 mod port;
-mod progress;
 mod qp;
-mod qp_context;
-mod rc;
 mod ring;
-mod rq;
 mod rx;
-mod rx_batch;
-mod rx_packet;
-mod send_wqe;
-mod sge;
-mod sq;
-mod tx;
 mod uabi;
 mod uabi_layout;
-mod ud;
-mod wire_packet;
-mod wq_producer;
 
 pub(crate) use link::NetdevNotifier;
 
@@ -81,11 +61,11 @@ use port::Port;
 #[pin_data]
 pub(crate) struct Core {
     #[pin]
-    qps: Table<qp::Qp>,
+    qps: Table<qp::object::Qp>,
     #[pin]
-    mrs: Table<mr::Mr>,
+    mrs: Table<mem::mr::Mr>,
     #[pin]
-    ahs: Table<ah::Ah>,
+    ahs: Table<packet::ah::Ah>,
     cqs: Quota,
     pds: Quota,
     next_pd: Atomic<u64>,
@@ -93,7 +73,7 @@ pub(crate) struct Core {
     #[pin]
     port: Port,
     #[pin]
-    sweep: SpinLockBh<flush::Sweep>,
+    sweep: SpinLockBh<qp::flush::Sweep>,
     #[pin]
     sweep_timer: Timer<Core>,
     #[pin]
@@ -118,7 +98,7 @@ impl Core {
                 next_pd: Atomic::new(1),
                 counters: Counters::new(),
                 port <- Port::new::<rx::Receive>(netdev),
-                sweep <- crate::new_spinlock_bh!(flush::Sweep::NEW, "oxe_sweep"),
+                sweep <- crate::new_spinlock_bh!(qp::flush::Sweep::NEW, "oxe_sweep"),
                 sweep_timer <- Timer::new(),
                 sweep_work <- kernel::new_work!("oxe_sweep"),
             }? Error),
@@ -137,8 +117,8 @@ impl Core {
         // A route is looked up and kept under the lock of its QP or AH: who has found one before
         // the port let go of the netdev still holds that lock, or is done. Whoever is in neither
         // table keeps no route.
-        self.qps.for_each(qp::Qp::forget_route);
-        self.ahs.for_each(ah::Ah::forget_route);
+        self.qps.for_each(qp::object::Qp::forget_route);
+        self.ahs.for_each(packet::ah::Ah::forget_route);
         // Those that have just left a table may keep one until they are dropped.
         table::settle();
         drop(detached);
@@ -155,7 +135,7 @@ impl Drop for Oxe {
     ///
     /// Process context.
     fn drop(&mut self) {
-        flush::end(&self.core);
+        qp::flush::end(&self.core);
         self.core.detach();
     }
 }

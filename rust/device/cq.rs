@@ -2,7 +2,9 @@
 
 //! Completion queues.
 
-use super::completion::Completion;
+pub(crate) mod completion;
+
+use self::completion::Completion;
 use super::ring::Ring;
 use super::uabi::cqe::UverbsWc;
 use super::uabi::resp::{MmInfo, RxeCreateCqResp};

@@ -2,14 +2,14 @@
 
 //! The verbs, one by one, handed on to the objects.
 
-use super::ah::AhObject;
 use super::cq::{Cq, CqObject};
-use super::engine;
-use super::mr::{Mr, MrObject};
+use super::mem::mr::{Mr, MrObject};
+use super::packet::ah::AhObject;
 use super::pd::PdObject;
-use super::progress::Input;
-use super::qp::{Qp, QpObject};
-use super::{counters, limits, link, modify, Oxe};
+use super::qp::object::{Qp, QpObject};
+use super::qp::progress::Input;
+use super::qp::{attr, engine};
+use super::{counters, limits, link, Oxe};
 use crate::net::netdev::NetDevice;
 use crate::proto::transport::State;
 use crate::rdma::access::Access;
@@ -152,11 +152,11 @@ impl Driver for Oxe {
     }
 
     fn modify_qp(qp: &QpObject, attr: &QpAttr<'_>) -> Result {
-        modify::modify(&qp.qp, attr)
+        attr::modify(&qp.qp, attr)
     }
 
     fn query_qp(qp: &QpObject, out: &mut QpQuery<'_>) {
-        modify::query(&qp.qp, out);
+        attr::query(&qp.qp, out);
     }
 
     fn destroy_qp(qp: &QpObject) {

@@ -3,10 +3,10 @@
 //! From the socket to the QP: finds the device and the QP of each packet.
 
 use super::counters::Count;
-use super::engine;
-use super::path::ROCE_PORT;
-use super::progress::Input;
-use super::rx_batch::RxBatch;
+use super::packet::path::ROCE_PORT;
+use super::packet::rx_batch::RxBatch;
+use super::qp::engine;
+use super::qp::progress::Input;
 use super::Core;
 use crate::net::lookup;
 use crate::net::netdev::NetDevice;

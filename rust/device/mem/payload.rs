@@ -3,7 +3,7 @@
 //! References to the payload of a message in the memory of its sender.
 
 use super::mr::Mr;
-use super::ring::Ring;
+use crate::device::ring::Ring;
 use crate::rdma::strided::StridedSrc;
 use kernel::prelude::*;
 use kernel::sync::Arc;

@@ -3,10 +3,10 @@
 //! Send WQEs: from the copy of one to a request of the transport, checked. Its SGEs are resolved by
 //! the send queue.
 
-use super::ah::Ah;
-use super::pd::PdId;
-use super::uabi::wqe::{send_flag, AtomicWr, DmaHead, Op, RdmaWr, RxeSendWr, UdWr};
-use super::Core;
+use crate::device::packet::ah::Ah;
+use crate::device::pd::PdId;
+use crate::device::uabi::wqe::{send_flag, AtomicWr, DmaHead, Op, RdmaWr, RxeSendWr, UdWr};
+use crate::device::Core;
 use crate::proto::transport::{Flags, Request, SendOp, Status, UdDest};
 use kernel::prelude::*;
 use kernel::sync::Arc;

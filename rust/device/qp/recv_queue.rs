@@ -2,12 +2,12 @@
 
 //! The receive queue: the posted ring, and the one request in use.
 
-use super::mr::Mr;
-use super::pd::PdId;
-use super::ring::Ring;
-use super::sge::{self, Sge};
-use super::uabi::wqe::{RxeRecvWqe, RxeSge};
-use super::Core;
+use crate::device::mem::mr::Mr;
+use crate::device::mem::sge::{self, Sge};
+use crate::device::pd::PdId;
+use crate::device::ring::Ring;
+use crate::device::uabi::wqe::{RxeRecvWqe, RxeSge};
+use crate::device::Core;
 use crate::proto::transport::{RecvStart, Status};
 use crate::rdma::strided::StridedSrc;
 use crate::sync::memory::GFP_CHARGED;

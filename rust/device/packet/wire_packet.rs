@@ -2,8 +2,8 @@
 
 //! Packets from the wire: headers, ICRC, and the segments of a GSO super-packet.
 
-use super::counters::Count;
-use super::Core;
+use crate::device::counters::Count;
+use crate::device::Core;
 use crate::net::crc::crc32_le;
 use crate::net::skb::RxSkb;
 use crate::proto::wire::bth::{self, BTH_LEN};

@@ -5,9 +5,9 @@
 
 use super::engine;
 use super::flush;
+use super::object::Qp;
 use super::progress::Input;
-use super::qp::Qp;
-use super::Core;
+use crate::device::Core;
 use crate::net::room::RoomHandler;
 use crate::proto::transport::State;
 use crate::sync::timer::TimerHandler;

@@ -4,11 +4,11 @@
 
 use super::engine;
 use super::flush::FlushPoll;
-use super::limits;
-use super::path::Path;
+use super::object::{Inner, Qp, QpAttrCache, Transport};
 use super::progress::Input;
-use super::qp::{Inner, Qp, QpAttrCache, Transport};
-use super::rc::{read_keys, ReadKeys, Resources};
+use super::service::rc::{read_keys, ReadKeys, Resources};
+use crate::device::limits;
+use crate::device::packet::path::Path;
 use crate::proto::transport::{self, Modify, State, UdModify};
 use crate::proto::wire::Psn;
 use crate::rdma::access::Access;

@@ -7,10 +7,10 @@
 //! the NIC, gives segment i the IPv4 identification of the first plus i; the ICRC of each segment
 //! covers that.
 
-use super::counters::Count;
 use super::loopback::LoopbackQueue;
 use super::path::Path;
-use super::Core;
+use crate::device::counters::Count;
+use crate::device::Core;
 use crate::net::crc::crc32_le;
 use crate::net::queue::TxQueue;
 use crate::net::room::{Room, RoomHandler};

@@ -3,16 +3,16 @@
 //! Unreliable datagrams, and the management QP (GSI) that is one: the transport's view of queues
 //! and memory.
 
-use super::completion::Completion;
-use super::limits;
-use super::loopback::{LoopbackOrigin, LoopbackPacket};
-use super::payload::PayloadError;
-use super::progress::{Deferred, Progress};
-use super::qp_context::QpContext;
-use super::rq::RecvQueue;
-use super::rx_packet::RxPacket;
-use super::sq::SendQueue;
-use super::tx::{Batch, NoPacket, Packets};
+use crate::device::cq::completion::Completion;
+use crate::device::limits;
+use crate::device::mem::payload::PayloadError;
+use crate::device::packet::loopback::{LoopbackOrigin, LoopbackPacket};
+use crate::device::packet::rx_packet::RxPacket;
+use crate::device::packet::tx_batch::{Batch, NoPacket, Packets};
+use crate::device::qp::context::QpContext;
+use crate::device::qp::progress::{Deferred, Progress};
+use crate::device::qp::recv_queue::RecvQueue;
+use crate::device::qp::send_queue::SendQueue;
 use crate::net::room::RoomHandler;
 use crate::proto::transport::{
     DropReason, Origin, RecvCompletion, RecvStart, Status, Transmit, UdPoll, UdQp, UdResponderOps,

@@ -8,7 +8,7 @@
 //! however many there are and whatever their processes do, as no process is charged for it.
 
 use super::progress::Input;
-use super::{limits, Core};
+use crate::device::{limits, Core};
 use crate::proto::transport::Instant;
 use crate::sync::timer;
 use kernel::sync::Arc;

@@ -3,7 +3,7 @@
 //! The way to a peer: addresses from an address vector, and a route that is looked up once and kept
 //! as long as the network's tables have not changed.
 
-use super::port::Port;
+use crate::device::port::Port;
 use crate::net::route::{Flow, Header, Route};
 use crate::proto::wire::icrc::{Datagram, UDP_LEN};
 use crate::proto::wire::{GrhLayout, IcrcHead, GRH_LEN};

@@ -3,8 +3,8 @@
 //! Address handles.
 
 use super::path::Path;
-use super::pd::PdId;
-use super::Core;
+use crate::device::pd::PdId;
+use crate::device::Core;
 use crate::rdma::gid::AhAttr;
 use crate::sync::bh::irqs_disabled;
 use crate::sync::lock::SpinLockBh;

@@ -5,7 +5,7 @@
 
 use super::ah::Ah;
 use super::path::Path;
-use super::payload::PayloadRef;
+use crate::device::mem::payload::PayloadRef;
 use crate::proto::wire::PacketRepr;
 use crate::rdma::strided::StridedSrc;
 use crate::sync::memory::Payer;

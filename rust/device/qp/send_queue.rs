@@ -8,17 +8,17 @@
 //! and become more when that is too few: of a thousand queue pairs most have little to send at a
 //! time.
 
-use super::ah::Ah;
-use super::completion::Completion;
-use super::cq::Wake;
-use super::mr::Mr;
-use super::payload::{PayloadError, PayloadRef};
-use super::qp_context::QpContext;
-use super::ring::Ring;
+use super::context::QpContext;
 use super::send_wqe::{stores_response, AhDest, SqLimits};
-use super::sge::{self, Sge};
-use super::uabi::wqe::{send_flag, DmaHead, Op, RxeSendWqe, RxeSendWr, RxeSge};
-use super::{limits, Core};
+use crate::device::cq::completion::Completion;
+use crate::device::cq::Wake;
+use crate::device::mem::mr::Mr;
+use crate::device::mem::payload::{PayloadError, PayloadRef};
+use crate::device::mem::sge::{self, Sge};
+use crate::device::packet::ah::Ah;
+use crate::device::ring::Ring;
+use crate::device::uabi::wqe::{send_flag, DmaHead, Op, RxeSendWqe, RxeSendWr, RxeSge};
+use crate::device::{limits, Core};
 use crate::proto::transport::{
     Request, RequestQueue, SendCompletion, Status, UdDest, UdRequestQueue,
 };

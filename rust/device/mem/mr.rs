@@ -2,8 +2,8 @@
 
 //! Memory regions, and who may do what to which bytes of them.
 
-use super::pd::PdId;
-use super::Core;
+use crate::device::pd::PdId;
+use crate::device::Core;
 use crate::proto::transport::{AccessError, AtomicOp};
 use crate::rdma::access::Access;
 use crate::rdma::strided::StridedSrc;

@@ -6,9 +6,11 @@
 //! A kernel user may post in any context, hard irqs included. So posting has a lock of its own,
 //! below all others, and does not run the QP where that is not allowed.
 
-use super::ring::Ring;
-use super::uabi::wqe::{send_flag, AtomicWr, Op, RdmaWr, RxeRecvWqe, RxeSendWqe, RxeSge, UdWr};
-use super::Oxe;
+use crate::device::ring::Ring;
+use crate::device::uabi::wqe::{
+    send_flag, AtomicWr, Op, RdmaWr, RxeRecvWqe, RxeSendWqe, RxeSge, UdWr,
+};
+use crate::device::Oxe;
 use crate::rdma::wr::{RecvWr, SendWr, Sge};
 use crate::sync::lock::SpinLockIrq;
 use core::mem::size_of;

@@ -8,13 +8,14 @@
 //! again. One context at a time sends for a QP, so that its packets stay in order; a context that
 //! finds another one sending sets `rerun`.
 
-use super::counters::Count;
-use super::loopback::LoopbackQueue;
+use super::flush;
+use super::object::{Inner, Qp, Transport};
 use super::progress::{Deferred, Input, Progress};
-use super::qp::{Inner, Qp, Transport};
-use super::rx_packet::RxPacket;
-use super::tx::Batch;
-use super::{flush, Core};
+use crate::device::counters::Count;
+use crate::device::packet::loopback::LoopbackQueue;
+use crate::device::packet::rx_packet::RxPacket;
+use crate::device::packet::tx_batch::Batch;
+use crate::device::Core;
 use crate::proto::transport::{Events, Instant};
 use crate::rdma::events::QpEvent;
 use crate::sync::bh::{self, BhGuard};

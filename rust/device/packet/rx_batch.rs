@@ -6,7 +6,7 @@
 //! its lock. Both levels advance one cursor, which only this file moves.
 
 use super::wire_packet::WirePacket;
-use super::Core;
+use crate::device::Core;
 use crate::net::skb::RxSkb;
 
 /// The packets of one skb that pass the checks below the transport, in order.

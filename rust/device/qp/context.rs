@@ -2,10 +2,10 @@
 
 //! The immutable part of a queue pair, for its transport service.
 
-use super::completion::QpId;
-use super::cq::Cq;
-use super::pd::PdId;
-use super::Core;
+use crate::device::cq::completion::QpId;
+use crate::device::cq::Cq;
+use crate::device::pd::PdId;
+use crate::device::Core;
 use crate::rdma::qp::QpToken;
 use kernel::sync::Arc;
 

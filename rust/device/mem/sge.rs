@@ -4,9 +4,9 @@
 
 use super::mr::Mr;
 use super::payload::{PayloadError, PayloadRef, Segment};
-use super::pd::PdId;
-use super::uabi::wqe::RxeSge;
-use super::Core;
+use crate::device::pd::PdId;
+use crate::device::uabi::wqe::RxeSge;
+use crate::device::Core;
 use crate::proto::transport::Status;
 use crate::rdma::access::Access;
 use crate::rdma::strided::{StridedDst, StridedSrc};

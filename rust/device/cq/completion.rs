@@ -2,8 +2,8 @@
 
 //! A completion, as the driver makes it, and its form in a user's ring.
 
-use super::uabi::cqe::{packet_type, wc_flag, UverbsWc};
-use super::uabi::wqe::Op;
+use crate::device::uabi::cqe::{packet_type, wc_flag, UverbsWc};
+use crate::device::uabi::wqe::Op;
 use crate::proto::transport::{RecvCompletion, Status};
 use crate::rdma::gid::Network;
 use crate::rdma::qp::QpToken;

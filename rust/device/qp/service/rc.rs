@@ -2,18 +2,18 @@
 
 //! The reliable connection: the transport's view of queues and memory.
 
-use super::completion::Completion;
-use super::counters::Count;
-use super::loopback::{LoopbackOrigin, LoopbackPacket, LoopbackQueue};
-use super::mr::Mr;
-use super::path::Path;
-use super::payload::{PayloadError, PayloadRef, Segment};
-use super::progress::{Deferred, Progress};
-use super::qp_context::QpContext;
-use super::rq::RecvQueue;
-use super::rx_packet::RxPacket;
-use super::sq::SendQueue;
-use super::tx::{Batch, NoPacket, Packets, Unsent, Whole};
+use crate::device::counters::Count;
+use crate::device::cq::completion::Completion;
+use crate::device::mem::mr::Mr;
+use crate::device::mem::payload::{PayloadError, PayloadRef, Segment};
+use crate::device::packet::loopback::{LoopbackOrigin, LoopbackPacket, LoopbackQueue};
+use crate::device::packet::path::Path;
+use crate::device::packet::rx_packet::RxPacket;
+use crate::device::packet::tx_batch::{Batch, NoPacket, Packets, Unsent, Whole};
+use crate::device::qp::context::QpContext;
+use crate::device::qp::progress::{Deferred, Progress};
+use crate::device::qp::recv_queue::RecvQueue;
+use crate::device::qp::send_queue::SendQueue;
 use crate::net::room::RoomHandler;
 use crate::proto::transport::{
     AccessError, AtomicOp, Connection, DropReason, Instant, Origin, Payload, RecvCompletion,

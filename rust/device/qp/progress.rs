@@ -2,8 +2,8 @@
 
 //! Inputs of the QP progress engine, and the results of its steps.
 
-use super::cq::Wake;
-use super::rx_batch::RxGroup;
+use crate::device::cq::Wake;
+use crate::device::packet::rx_batch::RxGroup;
 use crate::proto::transport::Events;
 
 /// An input of the engine.

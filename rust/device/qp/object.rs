@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queue pairs: what one is made of, and its birth and end.
+
+use super::context::QpContext;
+use super::flush::FlushPoll;
+use super::producer::WqProducer;
+use super::progress::Deferred;
+use super::recv_queue::RecvQueue;
+use super::send_queue::SendQueue;
+use super::send_wqe::SqLimits;
+use super::service::rc::Rc;
+use super::service::ud::Ud;
+use crate::device::cq::completion::Completion;
+use crate::device::packet::loopback::LoopbackQueue;
+use crate::device::pd::PdId;
+use crate::device::uabi::resp::{MmInfo, RxeCreateQpResp};
+use crate::device::uabi::wqe::RxeSge;
+use crate::device::{limits, Core};
+use crate::net::room::Room;
+use crate::proto::transport::State;
+use crate::rdma::access::Access;
+use crate::rdma::events::QpEvents;
+use crate::rdma::gid::AhAttr;
+use crate::rdma::mmap::Cookie;
+use crate::rdma::qp::{QpCaps, QpInit, QpType};
+use crate::rdma::udata::UserCtx;
+use crate::sync::lock::SpinLockBh;
+use crate::sync::memory::GFP_CHARGED;
+use crate::sync::timer::Timer;
+use core::mem::size_of;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::Arc;
+use kernel::workqueue::{self, Work};
+
+/// The QP number of the GSI (IBTA 13.5.1, general services interface).
+const GSI_QPN: u32 = 1;
+
+/// How many receives are flushed at one time.
+const FLUSH_BUDGET: usize = 256;
+
+/// The part of a QP that the transport service decides.
+pub(crate) enum Transport {
+    /// RC.
+    Rc(Rc),
+    /// UD and GSI.
+    Datagram(Ud),
+}
+
+/// Attributes that nothing but a query wants to see again.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct QpAttrCache {
+    pub(crate) pkey_index: u16,
+    pub(crate) access: Access,
+    pub(crate) sq_psn: u32,
+    pub(crate) rq_psn: u32,
+    pub(crate) max_dest_rd_atomic: u8,
+    /// In bytes; by the loopback other packets go.
+    pub(crate) path_mtu: u32,
+}
+
+/// What the QP's lock guards.
+pub(crate) struct Inner {
+    pub(crate) transport: Transport,
+    pub(crate) sq: SendQueue,
+    pub(crate) rq: RecvQueue,
+    /// The address vector of a connection.
+    pub(crate) av: Option<AhAttr>,
+    pub(crate) attr_cache: QpAttrCache,
+    /// Empty, and in the hands of the context that is sending, if there is one.
+    pub(crate) loopback: LoopbackQueue,
+    /// A context is sending for this QP.
+    pub(crate) sending: bool,
+    /// There is more to do than it knew when it began.
+    pub(crate) rerun: bool,
+    /// A process is at it that sends what it posted, and will go on after others had their turn.
+    pub(crate) posting: bool,
+    /// Work is queued that sends what is due; others leave it to that.
+    pub(crate) queued: bool,
+    pub(crate) flush_poll: FlushPoll,
+    /// Destroyed: nothing happens any more.
+    pub(crate) dead: bool,
+}
+
+/// A queue pair. Packets, timers and work hold on to it; what it must not outlive it lets go of in
+/// [`Qp::close`].
+#[pin_data]
+pub(crate) struct Qp {
+    pub(crate) ctx: QpContext,
+    pub(crate) kind: QpType,
+    pub(crate) events: QpEvents,
+    pub(crate) caps: QpCaps,
+    /// A process posts to it.
+    pub(crate) is_user: bool,
+    /// The state, for a look without the lock: a [`State`] as a number.
+    state: Atomic<u32>,
+    #[pin]
+    pub(crate) inner: SpinLockBh<Inner>,
+    #[pin]
+    pub(crate) send_producer: WqProducer,
+    #[pin]
+    pub(crate) recv_producer: WqProducer,
+    /// What it may have on its way through the network stack.
+    pub(crate) room: Room<Qp>,
+    #[pin]
+    pub(crate) timer: Timer<Qp>,
+    #[pin]
+    work: Work<Qp>,
+}
+
+crate::impl_has_timer! { impl HasTimer<0> for Qp { self.timer } }
+workqueue::impl_has_work! { impl HasWork<Qp> for Qp { self.work } }
+
+/// The Rust part of an ib_qp.
+pub(crate) struct QpObject {
+    pub(crate) qp: Arc<Qp>,
+    _cookies: Option<(Cookie, Cookie)>,
+}
+
+/// Checks what is asked for against the limits, and gives what there will be.
+fn check_caps(init: &QpInit<'_, crate::device::Oxe>) -> Result<QpCaps> {
+    let cap = init.cap;
+    let fits = cap.max_send_wr <= limits::MAX_QP_WR
+        && cap.max_recv_wr <= limits::MAX_QP_WR
+        && cap.max_send_sge <= limits::MAX_SGE
+        && cap.max_recv_sge <= limits::MAX_SGE
+        && cap.max_inline_data <= limits::MAX_INLINE;
+    if !fits {
+        return Err(EINVAL);
+    }
+    // An element has room for as much inline data as for SGEs; the poster may use all of it.
+    const SGE_LEN: u32 = size_of::<RxeSge>() as u32;
+    let inline = cap
+        .max_inline_data
+        .max(cap.max_send_sge.saturating_mul(SGE_LEN))
+        .next_multiple_of(SGE_LEN);
+    Ok(QpCaps {
+        max_inline_data: inline.min(limits::MAX_INLINE),
+        ..cap
+    })
+}
+
+/// A free QP number, for a process if `user`. The GSI QP has number 1.
+fn reserve(core: &Core, kind: QpType, user: bool) -> Result<u32> {
+    match kind {
+        QpType::Gsi => core.qps.reserve_at(GSI_QPN).map(|()| GSI_QPN),
+        QpType::Rc | QpType::Ud => core.qps.reserve(user),
+    }
+}
+
+/// Makes the two rings mappable for the process, and tells it where.
+fn respond(user: &UserCtx<'_>, sq: &SendQueue, rq: &RecvQueue) -> Result<(Cookie, Cookie)> {
+    let (rq_cookie, rq_offset) = user.publish(rq.ring().buf())?;
+    let (sq_cookie, sq_offset) = user.publish(sq.ring().buf())?;
+    user.respond(&RxeCreateQpResp {
+        rq_mi: MmInfo::new(rq_offset, rq.ring().buf().len()),
+        sq_mi: MmInfo::new(sq_offset, sq.ring().buf().len()),
+    })?;
+    Ok((rq_cookie, sq_cookie))
+}
+
+impl Qp {
+    /// Makes a QP in the reset state.
+    ///
+    /// Process context. EINVAL for capabilities over the limits, EOPNOTSUPP for a service that the
+    /// driver does not have, ENOMEM, EFAULT.
+    pub(crate) fn create(
+        core: &Arc<Core>,
+        pd: PdId,
+        init: &QpInit<'_, crate::device::Oxe>,
+        events: QpEvents,
+        user: Option<UserCtx<'_>>,
+    ) -> Result<QpObject> {
+        let caps = check_caps(init)?;
+        let qpn = reserve(core, init.kind, user.is_some())?;
+        let object = Self::create_at(qpn, core, pd, init, caps, events, user)
+            .inspect_err(|_| core.qps.cancel(qpn))?;
+        core.qps.publish(qpn, object.qp.clone());
+        Ok(object)
+    }
+
+    fn create_at(
+        qpn: u32,
+        core: &Arc<Core>,
+        pd: PdId,
+        init: &QpInit<'_, crate::device::Oxe>,
+        caps: QpCaps,
+        events: QpEvents,
+        user: Option<UserCtx<'_>>,
+    ) -> Result<QpObject> {
+        let is_user = user.is_some();
+        let sq_limits = SqLimits {
+            pd,
+            datagram: !init.kind.is_connected(),
+            sig_all: init.sig_all,
+            max_wr: caps.max_send_wr,
+            max_sge: caps.max_send_sge,
+            max_inline: caps.max_inline_data,
+        };
+        let sq = SendQueue::new(sq_limits, is_user)?;
+        let rq = RecvQueue::new(pd, caps.max_recv_wr, caps.max_recv_sge, is_user)?;
+        let caps = QpCaps {
+            max_send_wr: sq.ring().capacity(),
+            max_recv_wr: rq.ring().capacity(),
+            ..caps
+        };
+        let cookies = match &user {
+            Some(user) => Some(respond(user, &sq, &rq)?),
+            None => None,
+        };
+        let send_producer =
+            WqProducer::new(sq.ring().clone(), caps.max_send_sge, caps.max_inline_data);
+        let recv_producer = WqProducer::new(rq.ring().clone(), caps.max_recv_sge, 0);
+        let inner = Inner {
+            transport: match init.kind {
+                QpType::Rc => Transport::Rc(Rc::new()?),
+                QpType::Ud | QpType::Gsi => Transport::Datagram(Ud::new(qpn)),
+            },
+            sq,
+            rq,
+            av: None,
+            attr_cache: QpAttrCache::default(),
+            loopback: LoopbackQueue::new(),
+            sending: false,
+            rerun: false,
+            posting: false,
+            queued: false,
+            flush_poll: FlushPoll::NEW,
+            dead: false,
+        };
+        let ctx = QpContext {
+            core: core.clone(),
+            qpn,
+            pd,
+            token: events.token(),
+            send_cq: init.send_cq.cq.clone(),
+            recv_cq: init.recv_cq.cq.clone(),
+        };
+        let qp = Arc::pin_init(
+            try_pin_init!(Qp {
+                ctx,
+                kind: init.kind,
+                events,
+                caps,
+                is_user,
+                state: Atomic::new(State::Reset as u32),
+                inner <- crate::new_spinlock_bh!(inner, "oxe_qp"),
+                send_producer <- send_producer,
+                recv_producer <- recv_producer,
+                room: Room::new()?,
+                timer <- Timer::new(),
+                work <- kernel::new_work!("oxe_qp"),
+            }? Error),
+            GFP_CHARGED,
+        )?;
+        Ok(QpObject {
+            qp,
+            _cookies: cookies,
+        })
+    }
+
+    /// Ends the QP: no one finds it any more, and who holds it does nothing. Completions that are
+    /// not taken yet stay in their queues (IBTA 10.2.4.4).
+    ///
+    /// Process context, sleeps.
+    pub(crate) fn close(&self) {
+        {
+            let mut inner = self.inner.lock();
+            inner.dead = true;
+            inner.sq.reset();
+            inner.rq.reset();
+            if let Transport::Rc(rc) = &mut inner.transport {
+                rc.put_mrs();
+                rc.path = None;
+            }
+        }
+        // After the path is gone: `Core::detach` looks for routes in the table.
+        self.ctx.core.qps.remove(self.ctx.qpn);
+        self.room.cancel();
+        self.timer.cancel();
+    }
+
+    /// Gives up the route to the peer.
+    pub(crate) fn forget_route(&self) {
+        if let Transport::Rc(rc) = &mut self.inner.lock().transport {
+            if let Some(path) = &mut rc.path {
+                path.forget_route();
+            }
+        }
+    }
+
+    /// Forgets what was posted before the QP may send, as the poster is told that it was not taken.
+    pub(crate) fn discard_sends(&self) {
+        let mut inner = self.inner.lock();
+        if matches!(inner.state(), State::Reset | State::Init | State::Rtr) {
+            inner.sq.reset();
+        }
+    }
+
+    /// The state, as it was a moment ago. Any context.
+    #[inline]
+    pub(crate) fn state(&self) -> State {
+        let number = self.state.load(Relaxed);
+        State::ALL
+            .into_iter()
+            .find(|state| *state as u32 == number)
+            .unwrap_or(State::Err)
+    }
+}
+
+impl Inner {
+    /// The state.
+    #[inline]
+    pub(crate) fn state(&self) -> State {
+        match &self.transport {
+            Transport::Rc(rc) => rc.conn.state(),
+            Transport::Datagram(ud) => ud.qp.state(),
+        }
+    }
+
+    /// Whether a process that rang the doorbell is to send all it posted itself: datagrams, as none
+    /// of them waits for anything.
+    #[inline]
+    pub(crate) fn is_callers_work(&self, qp: &Qp) -> bool {
+        qp.is_user && matches!(self.transport, Transport::Datagram(_))
+    }
+
+    /// Whether everything is to be flushed.
+    #[inline]
+    pub(crate) fn is_in_error(&self) -> bool {
+        self.state() == State::Err
+    }
+
+    /// Takes posted WQEs into slots. They wait in the ring until the QP may send (IBTA 10.8.2).
+    #[inline]
+    pub(crate) fn fetch(&mut self, core: &Core) {
+        if matches!(
+            self.state(),
+            State::Rts | State::Sqd | State::Sqe | State::Err
+        ) {
+            while self.sq.fetch(core) {}
+        }
+    }
+
+    /// Whether something is to be sent or fetched, or was put off.
+    #[inline]
+    pub(crate) fn may_transmit(&self) -> bool {
+        let due = match &self.transport {
+            Transport::Rc(rc) => rc.conn.may_transmit(&self.sq),
+            Transport::Datagram(_) => false,
+        };
+        due || self.rerun || self.sq.has_unfetched()
+    }
+
+    /// Makes the state known to those who look without the lock.
+    #[inline]
+    pub(crate) fn publish_state(&self, qp: &Qp) {
+        let state = self.state() as u32;
+        if qp.state.load(Relaxed) != state {
+            qp.state.store(state, Relaxed);
+        }
+    }
+
+    /// Flushes posted receives, the one in use first. Says whether some are left for the next time.
+    pub(crate) fn flush_receives(&mut self, qp: &Qp, deferred: &mut Deferred) -> bool {
+        if let Transport::Rc(rc) = &mut self.transport {
+            rc.conn.abandon_recv();
+            rc.put_mrs();
+        }
+        for _ in 0..FLUSH_BUDGET {
+            if qp.is_user && !self.flush_poll.take() {
+                return false;
+            }
+            let Some(wr_id) = self.rq.flush_one() else {
+                return false;
+            };
+            deferred.recv.merge(
+                qp.ctx
+                    .recv_cq
+                    .push(&Completion::recv_flushed(qp.ctx.id(), wr_id)),
+            );
+        }
+        true
+    }
+}
