@@ -3,7 +3,7 @@
 //! The RDMA device: its objects, a file each, and how they are found.
 //!
 //! ```text
-//!   post ─> ring ─> send_queue ─> engine ─> service ─> tx_batch ─> wire
+//!   post ─> ring ─> send_queue ─> engine ─> service ─> tx_batch, gso ─> wire
 //!   wire ─> rx ─> rx_batch ─> engine ─> service ─> mem, recv_queue ─> cq
 //!   on one device: loopback in place of tx_batch, wire and rx
 //! ```
@@ -19,7 +19,7 @@
 //!             send_queue, recv_queue, flush
 //!             progress, context, send_wqe, producer
 //!   packet    tx_batch, rx_packet, rx_batch  packets that are sent, packets that arrived
-//!             loopback, wire_packet
+//!             loopback, gso, wire_packet
 //!             ah, path
 //!   cq        completion
 //!   mem       sge, payload, mr

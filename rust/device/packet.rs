@@ -4,6 +4,7 @@
 //! those of the loopback.
 
 pub(crate) mod ah;
+pub(crate) mod gso;
 pub(crate) mod loopback;
 pub(crate) mod path;
 pub(crate) mod rx_batch;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions, and who may do what to which bytes of them.
+//! Memory regions: keys, registration and its end, copies.
 
+use super::error::MemError;
 use crate::device::pd::PdId;
 use crate::device::Core;
 use crate::proto::transport::{AccessError, AtomicOp};
@@ -138,76 +139,71 @@ impl Mr {
         }
     }
 
-    /// The region with `key`, if `pd` and `access` allow its use for `len` bytes from `va`.
+    /// The region with `key`, if `pd` and `access` allow its use. Any context.
     ///
-    /// Any context. The checks of IBTA 10.6.3.1 for local, 9.7.4.1 for remote access.
+    /// # Errors
+    ///
+    /// Key.
     #[inline]
-    pub(crate) fn find(
+    pub(super) fn find(
         core: &Core,
         pd: PdId,
         key: u32,
-        va: u64,
-        len: u64,
         access: Access,
-    ) -> Option<Arc<Self>> {
-        let mr = core.mrs.get(key >> KEY_SHIFT)?;
-        mr.allows(pd, key, va, len, access).then_some(mr)
-    }
-
-    /// Like [`Mr::find`], but tries the cached MR first.
-    #[inline]
-    pub(crate) fn find_cached(
-        core: &Core,
-        pd: PdId,
-        key: u32,
-        va: u64,
-        len: u64,
-        access: Access,
-        mr_cache: &mut Option<Arc<Self>>,
-    ) -> Option<Arc<Self>> {
-        if let Some(mr) = mr_cache {
-            // A closed one may still be here, and another have its key.
-            if mr.allows(pd, key, va, len, access) && mr.is_open() {
-                return Some(mr.clone());
-            }
+    ) -> Result<Arc<Self>, MemError> {
+        let mr = core.mrs.get(key >> KEY_SHIFT).ok_or(MemError::Key)?;
+        if !mr.allows(pd, key, access) {
+            return Err(MemError::Key);
         }
-        let mr = Self::find(core, pd, key, va, len, access);
-        mr_cache.clone_from(&mr);
-        mr
+        Ok(mr)
     }
 
     #[inline]
-    fn allows(&self, pd: PdId, key: u32, va: u64, len: u64, access: Access) -> bool {
-        self.key == key
-            && self.pd == pd
-            && self.access.contains(access)
-            && self.offset(va, len).is_some()
+    pub(super) fn allows(&self, pd: PdId, key: u32, access: Access) -> bool {
+        self.key == key && self.pd == pd && self.access.contains(access)
     }
 
     /// How far `va` is from the region's start, if `len` bytes from there are inside.
+    ///
+    /// # Errors
+    ///
+    /// Bounds.
     #[inline]
-    fn offset(&self, va: u64, len: u64) -> Option<u64> {
-        let offset = va.checked_sub(self.iova)?;
-        let rest = self.length.checked_sub(offset)?;
-        (len <= rest).then_some(offset)
+    pub(super) fn offset(&self, va: u64, len: u64) -> Result<u64, MemError> {
+        let offset = va.checked_sub(self.iova).ok_or(MemError::Bounds)?;
+        let rest = self.length.checked_sub(offset).ok_or(MemError::Bounds)?;
+        if len > rest {
+            return Err(MemError::Bounds);
+        }
+        Ok(offset)
     }
 
-    /// Shows `each` the `len` bytes at `va`, piece by piece. `None` if they are not all inside the
-    /// region, it is closed, or `each` says so.
+    /// Calls `each` with the `len` bytes at `va`, chunk by chunk.
     ///
     /// Any context; `each` must not close a region.
+    ///
+    /// # Errors
+    ///
+    /// Bounds, Revoked, Fault; Fault also if `each` returns `None`.
     #[inline]
-    pub(crate) fn for_each_chunk(
+    pub(super) fn for_each_chunk(
         &self,
         va: u64,
         len: usize,
         each: impl FnMut(StridedSrc<'_>) -> Option<()>,
-    ) -> Option<()> {
+    ) -> Result<(), MemError> {
         let offset = self.offset(va, len as u64)?;
         match &self.memory {
-            Memory::User(revocable) => revocable.try_access()?.for_each_chunk(offset, len, each),
-            Memory::Kernel(revocable) => revocable.try_access()?.for_each_chunk(va, len, each),
+            Memory::User(revocable) => {
+                let memory = revocable.try_access().ok_or(MemError::Revoked)?;
+                memory.for_each_chunk(offset, len, each)
+            }
+            Memory::Kernel(revocable) => {
+                let memory = revocable.try_access().ok_or(MemError::Revoked)?;
+                memory.for_each_chunk(va, len, each)
+            }
         }
+        .ok_or(MemError::Fault)
     }
 
     /// Whether the region is still open. Any context.
@@ -219,30 +215,44 @@ impl Mr {
         }
     }
 
-    /// Copies bytes to `va`. `None` if they would not all be inside the region, or it is closed.
+    /// Copies bytes to `va`. Any context. The caller has checked the right to write.
     ///
-    /// Any context. The caller has checked the right to write.
+    /// # Errors
+    ///
+    /// Bounds, Revoked, Fault.
     #[inline]
-    pub(crate) fn write(&self, va: u64, bytes: StridedSrc<'_>) -> Option<()> {
+    pub(super) fn write(&self, va: u64, bytes: StridedSrc<'_>) -> Result<(), MemError> {
         let offset = self.offset(va, bytes.len() as u64)?;
         match &self.memory {
-            Memory::User(revocable) => revocable.try_access()?.write(offset, bytes),
-            Memory::Kernel(revocable) => revocable.try_access()?.write(va, bytes),
+            Memory::User(revocable) => {
+                let memory = revocable.try_access().ok_or(MemError::Revoked)?;
+                memory.write(offset, bytes)
+            }
+            Memory::Kernel(revocable) => {
+                let memory = revocable.try_access().ok_or(MemError::Revoked)?;
+                memory.write(va, bytes)
+            }
         }
+        .ok_or(MemError::Fault)
     }
 
     /// Carries out an atomic operation on the 8 bytes at `va`, in the processor's byte order; gives
     /// what was there. Atomic with respect to other regions and to the processor (IB_ATOMIC_GLOB).
     ///
     /// Any context. The caller has checked the right to it.
-    pub(crate) fn atomic(&self, va: u64, op: AtomicOp) -> Result<u64, AccessError> {
+    ///
+    /// # Errors
+    ///
+    /// Misaligned for an address that is no multiple of 8, as the peer names it or in memory; else
+    /// as [`MemError`] says.
+    pub(super) fn atomic(&self, va: u64, op: AtomicOp) -> Result<u64, AccessError> {
         if va & 7 != 0 {
             return Err(AccessError::Misaligned);
         }
-        let offset = self.offset(va, 8).ok_or(AccessError::Access)?;
+        let offset = self.offset(va, 8)?;
         match &self.memory {
             Memory::User(revocable) => {
-                let memory = revocable.try_access().ok_or(AccessError::Access)?;
+                let memory = revocable.try_access().ok_or(MemError::Revoked)?;
                 match op {
                     AtomicOp::CompareSwap { compare, swap } => {
                         memory.cmpxchg(offset, compare, swap)
@@ -251,7 +261,7 @@ impl Mr {
                 }
             }
             Memory::Kernel(revocable) => {
-                let memory = revocable.try_access().ok_or(AccessError::Access)?;
+                let memory = revocable.try_access().ok_or(MemError::Revoked)?;
                 match op {
                     AtomicOp::CompareSwap { compare, swap } => memory.cmpxchg(va, compare, swap),
                     AtomicOp::FetchAdd { add } => memory.fetch_add(va, add),

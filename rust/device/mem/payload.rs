@@ -2,38 +2,38 @@
 
 //! References to the payload of a message in the memory of its sender.
 
-use super::mr::Mr;
+use super::error::MemError;
+use super::grant::Grant;
 use crate::device::ring::Ring;
 use crate::rdma::strided::StridedSrc;
 use kernel::prelude::*;
-use kernel::sync::Arc;
 
 /// Why there is no reference to a payload.
 pub(crate) enum PayloadError {
     /// There is no memory for the reference now.
     NoMemory,
-    /// The payload is not there: its region was deregistered, or the request is gone.
-    Gone,
+    /// The payload cannot be had.
+    Gone(MemError),
+}
+
+impl From<MemError> for PayloadError {
+    #[inline]
+    fn from(why: MemError) -> Self {
+        PayloadError::Gone(why)
+    }
 }
 
 /// How much inline data is copied at a time: to the stack, and on from there.
 const INLINE_PART: usize = 128;
-
-/// A contiguous part of a region.
-pub(crate) struct Segment {
-    pub(crate) mr: Arc<Mr>,
-    pub(crate) va: u64,
-    pub(crate) len: u32,
-}
 
 /// Where the payload of a message is.
 pub(crate) enum PayloadRef {
     /// Nowhere: it is empty.
     None,
     /// In one region.
-    Region(Segment),
+    Region(Grant),
     /// In several, or in several places of one.
-    List(KVec<Segment>),
+    List(KVec<Grant>),
     /// In the sender's ring: inline data.
     Inline {
         /// The ring.
@@ -46,26 +46,36 @@ pub(crate) enum PayloadRef {
 }
 
 impl PayloadRef {
-    /// Whether the regions are still open. Any context.
+    /// Itself, if the regions are still open. Any context.
+    ///
+    /// # Errors
+    ///
+    /// Revoked.
     #[inline]
-    pub(crate) fn is_there(&self) -> bool {
-        match self {
+    pub(crate) fn if_open(self) -> Result<Self, PayloadError> {
+        let open = match &self {
             PayloadRef::None | PayloadRef::Inline { .. } => true,
-            PayloadRef::Region(segment) => segment.mr.is_open(),
-            PayloadRef::List(list) => list.iter().all(|segment| segment.mr.is_open()),
+            PayloadRef::Region(grant) => grant.is_open(),
+            PayloadRef::List(list) => list.iter().all(Grant::is_open),
+        };
+        if open {
+            Ok(self)
+        } else {
+            Err(MemError::Revoked.into())
         }
     }
 
-    /// Calls `each` with the `len` bytes, chunk by chunk, and how many came before. `None` if some
-    /// are not there, or `each` returns it.
+    /// Calls `each` with the `len` bytes, chunk by chunk, and how many came before. Any context.
     ///
-    /// Any context.
+    /// # Errors
+    ///
+    /// Bounds, Revoked, Fault; Fault also if `each` returns `None`.
     #[inline]
     pub(crate) fn for_each_chunk(
         &self,
         len: u32,
         mut each: impl FnMut(u32, StridedSrc<'_>) -> Option<()>,
-    ) -> Option<()> {
+    ) -> Result<(), MemError> {
         let mut before = 0_u32;
         let mut each = |bytes: StridedSrc<'_>| {
             let at = before;
@@ -73,27 +83,35 @@ impl PayloadRef {
             each(at, bytes)
         };
         match self {
-            PayloadRef::None => Some(()),
-            PayloadRef::Region(segment) => {
-                segment.mr.for_each_chunk(segment.va, len as usize, each)
-            }
-            PayloadRef::List(list) => list.iter().try_for_each(|segment| {
-                segment
-                    .mr
-                    .for_each_chunk(segment.va, segment.len as usize, &mut each)
-            }),
+            PayloadRef::None => Ok(()),
+            PayloadRef::Region(grant) => grant.for_each_chunk(0, len as usize, each),
+            PayloadRef::List(list) => list
+                .iter()
+                .try_for_each(|grant| grant.for_each_chunk(0, grant.len() as usize, &mut each)),
             PayloadRef::Inline { ring, index, at } => {
-                let mut part = [0; INLINE_PART];
-                let mut done = 0;
-                while done < len as usize {
-                    let n = INLINE_PART.min((len as usize).saturating_sub(done));
-                    let part = part.get_mut(..n)?;
-                    ring.read(*index, at.checked_add(done)?, part)?;
-                    each(StridedSrc::new(part))?;
-                    done = done.saturating_add(n);
-                }
-                Some(())
+                copy_inline(ring, *index, *at, len as usize, each).ok_or(MemError::Fault)
             }
         }
     }
+}
+
+/// Copies inline data to the stack, part by part, and passes each part to `each`.
+#[inline]
+fn copy_inline(
+    ring: &Ring,
+    index: u32,
+    at: usize,
+    len: usize,
+    mut each: impl FnMut(StridedSrc<'_>) -> Option<()>,
+) -> Option<()> {
+    let mut part = [0; INLINE_PART];
+    let mut done = 0;
+    while done < len {
+        let n = INLINE_PART.min(len.saturating_sub(done));
+        let part = part.get_mut(..n)?;
+        ring.read(index, at.checked_add(done)?, part)?;
+        each(StridedSrc::new(part))?;
+        done = done.saturating_add(n);
+    }
+    Some(())
 }

@@ -5,6 +5,7 @@
 
 use super::ah::Ah;
 use super::path::Path;
+use crate::device::mem::error::MemError;
 use crate::device::mem::payload::PayloadRef;
 use crate::proto::wire::PacketRepr;
 use crate::rdma::strided::StridedSrc;
@@ -56,12 +57,14 @@ pub(crate) struct LoopbackPacket {
 }
 
 impl LoopbackPacket {
-    /// Calls `each` with the pieces of the payload: its offset in the payload, and the bytes.
-    /// `gone` is the error for bytes which are not there any more.
+    /// Calls `each` with the payload, chunk by chunk: its offset in the payload, and the bytes.
+    ///
+    /// # Errors
+    ///
+    /// What `each` returns, and why bytes of the sender cannot be had.
     #[inline]
-    pub(crate) fn for_payload<E>(
+    pub(crate) fn for_payload<E: From<MemError>>(
         &self,
-        gone: E,
         mut each: impl FnMut(u32, StridedSrc<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut result = Ok(());
@@ -69,7 +72,7 @@ impl LoopbackPacket {
             result = each(at, bytes);
             result.is_ok().then_some(())
         });
-        result.and(shown.ok_or(gone))
+        result.and(shown.map_err(E::from))
     }
 }
 

@@ -5,6 +5,7 @@
 use super::loopback::{LoopbackOrigin, LoopbackPacket};
 use super::path::Path;
 use super::wire_packet::WirePacket;
+use crate::device::mem::error::MemError;
 use crate::proto::wire::{PacketRepr, GRH_LEN};
 use crate::rdma::gid::Network;
 use crate::rdma::strided::StridedSrc;
@@ -78,17 +79,19 @@ impl RxPacket<'_> {
         }
     }
 
-    /// Calls `each` with the pieces of all payload: its offset in the payload, and the bytes.
-    /// `gone` is the error for bytes which the sender has given up meanwhile.
+    /// Calls `each` with all payload, chunk by chunk: its offset in the payload, and the bytes.
+    ///
+    /// # Errors
+    ///
+    /// What `each` returns, and why bytes of the sender of a loopback packet cannot be had.
     #[inline]
-    pub(crate) fn for_payload<E>(
+    pub(crate) fn for_payload<E: From<MemError>>(
         &self,
-        gone: E,
         each: impl FnMut(u32, StridedSrc<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         match self {
             RxPacket::Wire(packet) => packet.for_payload(each),
-            RxPacket::Loopback(packet) => packet.for_payload(gone, each),
+            RxPacket::Loopback(packet) => packet.for_payload(each),
         }
     }
 

@@ -126,7 +126,7 @@ impl RecvQueue {
             return Err(Status::LocLen);
         }
         let list = self.sges.get(..current.sges as usize).unwrap_or_default();
-        sge::scatter(list, offset, bytes).ok_or(Status::LocProt)
+        Ok(sge::scatter(list, offset, bytes)?)
     }
 
     /// How many bytes the request in use holds.

@@ -12,6 +12,7 @@ use super::context::QpContext;
 use super::send_wqe::{stores_response, AhDest, SqLimits};
 use crate::device::cq::completion::Completion;
 use crate::device::cq::Wake;
+use crate::device::mem::error::MemError;
 use crate::device::mem::mr::Mr;
 use crate::device::mem::payload::{PayloadError, PayloadRef};
 use crate::device::mem::sge::{self, Sge};
@@ -321,6 +322,10 @@ impl SendQueue {
     }
 
     /// Copies `len` bytes of request `n`'s message out.
+    ///
+    /// # Errors
+    ///
+    /// As for [`sge::gather`], and Revoked if there is no such request.
     #[inline]
     pub(crate) fn gather(
         &self,
@@ -328,11 +333,24 @@ impl SendQueue {
         offset: u32,
         len: usize,
         out: &mut StridedDst<'_>,
-    ) -> Option<()> {
-        let slot = self.slot(n)?;
-        if !slot.inline {
-            return sge::gather(self.sges_of(n, slot.sges), offset, len, out);
+    ) -> Result<(), MemError> {
+        let slot = self.slot(n).ok_or(MemError::Revoked)?;
+        if slot.inline {
+            return self
+                .gather_inline(n, offset, len, out)
+                .ok_or(MemError::Bounds);
         }
+        sge::gather(self.sges_of(n, slot.sges), offset, len, out)
+    }
+
+    #[inline]
+    fn gather_inline(
+        &self,
+        n: u32,
+        offset: u32,
+        len: usize,
+        out: &mut StridedDst<'_>,
+    ) -> Option<()> {
         let mut at = RxeSendWqe::DATA.checked_add(offset as usize)?;
         out.fill(len, |out| {
             self.ring.read(self.base.wrapping_add(n), at, out)?;
@@ -341,10 +359,14 @@ impl SendQueue {
         })
     }
 
-    /// Where `len` bytes of request `n`'s message are. Errors as for [`sge::source`].
+    /// Where `len` bytes of request `n`'s message are.
+    ///
+    /// # Errors
+    ///
+    /// As for [`sge::source`], and Revoked if there is no such request.
     #[inline]
     pub(crate) fn source(&self, n: u32, offset: u32, len: u32) -> Result<PayloadRef, PayloadError> {
-        let slot = self.slot(n).ok_or(PayloadError::Gone)?;
+        let slot = self.slot(n).ok_or(MemError::Revoked)?;
         if slot.inline {
             return Ok(PayloadRef::Inline {
                 ring: self.ring.clone(),
@@ -356,9 +378,18 @@ impl SendQueue {
     }
 
     /// Copies bytes into the local memory of request `n`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`sge::scatter`], and Revoked if there is no such request.
     #[inline]
-    pub(crate) fn scatter(&self, n: u32, offset: u32, bytes: StridedSrc<'_>) -> Option<()> {
-        let slot = self.slot(n)?;
+    pub(crate) fn scatter(
+        &self,
+        n: u32,
+        offset: u32,
+        bytes: StridedSrc<'_>,
+    ) -> Result<(), MemError> {
+        let slot = self.slot(n).ok_or(MemError::Revoked)?;
         sge::scatter(self.sges_of(n, slot.sges), offset, bytes)
     }
 

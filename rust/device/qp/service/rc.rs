@@ -4,12 +4,14 @@
 
 use crate::device::counters::Count;
 use crate::device::cq::completion::Completion;
-use crate::device::mem::mr::Mr;
-use crate::device::mem::payload::{PayloadError, PayloadRef, Segment};
+use crate::device::mem::error::MemError;
+use crate::device::mem::grant::Grant;
+use crate::device::mem::payload::{PayloadError, PayloadRef};
+use crate::device::packet::gso::{Packets, Whole};
 use crate::device::packet::loopback::{LoopbackOrigin, LoopbackPacket, LoopbackQueue};
 use crate::device::packet::path::Path;
 use crate::device::packet::rx_packet::RxPacket;
-use crate::device::packet::tx_batch::{Batch, NoPacket, Packets, Unsent, Whole};
+use crate::device::packet::tx_batch::{Batch, NoPacket, Unsent};
 use crate::device::qp::context::QpContext;
 use crate::device::qp::progress::{Deferred, Progress};
 use crate::device::qp::recv_queue::RecvQueue;
@@ -23,7 +25,6 @@ use crate::rdma::access::Access;
 use crate::rdma::strided::{StridedDst, StridedSrc};
 use crate::sync::memory::GFP_CHARGED;
 use kernel::prelude::*;
-use kernel::sync::Arc;
 
 /// Records of the peer's READs and atomics.
 pub(crate) struct Resources(KVec<Resource>);
@@ -51,8 +52,8 @@ impl AsMut<[Resource]> for Resources {
     }
 }
 
-/// The keys of READs that are being answered, by the transport's index.
-pub(crate) type ReadKeys = KVec<Option<Arc<Mr>>>;
+/// What READs that are being answered may read, by the transport's index.
+pub(crate) type ReadKeys = KVec<Option<Grant>>;
 
 /// Room for `count` keys.
 pub(crate) fn read_keys(count: usize) -> Result<ReadKeys> {
@@ -63,18 +64,12 @@ pub(crate) fn read_keys(count: usize) -> Result<ReadKeys> {
     Ok(keys)
 }
 
-/// A WRITE in progress: its region and where it starts.
-pub(crate) struct WriteKey {
-    mr: Arc<Mr>,
-    va: u64,
-}
-
 /// The state of a connected QP.
 pub(crate) struct Rc {
     pub(crate) conn: Connection<Resources>,
     pub(crate) path: Option<Path>,
     pub(crate) read_keys: ReadKeys,
-    pub(crate) write_key: Option<WriteKey>,
+    pub(crate) write_key: Option<Grant>,
 }
 
 impl Rc {
@@ -148,7 +143,7 @@ impl Rc {
                     self.conn.undo(&rest, sq);
                     return Progress::Stalled;
                 }
-                NoPacket::Payload => self.conn.local_error(&rest, Status::LocProt, sq),
+                NoPacket::Payload(why) => self.conn.local_error(&rest, why.into(), sq),
             }
         }
         Progress::More
@@ -174,24 +169,25 @@ impl Rc {
             let Some(transmit) = self.conn.poll_transmit(now, 1, sq) else {
                 return Progress::Idle;
             };
-            let source = self.source(qp, sq, &transmit.payload).and_then(|source| {
-                source
-                    .is_there()
-                    .then_some(source)
-                    .ok_or(PayloadError::Gone)
-            });
-            match (source, &self.path) {
-                (Ok(source), Some(path)) => loopback.put(LoopbackPacket {
-                    repr: transmit.header,
-                    sender: LoopbackOrigin::connected(qp.qpn, path),
-                    len: transmit.payload.len(),
-                    source,
-                }),
-                (Err(PayloadError::NoMemory), _) => {
+            let source = self.source(qp, sq, &transmit.payload);
+            let source = source.and_then(PayloadRef::if_open);
+            match source {
+                Ok(source) => {
+                    let Some(path) = &self.path else { break };
+                    loopback.put(LoopbackPacket {
+                        repr: transmit.header,
+                        sender: LoopbackOrigin::connected(qp.qpn, path),
+                        len: transmit.payload.len(),
+                        source,
+                    });
+                }
+                Err(PayloadError::NoMemory) => {
                     self.conn.undo(&transmit, sq);
                     return Progress::Stalled;
                 }
-                _ => self.conn.local_error(&transmit, Status::LocProt, sq),
+                Err(PayloadError::Gone(why)) => {
+                    self.conn.local_error(&transmit, why.into(), sq);
+                }
             }
         }
         Progress::More
@@ -229,12 +225,11 @@ impl Rc {
                 offset,
                 len,
             } => {
-                let va = va.wrapping_add(u64::from(offset));
-                let mr = match self.read_keys.get(usize::from(res)) {
-                    Some(Some(mr)) => mr.clone(),
-                    _ => read_access(qp, va, rkey, len).ok_or(PayloadError::Gone)?,
+                let grant = match self.read_keys.get(usize::from(res)) {
+                    Some(Some(grant)) => grant.part(offset, len)?,
+                    _ => read_again(qp, va, rkey, (offset, len))?,
                 };
-                Ok(PayloadRef::Region(Segment { mr, va, len }))
+                Ok(PayloadRef::Region(grant))
             }
         }
     }
@@ -307,9 +302,9 @@ fn payload(
     keys: &ReadKeys,
     (skip, len): (u32, usize),
     out: &mut StridedDst<'_>,
-) -> Option<()> {
+) -> Result<(), MemError> {
     match *payload {
-        Payload::None => Some(()),
+        Payload::None => Ok(()),
         Payload::Request { n, offset, .. } => slots.gather(n, offset.wrapping_add(skip), len, out),
         Payload::Read {
             res,
@@ -318,25 +313,27 @@ fn payload(
             offset,
             ..
         } => {
-            let va = va.wrapping_add(u64::from(offset.wrapping_add(skip)));
+            let at = offset.wrapping_add(skip);
             match keys.get(usize::from(res)) {
-                Some(Some(mr)) => mr.for_each_chunk(va, len, |bytes| out.put(bytes)),
-                _ => read_access(qp, va, rkey, len as u32)?
-                    .for_each_chunk(va, len, |bytes| out.put(bytes)),
+                Some(Some(grant)) => grant.for_each_chunk(at, len, |bytes| out.put(bytes)),
+                _ => read_again(qp, va, rkey, (at, len as u32))?
+                    .for_each_chunk(0, len, |bytes| out.put(bytes)),
             }
         }
     }
 }
 
-fn read_access(qp: &QpContext, va: u64, rkey: u32, len: u32) -> Option<Arc<Mr>> {
-    Mr::find(
-        &qp.core,
-        qp.pd,
-        rkey,
-        va,
-        u64::from(len),
-        Access::REMOTE_READ,
-    )
+/// Looks up the key of a READ for the part that is to be sent: the grant was lost when the number of
+/// READs that the peer may have outstanding was changed.
+#[cold]
+fn read_again(
+    qp: &QpContext,
+    va: u64,
+    rkey: u32,
+    (offset, len): (u32, u32),
+) -> Result<Grant, MemError> {
+    let range = (va.wrapping_add(offset.into()), len);
+    Grant::lookup(&qp.core, qp.pd, rkey, range, Access::REMOTE_READ)
 }
 
 /// What the transport sees of the QP while a packet is in hand.
@@ -346,8 +343,16 @@ struct Env<'a> {
     sq: &'a mut SendQueue,
     rq: &'a mut RecvQueue,
     read_keys: &'a mut ReadKeys,
-    write_key: &'a mut Option<WriteKey>,
+    write_key: &'a mut Option<Grant>,
     deferred: &'a mut Deferred,
+}
+
+impl Env<'_> {
+    /// Looks up a key that the peer named.
+    #[inline]
+    fn lookup(&self, rkey: u32, range: (u64, u32), access: Access) -> Result<Grant, MemError> {
+        Grant::lookup(&self.qp.core, self.qp.pd, rkey, range, access)
+    }
 }
 
 impl RequestQueue for Env<'_> {
@@ -370,18 +375,16 @@ impl RequestQueue for Env<'_> {
 impl RequesterOps for Env<'_> {
     #[inline]
     fn place(&mut self, n: u32, offset: u32) -> Result<(), Status> {
-        self.packet.for_payload(Status::LocProt, |at, bytes| {
-            self.sq
-                .scatter(n, offset.wrapping_add(at), bytes)
-                .ok_or(Status::LocProt)
+        self.packet.for_payload(|at, bytes| {
+            let at = offset.wrapping_add(at);
+            Ok(self.sq.scatter(n, at, bytes)?)
         })
     }
 
     #[inline]
     fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), Status> {
-        self.sq
-            .scatter(n, 0, StridedSrc::new(&original.to_ne_bytes()))
-            .ok_or(Status::LocProt)
+        let original = original.to_ne_bytes();
+        Ok(self.sq.scatter(n, 0, StridedSrc::new(&original))?)
     }
 }
 
@@ -393,9 +396,8 @@ impl ResponderOps for Env<'_> {
 
     #[inline]
     fn recv_place(&mut self, offset: u32) -> Result<(), Status> {
-        self.packet.for_payload(Status::LocProt, |at, bytes| {
-            self.rq.place(offset.wrapping_add(at), bytes)
-        })
+        self.packet
+            .for_payload(|at, bytes| self.rq.place(offset.wrapping_add(at), bytes))
     }
 
     #[inline]
@@ -408,58 +410,34 @@ impl ResponderOps for Env<'_> {
 
     #[inline]
     fn write_start(&mut self, va: u64, rkey: u32, len: u32) -> Result<(), AccessError> {
-        let qp = self.qp;
-        let mr = Mr::find(
-            &qp.core,
-            qp.pd,
-            rkey,
-            va,
-            u64::from(len),
-            Access::REMOTE_WRITE,
-        );
-        *self.write_key = mr.map(|mr| WriteKey { mr, va });
-        self.write_key
-            .as_ref()
-            .map(|_| ())
-            .ok_or(AccessError::Access)
+        *self.write_key = None;
+        *self.write_key = Some(self.lookup(rkey, (va, len), Access::REMOTE_WRITE)?);
+        Ok(())
     }
 
     #[inline]
     fn write_place(&mut self, offset: u32) -> Result<(), AccessError> {
-        let key = self.write_key.as_ref().ok_or(AccessError::Access)?;
-        let start = key.va.wrapping_add(u64::from(offset));
-        self.packet.for_payload(AccessError::Access, |at, bytes| {
-            key.mr
-                .write(start.wrapping_add(u64::from(at)), bytes)
-                .ok_or(AccessError::Access)
-        })
+        let grant = self.write_key.as_ref().ok_or(AccessError::Access)?;
+        self.packet
+            .for_payload(|at, bytes| Ok(grant.write(offset.wrapping_add(at), bytes)?))
     }
 
     #[inline]
     fn read_start(&mut self, res: u8, va: u64, rkey: u32, len: u32) -> Result<(), AccessError> {
-        let mr = read_access(self.qp, va, rkey, len);
-        let place = self
-            .read_keys
-            .get_mut(usize::from(res))
-            .ok_or(AccessError::Op)?;
-        *place = mr;
-        place.as_ref().map(|_| ()).ok_or(AccessError::Access)
+        let grant = self.lookup(rkey, (va, len), Access::REMOTE_READ);
+        let place = self.read_keys.get_mut(usize::from(res));
+        let place = place.ok_or(AccessError::Op)?;
+        *place = None;
+        *place = Some(grant?);
+        Ok(())
     }
 
     fn atomic(&mut self, va: u64, rkey: u32, op: AtomicOp) -> Result<u64, AccessError> {
         if va & 7 != 0 {
             return Err(AccessError::Misaligned);
         }
-        Mr::find(
-            &self.qp.core,
-            self.qp.pd,
-            rkey,
-            va,
-            8,
-            Access::REMOTE_ATOMIC,
-        )
-        .ok_or(AccessError::Access)?
-        .atomic(va, op)
+        self.lookup(rkey, (va, 8), Access::REMOTE_ATOMIC)?
+            .atomic(op)
     }
 
     fn invalidate(&mut self, _rkey: u32) -> Result<(), AccessError> {

@@ -5,10 +5,12 @@
 
 use crate::device::cq::completion::Completion;
 use crate::device::limits;
-use crate::device::mem::payload::PayloadError;
+use crate::device::mem::error::MemError;
+use crate::device::mem::payload::{PayloadError, PayloadRef};
+use crate::device::packet::gso::Packets;
 use crate::device::packet::loopback::{LoopbackOrigin, LoopbackPacket};
 use crate::device::packet::rx_packet::RxPacket;
-use crate::device::packet::tx_batch::{Batch, NoPacket, Packets};
+use crate::device::packet::tx_batch::{Batch, NoPacket};
 use crate::device::qp::context::QpContext;
 use crate::device::qp::progress::{Deferred, Progress};
 use crate::device::qp::recv_queue::RecvQueue;
@@ -69,7 +71,7 @@ impl Ud {
                     self.qp.undo(&transmit);
                     return Progress::Stalled;
                 }
-                Err(NoPacket::Payload) => self.qp.local_error(&transmit, Status::LocProt),
+                Err(NoPacket::Payload(why)) => self.qp.local_error(&transmit, why.into()),
             }
         }
         Progress::Idle
@@ -126,9 +128,9 @@ fn send<Q: RoomHandler>(
     batch: &mut Batch<'_, Q>,
 ) -> Result<(), NoPacket> {
     let Origin::Request { n } = transmit.origin else {
-        return Err(NoPacket::Payload);
+        return Err(NoPacket::Payload(MemError::Revoked));
     };
-    let ah = sq.ah(n).ok_or(NoPacket::Payload)?;
+    let ah = sq.ah(n).ok_or(NoPacket::Payload(MemError::Revoked))?;
     let len = transmit.payload.len();
     if !ah.with_path(|path| path.keeps_leading_back(&qp.core.port)) {
         let packets = Packets::one(&transmit.header, len);
@@ -143,10 +145,10 @@ fn send<Q: RoomHandler>(
     loopback
         .reserve(sq.payer())
         .map_err(|_| NoPacket::NoMemory)?;
-    let source = match sq.source(n, 0, len) {
-        Ok(source) if source.is_there() => source,
+    let source = match sq.source(n, 0, len).and_then(PayloadRef::if_open) {
+        Ok(source) => source,
         Err(PayloadError::NoMemory) => return Err(NoPacket::NoMemory),
-        _ => return Err(NoPacket::Payload),
+        Err(PayloadError::Gone(why)) => return Err(NoPacket::Payload(why)),
     };
     loopback.put(LoopbackPacket {
         repr: transmit.header,
@@ -188,9 +190,8 @@ impl UdResponderOps for Env<'_> {
     #[inline]
     fn recv_place(&mut self, grh: &[u8; GRH_LEN]) -> Result<(), Status> {
         self.rq.place(0, StridedSrc::new(grh))?;
-        self.packet.for_payload(Status::LocProt, |at, bytes| {
-            self.rq.place(at.wrapping_add(GRH_LEN as u32), bytes)
-        })
+        self.packet
+            .for_payload(|at, bytes| self.rq.place(at.wrapping_add(GRH_LEN as u32), bytes))
     }
 
     #[inline]
