@@ -29,6 +29,49 @@ struct Pair {
     foreign: Option<usize>,
 }
 
+/// What the ends of a connection are made with.
+struct Ends {
+    setups: Vec<Setup>,
+    psns: Vec<u32>,
+    greedy: bool,
+}
+
+/// Setups that fit each other, of one end or two.
+fn draw_ends(plan: &crate::profile::Plan, ends: usize, pmtu: u32, rng: &mut Rng) -> Ends {
+    // A limited member talks to full ones only.
+    let pkeys = rng.pick(&[
+        [0xffff, 0xffff],
+        [0x8001, 0x8001],
+        [0x8001, 0x0001],
+        [0x7fff, 0xffff],
+    ]);
+    let mut setups: Vec<Setup> = (0..ends)
+        .map(|end| draw_setup(plan, pmtu, pkeys[end], rng))
+        .collect();
+    let psns: Vec<u32> = (0..ends).map(|_| draw_psn(rng)).collect();
+    if ends == 1 {
+        setups[0].pkey |= 0x8000;
+    }
+    let greedy = plan.fault != 0 && rng.one_in(6);
+    for end in 0..ends {
+        let other = ends - 1 - end;
+        if greedy {
+            // Too few: a peer that makes use of what it may do is refused.
+            setups[end].max_dest_rd_atomic = setups[other].max_rd_atomic / 2;
+            continue;
+        }
+        // The responder has at least the records that its peer was told of.
+        let extra = setups[end].max_dest_rd_atomic;
+        let wanted = setups[other].max_rd_atomic.saturating_add(extra);
+        setups[end].max_dest_rd_atomic = wanted;
+    }
+    Ends {
+        setups,
+        psns,
+        greedy,
+    }
+}
+
 fn draw_setup(plan: &crate::profile::Plan, pmtu: u32, pkey: u16, rng: &mut Rng) -> Setup {
     let timeout = rng.range(plan.timeout.0, plan.timeout.1) as u8;
     let mut access = Access::ALL;
@@ -112,35 +155,13 @@ impl World {
             _ => &MTUS,
         };
         let pmtu = rng.pick(mtus);
-        // A limited member talks to full ones only.
-        let pkeys = rng.pick(&[
-            [0xffff, 0xffff],
-            [0x8001, 0x8001],
-            [0x8001, 0x0001],
-            [0x7fff, 0xffff],
-        ]);
         let ends = if pair.to_itself { 1 } else { 2 };
         let base = self.qps.len();
-        let mut setups: Vec<Setup> = (0..ends)
-            .map(|end| draw_setup(&self.plan, pmtu, pkeys[end], rng))
-            .collect();
-        let psns: Vec<u32> = (0..ends).map(|_| draw_psn(rng)).collect();
-        if ends == 1 {
-            setups[0].pkey |= 0x8000;
-        }
-        let greedy = self.plan.fault != 0 && rng.one_in(6);
-        for end in 0..ends {
-            let other = ends - 1 - end;
-            if greedy {
-                // Too few: a peer that makes use of what it may do is refused.
-                setups[end].max_dest_rd_atomic = setups[other].max_rd_atomic / 2;
-                continue;
-            }
-            // The responder has at least the records that its peer was told of.
-            let extra = setups[end].max_dest_rd_atomic;
-            let wanted = setups[other].max_rd_atomic.saturating_add(extra);
-            setups[end].max_dest_rd_atomic = wanted;
-        }
+        let Ends {
+            setups,
+            psns,
+            greedy,
+        } = draw_ends(&self.plan, ends, pmtu, rng);
         for end in 0..ends {
             let other = ends - 1 - end;
             let far = &mut self.hosts[pair.hosts[other]];

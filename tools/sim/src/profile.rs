@@ -252,82 +252,73 @@ impl Plan {
             NotReady => {
                 self.late_receives = true;
                 self.rnr_retry = rng.pick(&[(7, 7), (7, 7), (0, 6)]);
-                if rng.one_in(2) {
-                    self.storm(rng);
-                }
+                self.storm_perhaps(rng);
             }
             Errors => {
                 self.fault = 600_000;
                 self.qp_reuse = 300_000;
-                if rng.one_in(2) {
-                    self.storm(rng);
-                }
+                self.storm_perhaps(rng);
             }
-            Exhaust => {
-                self.impairment.blackout_every = rng.range(1, 10) * MS;
-                self.impairment.blackout = rng.range(5, 200) * MS;
-                self.impairment.loss = rng.pick(&[0, 10_000, 300_000]);
-                self.retry_cnt = (0, 7);
-                self.qp_reuse = 300_000;
-                self.timeout = (4, 12);
-                self.staggered = rng.one_in(2);
-            }
+            Exhaust => self.exhaust(rng),
             Abort => {
                 self.kill = 500_000;
                 self.qp_reuse = 500_000;
-                if rng.one_in(2) {
-                    self.storm(rng);
-                }
+                self.storm_perhaps(rng);
             }
             Deregister => {
                 self.deregister = 700_000;
                 self.qp_reuse = 300_000;
                 self.huge = 50_000;
-                if rng.one_in(2) {
-                    self.storm(rng);
-                }
+                self.storm_perhaps(rng);
             }
             Drain => {
                 self.pause = 200_000;
                 self.change = 200_000;
-                if rng.one_in(2) {
-                    self.storm(rng);
-                }
+                self.storm_perhaps(rng);
             }
             TxFail => {
                 self.tx_fail = rng.pick(&[10_000, 100_000, 400_000]);
-                if rng.one_in(2) {
-                    self.storm(rng);
-                }
+                self.storm_perhaps(rng);
             }
-            Datagram => {
-                if rng.one_in(2) {
-                    self.storm(rng);
-                }
-            }
-            Foreign => {
-                self.foreign = true;
-                self.large = rng.one_in(6);
-                self.huge = 50_000;
-                self.fault = rng.pick(&[0, 300_000]);
-                self.kill = rng.pick(&[0, 100_000]);
-                self.deregister = rng.pick(&[0, 0, 300_000]);
-                self.qp_reuse = 500_000;
-                if rng.one_in(8) {
-                    return;
-                }
-                self.storm(rng);
-            }
+            Datagram => self.storm_perhaps(rng),
+            Foreign => self.meet_foreign(rng),
             Hostile => {
                 self.forge = rng.pick(&[10_000, 100_000, 500_000]);
                 self.fault = 100_000;
                 self.kill = 100_000;
                 self.pause = 20_000;
                 self.tx_fail = rng.pick(&[0, 20_000]);
-                if rng.one_in(2) {
-                    self.storm(rng);
-                }
+                self.storm_perhaps(rng);
             }
+        }
+    }
+
+    fn exhaust(&mut self, rng: &mut Rng) {
+        self.impairment.blackout_every = rng.range(1, 10) * MS;
+        self.impairment.blackout = rng.range(5, 200) * MS;
+        self.impairment.loss = rng.pick(&[0, 10_000, 300_000]);
+        self.retry_cnt = (0, 7);
+        self.qp_reuse = 300_000;
+        self.timeout = (4, 12);
+        self.staggered = rng.one_in(2);
+    }
+
+    fn meet_foreign(&mut self, rng: &mut Rng) {
+        self.foreign = true;
+        self.large = rng.one_in(6);
+        self.huge = 50_000;
+        self.fault = rng.pick(&[0, 300_000]);
+        self.kill = rng.pick(&[0, 100_000]);
+        self.deregister = rng.pick(&[0, 0, 300_000]);
+        self.qp_reuse = 500_000;
+        if !rng.one_in(8) {
+            self.storm(rng);
+        }
+    }
+
+    fn storm_perhaps(&mut self, rng: &mut Rng) {
+        if rng.one_in(2) {
+            self.storm(rng);
         }
     }
 
