@@ -8,6 +8,7 @@ pub(crate) mod engine;
 pub(crate) mod flush;
 pub(crate) mod handlers;
 pub(crate) mod object;
+pub(crate) mod operation;
 pub(crate) mod producer;
 pub(crate) mod progress;
 pub(crate) mod recv_queue;

@@ -3,7 +3,6 @@
 //! A completion, as the driver makes it, and its form in a user's ring.
 
 use crate::device::uabi::cqe::{packet_type, wc_flag, UverbsWc};
-use crate::device::uabi::wqe::Op;
 use crate::proto::transport::{RecvCompletion, Status};
 use crate::rdma::gid::Network;
 use crate::rdma::qp::QpToken;
@@ -28,16 +27,6 @@ pub(crate) struct Completion {
     /// Wakes a CQ that is armed for solicited completions only: asked for by the sender, or an
     /// error (IBTA 11.4.2.2).
     pub(crate) solicited: bool,
-}
-
-fn opcode(op: Op) -> WcOpcode {
-    match op {
-        Op::Send | Op::SendImm | Op::SendInv => WcOpcode::Send,
-        Op::Write | Op::WriteImm => WcOpcode::RdmaWrite,
-        Op::Read => WcOpcode::RdmaRead,
-        Op::CompareSwap => WcOpcode::CompSwap,
-        Op::FetchAdd => WcOpcode::FetchAdd,
-    }
 }
 
 fn status_of(status: Status) -> WcStatus {
@@ -82,8 +71,14 @@ impl Completion {
     }
 
     /// Of a send work request.
-    pub(crate) fn send(qp: QpId, wr_id: u64, op: Op, status: Status, byte_len: u32) -> Self {
-        Self::new(qp, wr_id, opcode(op), status, byte_len)
+    pub(crate) fn send(
+        qp: QpId,
+        wr_id: u64,
+        opcode: WcOpcode,
+        status: Status,
+        byte_len: u32,
+    ) -> Self {
+        Self::new(qp, wr_id, opcode, status, byte_len)
     }
 
     /// Of a receive work request.

@@ -6,6 +6,7 @@
 //! A kernel user may post in any context, hard irqs included. So posting has a lock of its own,
 //! below all others, and does not run the QP where that is not allowed.
 
+use super::operation::{Form, Operation};
 use crate::device::ring::Ring;
 use crate::device::uabi::wqe::{
     send_flag, AtomicWr, Op, RdmaWr, RxeRecvWqe, RxeSendWqe, RxeSge, UdWr,
@@ -80,8 +81,9 @@ impl WqProducer {
     pub(crate) fn send(&self, wr: &SendWr<'_, Oxe>, datagram: bool) -> Result {
         let op = Op::from_u32(wr.opcode()).ok_or(EINVAL)?;
         let mut wqe = RxeSendWqe::new(wr.wr_id(), op, wr.flags(), wr.ex());
-        match op {
-            Op::Write | Op::WriteImm | Op::Read => {
+        match Operation::of(op).form {
+            Form::None => {}
+            Form::Rdma => {
                 let rdma = wr.rdma().ok_or(EINVAL)?;
                 wqe.wr.set_form(&RdmaWr {
                     remote_addr: rdma.remote_addr,
@@ -89,7 +91,7 @@ impl WqProducer {
                     reserved: 0,
                 });
             }
-            Op::CompareSwap | Op::FetchAdd => {
+            Form::Atomic => {
                 let atomic = wr.atomic().ok_or(EINVAL)?;
                 wqe.wr.set_form(&AtomicWr {
                     remote_addr: atomic.remote_addr,
@@ -99,7 +101,6 @@ impl WqProducer {
                     reserved: 0,
                 });
             }
-            Op::Send | Op::SendImm | Op::SendInv => {}
         }
         if datagram {
             let ud = wr.ud().ok_or(EINVAL)?;

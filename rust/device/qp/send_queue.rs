@@ -9,7 +9,8 @@
 //! time.
 
 use super::context::QpContext;
-use super::send_wqe::{stores_response, AhDest, SqLimits};
+use super::operation::{Operation, Response};
+use super::send_wqe::{AhDest, SqLimits};
 use crate::device::cq::completion::Completion;
 use crate::device::cq::Wake;
 use crate::device::mem::error::MemError;
@@ -242,17 +243,15 @@ impl SendQueue {
         } else {
             self.load_sges(core, n, index, &dma, op).map_err(fail)?
         };
-        // An atomic writes its 8 bytes back, whatever its list says (IBTA 10.8.3).
-        if request.op.wants_response() && !matches!(op, Op::Read) && len < 8 {
-            return Err(fail(Status::LocLen));
-        }
+        let len = match Operation::of(op).response {
+            Response::Nothing | Response::Message => len,
+            // It writes its 8 bytes back, whatever its list says (IBTA 10.8.3).
+            Response::Atomic if len < 8 => return Err(fail(Status::LocLen)),
+            Response::Atomic => 8,
+        };
         if let Some(slot) = self.slot_mut(n) {
             slot.request = request;
-            slot.request.len = if matches!(op, Op::CompareSwap | Op::FetchAdd) {
-                8
-            } else {
-                len
-            };
+            slot.request.len = len;
             slot.wr_id = wr.wr_id;
             slot.op = op;
             slot.sges = sges;
@@ -274,7 +273,7 @@ impl SendQueue {
         if dma.num_sge > self.limits.max_sge {
             return Err(Status::LocQpOp);
         }
-        let write = stores_response(op);
+        let write = Operation::of(op).stores_response();
         let pd = self.limits.pd;
         let first = self.first_sge(n);
         let places = self.sges.get_mut(first..).unwrap_or_default();
@@ -413,7 +412,8 @@ impl SendQueue {
         if !done.signaled && done.status == Status::Success {
             return Wake::default();
         }
-        let wc = Completion::send(qp.id(), wr_id, op, done.status, done.byte_len);
+        let opcode = Operation::of(op).completion;
+        let wc = Completion::send(qp.id(), wr_id, opcode, done.status, done.byte_len);
         qp.send_cq.push(&wc)
     }
 

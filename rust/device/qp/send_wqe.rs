@@ -3,6 +3,7 @@
 //! Send WQEs: from the copy of one to a request of the transport, checked. Its SGEs are resolved by
 //! the send queue.
 
+use super::operation::{Form, Operation};
 use crate::device::packet::ah::Ah;
 use crate::device::pd::PdId;
 use crate::device::uabi::wqe::{send_flag, AtomicWr, DmaHead, Op, RdmaWr, RxeSendWr, UdWr};
@@ -30,12 +31,6 @@ pub(crate) struct AhDest {
     pub(crate) dest: UdDest,
 }
 
-/// Whether the response is stored in the memory that the SGEs name.
-#[inline]
-pub(crate) fn stores_response(op: Op) -> bool {
-    matches!(op, Op::Read | Op::CompareSwap | Op::FetchAdd)
-}
-
 impl SqLimits {
     /// The transport's view of a WQE, its length still 0.
     #[inline]
@@ -45,11 +40,15 @@ impl SqLimits {
             solicited: wr.has(send_flag::SOLICITED),
             fence: wr.has(send_flag::FENCE),
         };
-        let (mut va, mut rkey) = (0, 0);
-        if matches!(op, Op::Write | Op::WriteImm | Op::Read) {
-            let rdma: RdmaWr = wr.form();
-            (va, rkey) = (rdma.remote_addr, rdma.rkey);
-        }
+        let atomic: AtomicWr = wr.form();
+        let (va, rkey) = match Operation::of(op).form {
+            Form::None => (0, 0),
+            Form::Rdma => {
+                let rdma: RdmaWr = wr.form();
+                (rdma.remote_addr, rdma.rkey)
+            }
+            Form::Atomic => (atomic.remote_addr, atomic.rkey),
+        };
         let send_op = match op {
             Op::Send => SendOp::Send,
             Op::SendImm => SendOp::SendImm(wr.ex),
@@ -57,19 +56,13 @@ impl SqLimits {
             Op::Write => SendOp::Write,
             Op::WriteImm => SendOp::WriteImm(wr.ex),
             Op::Read => SendOp::Read,
-            Op::CompareSwap | Op::FetchAdd => {
-                let atomic: AtomicWr = wr.form();
-                (va, rkey) = (atomic.remote_addr, atomic.rkey);
-                match op {
-                    Op::FetchAdd => SendOp::FetchAdd {
-                        add: atomic.compare_add,
-                    },
-                    _ => SendOp::CompareSwap {
-                        compare: atomic.compare_add,
-                        swap: atomic.swap,
-                    },
-                }
-            }
+            Op::CompareSwap => SendOp::CompareSwap {
+                compare: atomic.compare_add,
+                swap: atomic.swap,
+            },
+            Op::FetchAdd => SendOp::FetchAdd {
+                add: atomic.compare_add,
+            },
         };
         Request::new(send_op, 0, va, rkey, flags)
     }
@@ -89,7 +82,7 @@ impl SqLimits {
         if !self.datagram {
             return Ok(None);
         }
-        if !matches!(op, Op::Send | Op::SendImm) {
+        if !Operation::of(op).datagram {
             return Err(Status::LocQpOp);
         }
         let ud: UdWr = wr.form();
@@ -111,7 +104,7 @@ impl SqLimits {
     /// LocQpOp for an operation that sends no data, LocLen for more than the queue is made for.
     #[inline]
     pub(crate) fn inline_len(&self, dma: &DmaHead, op: Op) -> Result<u32, Status> {
-        if stores_response(op) {
+        if Operation::of(op).stores_response() {
             return Err(Status::LocQpOp);
         }
         if dma.length > self.max_inline {
