@@ -41,6 +41,7 @@ fn takes_sends(state: State) -> bool {
     matches!(state, State::Rts | State::Sqd | State::Sqe | State::Err)
 }
 
+#[vtable]
 impl Driver for Oxe {
     type Ucontext = ();
     type Pd = PdObject;
@@ -169,7 +170,7 @@ impl Driver for Oxe {
         if !takes_sends(qp.state()) {
             return Err(EINVAL);
         }
-        qp.send_producer.send(wr, !qp.kind.is_connected())
+        qp.send_producer.send(wr)
     }
 
     fn doorbell(qp: &QpObject) -> Result {

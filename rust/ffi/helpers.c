@@ -20,11 +20,6 @@ struct ib_device *oxe_ib_device_alloc(size_t size, struct net_device *ndev)
 	return _ib_alloc_device(size, dev_net(ndev));
 }
 
-void oxe_ib_device_name(struct ib_device *ib, char *name, size_t room)
-{
-	strscpy(name, dev_name(&ib->dev), room);
-}
-
 /* Keep the memory of a device, which it may be unregistered from. */
 void oxe_ib_device_hold(struct ib_device *ib)
 {

@@ -32,7 +32,6 @@ struct oxe_link_attrs {
 };
 
 struct ib_device *oxe_ib_device_alloc(size_t size, struct net_device *ndev);
-void oxe_ib_device_name(struct ib_device *ib, char *name, size_t room);
 void oxe_ib_device_hold(struct ib_device *ib);
 void oxe_ib_device_release(struct ib_device *ib);
 void oxe_ib_set_node_desc(struct ib_device *ib, const char *desc);

@@ -8,7 +8,6 @@ use crate::ffi;
 use crate::net::netdev::NetDevice;
 use core::ops::Deref;
 use core::ptr::NonNull;
-use kernel::prelude::*;
 use kernel::types::Opaque;
 
 /// A device: ib_core's structure, and the driver's data behind it, to which this dereferences.
@@ -64,34 +63,10 @@ impl<D: Driver> Device<D> {
         unsafe { ffi::oxe_ib_port_changed(self.as_raw()) };
     }
 
-    /// The name. It may be changed by `rdma dev set`, so it is copied.
-    pub(crate) fn name(&self) -> DeviceName {
-        let mut name = DeviceName([0; DeviceName::LEN]);
-        // SAFETY: the device is valid, and there is room for the longest name.
-        unsafe {
-            ffi::oxe_ib_device_name(self.as_raw(), name.0.as_mut_ptr().cast(), DeviceName::LEN)
-        };
-        name
-    }
-
     /// The node's GUID, its first byte on the wire the most significant.
     pub(crate) fn node_guid(&self) -> u64 {
         // SAFETY: the device is valid, and this does not change.
         u64::from_be(unsafe { (*self.as_raw()).node_guid })
-    }
-}
-
-/// A device's name at some time.
-pub(crate) struct DeviceName([u8; DeviceName::LEN]);
-
-impl DeviceName {
-    const LEN: usize = ffi::IB_DEVICE_NAME_MAX as usize;
-}
-
-impl kernel::fmt::Display for DeviceName {
-    fn fmt(&self, f: &mut kernel::fmt::Formatter<'_>) -> kernel::fmt::Result {
-        let name = CStr::from_bytes_until_nul(&self.0).map_or(&[][..], CStr::to_bytes);
-        f.write_str(core::str::from_utf8(name).unwrap_or("?"))
     }
 }
 

@@ -13,6 +13,7 @@ use super::umem::KernelMemory;
 use super::wc::WcSlots;
 use super::wr::{RecvWr, SendWr};
 use crate::net::netdev::NetDevice;
+use kernel::error::VTABLE_DEFAULT_ERROR;
 use kernel::prelude::*;
 
 /// What a process or a kernel user wants of a completion queue.
@@ -31,6 +32,10 @@ pub(crate) struct CqInit {
 ///
 /// ib_core guarantees that no function runs on an object while it is created or destroyed; other
 /// functions may run on one object at the same time.
+///
+/// A verb with `VTABLE_DEFAULT_ERROR` as its body is optional: if the driver does not have it, the
+/// table of operations has no entry, and ib_core answers EOPNOTSUPP.
+#[vtable]
 pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// A process's context: one for each time it opens the device.
     type Ucontext: Send + Sync;
@@ -76,10 +81,16 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     ) -> Result<(Self::Ah, u32)>;
 
     /// Changes where an address handle leads. Any context.
-    fn modify_ah(ah: &Self::Ah, attr: &AhAttr) -> Result;
+    fn modify_ah(ah: &Self::Ah, attr: &AhAttr) -> Result {
+        let _ = (ah, attr);
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
 
     /// Where an address handle leads. Any context.
-    fn query_ah(ah: &Self::Ah) -> AhAttr;
+    fn query_ah(ah: &Self::Ah) -> AhAttr {
+        let _ = ah;
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
 
     /// Makes a completion queue, and gives how many entries it has. `user` is there if a process
     /// asks.
@@ -134,9 +145,7 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     fn post_recv(qp: &Self::Qp, wr: &RecvWr<'_>) -> Result;
 
     /// Receive requests were posted. Any context.
-    fn posted_recv(qp: &Self::Qp) {
-        let _ = qp;
-    }
+    fn posted_recv(qp: &Self::Qp);
 
     /// Registers memory of the calling process (see [`super::umem::UserMemory::pin`]); gives lkey
     /// and rkey.
@@ -165,10 +174,4 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// `rdma link add NAME type TYPE netdev NDEV`: register a device (see [`Device::register`]).
     /// `compat` if the type is the compatible one.
     fn new_link(name: &CStr, ndev: &NetDevice, compat: bool) -> Result;
-
-    /// `rdma link del`: the device is unregistered when this returns, whatever it returns.
-    fn del_link(dev: &Device<Self>) -> Result {
-        let _ = dev;
-        Ok(())
-    }
 }

@@ -2,7 +2,6 @@
 
 //! Link types: `rdma link add NAME type TYPE netdev NDEV`, and `rdma link del NAME`.
 
-use super::device::Device;
 use super::driver::Driver;
 use super::owner;
 use crate::ffi;
@@ -91,7 +90,6 @@ impl<D: Driver> Links<D> {
         let ops = ffi::rdma_link_ops {
             type_: name.as_char_ptr(),
             newlink: Some(newlink),
-            dellink: Some(del_link::<D>),
             ..Default::default()
         };
         Ok(KBox::pin(Opaque::new(ops), GFP_KERNEL)?)
@@ -131,23 +129,4 @@ unsafe extern "C" fn new_link<D: Driver, const COMPAT: bool>(
         D::new_link(name, ndev, COMPAT)?;
         Ok(0)
     })
-}
-
-/// The operation `dellink`. If it failed, ib_core would keep a reference on the device for ever, so
-/// it does not.
-///
-/// # Safety
-///
-/// For ib_core alone, by way of the `rdma_link_ops` that it is in.
-unsafe extern "C" fn del_link<D: Driver>(ib: *mut ffi::ib_device) -> c_int {
-    // SAFETY: ib_core gives a registered device that refers to our operations, so it is ours.
-    let dev = unsafe { Device::<D>::from_raw(ib) };
-    if let Err(error) = D::del_link(dev) {
-        pr_warn!(
-            "{}: while deleting the link: error {}\n",
-            dev.name(),
-            error.to_errno()
-        );
-    }
-    0
 }

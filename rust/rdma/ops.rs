@@ -58,8 +58,16 @@ impl<D: Driver> Table<D> {
 
         create_ah: Some(ops_ah::create_ah::<D>),
         create_user_ah: Some(ops_ah::create_user_ah::<D>),
-        modify_ah: Some(ops_ah::modify_ah::<D>),
-        query_ah: Some(ops_ah::query_ah::<D>),
+        modify_ah: if D::HAS_MODIFY_AH {
+            Some(ops_ah::modify_ah::<D>)
+        } else {
+            None
+        },
+        query_ah: if D::HAS_QUERY_AH {
+            Some(ops_ah::query_ah::<D>)
+        } else {
+            None
+        },
         destroy_ah: Some(ops_ah::destroy_ah::<D>),
 
         create_cq: Some(ops_cq::create_cq::<D>),
