@@ -192,7 +192,7 @@ impl Qp {
         let is_user = user.is_some();
         let sq_limits = SqLimits {
             pd,
-            datagram: !init.kind.is_connected(),
+            kind: init.kind,
             sig_all: init.sig_all,
             max_wr: caps.max_send_wr,
             max_sge: caps.max_send_sge,

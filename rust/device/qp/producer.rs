@@ -78,7 +78,7 @@ impl WqProducer {
     ///
     /// EINVAL for too many SGEs, too much inline data, or an opcode that the driver does not have;
     /// ENOMEM when the queue is full.
-    pub(crate) fn send(&self, wr: &SendWr<'_, Oxe>, datagram: bool) -> Result {
+    pub(crate) fn send(&self, wr: &SendWr<'_, Oxe>) -> Result {
         let op = Op::from_u32(wr.opcode()).ok_or(EINVAL)?;
         let mut wqe = RxeSendWqe::new(wr.wr_id(), op, wr.flags(), wr.ex());
         match Operation::of(op).form {
@@ -102,8 +102,7 @@ impl WqProducer {
                 });
             }
         }
-        if datagram {
-            let ud = wr.ud().ok_or(EINVAL)?;
+        if let Some(ud) = wr.ud() {
             wqe.wr.set_form(&UdWr {
                 remote_qpn: ud.remote_qpn,
                 remote_qkey: ud.remote_qkey,

@@ -9,6 +9,7 @@ use crate::device::pd::PdId;
 use crate::device::uabi::wqe::{send_flag, AtomicWr, DmaHead, Op, RdmaWr, RxeSendWr, UdWr};
 use crate::device::Core;
 use crate::proto::transport::{Flags, Request, SendOp, Status, UdDest};
+use crate::rdma::qp::QpType;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -16,8 +17,8 @@ use kernel::sync::Arc;
 #[derive(Clone, Copy)]
 pub(crate) struct SqLimits {
     pub(crate) pd: PdId,
-    /// Datagram service: WQEs name an address handle.
-    pub(crate) datagram: bool,
+    /// WQEs of datagram services name an address handle.
+    pub(crate) kind: QpType,
     /// Every request is signaled.
     pub(crate) sig_all: bool,
     pub(crate) max_wr: u32,
@@ -79,7 +80,7 @@ impl SqLimits {
         wr: &RxeSendWr,
         op: Op,
     ) -> Result<Option<AhDest>, Status> {
-        if !self.datagram {
+        if self.kind.is_connected() {
             return Ok(None);
         }
         if !Operation::of(op).datagram {
