@@ -181,7 +181,7 @@ impl Cq {
     #[inline]
     pub(crate) fn wake(&self, wake: Wake) {
         if wake.completion {
-            self.events.complete();
+            self.events.notify();
         }
         if wake.overrun {
             self.events.error();

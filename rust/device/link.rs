@@ -14,19 +14,19 @@ use kernel::str::CStr;
 #[pin_data]
 pub(crate) struct NetdevNotifier {
     #[pin]
-    notifier: Notifier<Events>,
+    notifier: Notifier<NetdevEvents>,
 }
 
 impl NetdevNotifier {
     /// Registers the notifier. Process context; ENOMEM.
     pub(crate) fn new() -> impl PinInit<Self, Error> {
-        try_pin_init!(Self { notifier <- Notifier::new(Events) })
+        try_pin_init!(Self { notifier <- Notifier::new(NetdevEvents) })
     }
 }
 
-struct Events;
+struct NetdevEvents;
 
-impl Handler for Events {
+impl Handler for NetdevEvents {
     fn event(&self, event: Event, netdev: &NetDevice) {
         let Some(device) = DeviceRef::<Oxe>::by_netdev(netdev) else {
             return;

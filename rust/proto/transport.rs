@@ -48,7 +48,7 @@ mod tests;
 
 use super::wire;
 
-pub use attr::{Access, Attr, Invalid, Modify, Pmtu, LOOPBACK_MTU};
+pub use attr::{Attr, Invalid, Modify, Pmtu, RemoteAccess, LOOPBACK_MTU};
 pub use connection::Connection;
 pub use cwnd::MAX_CWND;
 pub use datagram::{check_recv, Datagram, DatagramAttr, DatagramRecv, DatagramSender};

@@ -43,7 +43,7 @@ impl CqEvents {
 
     /// Tells the user that the completions he waits for are there. Any context, no locks of the
     /// driver's held: the user may poll at once.
-    pub(crate) fn complete(&self) {
+    pub(crate) fn notify(&self) {
         let Some(inside) = self.0.try_access() else {
             return;
         };

@@ -114,11 +114,11 @@ impl UserMemory {
         Ok(memory)
     }
 
-    /// Calls `each` with the pieces, page by page, of `len` bytes from `offset`: where they are,
+    /// Calls `each`, page by page, with the parts of `len` bytes from `offset`: where they are,
     /// and which of the `len` bytes they are. `None` if they are not all inside, or there is a page
     /// missing.
     #[inline]
-    fn for_pieces(
+    fn for_each_page(
         &self,
         offset: u64,
         len: usize,
@@ -141,7 +141,7 @@ impl UserMemory {
         Some(())
     }
 
-    /// Shows `each` the `len` bytes from `offset` on, piece by piece. `None` if they are not all
+    /// Shows `each` the `len` bytes from `offset` on, chunk by chunk. `None` if they are not all
     /// inside, or `each` says so. Any context.
     #[inline]
     pub(crate) fn for_each_chunk(
@@ -151,9 +151,9 @@ impl UserMemory {
         mut each: impl FnMut(StridedSrc<'_>) -> Option<()>,
     ) -> Option<()> {
         let mut result = Some(());
-        self.for_pieces(offset, len, |at, range| {
+        self.for_each_page(offset, len, |at, range| {
             if result.is_some() {
-                // SAFETY: the page is pinned while `self` lives, and the piece is inside it.
+                // SAFETY: the page is pinned while `self` lives, and the chunk is inside it.
                 result = each(unsafe { StridedSrc::at(at, range.len()) });
             }
         })?;
@@ -167,9 +167,9 @@ impl UserMemory {
         if !self.writable {
             return None;
         }
-        self.for_pieces(offset, bytes.len(), |at, range| {
+        self.for_each_page(offset, bytes.len(), |at, range| {
             if let Some(part) = bytes.part(range) {
-                // SAFETY: the page is pinned for writing, and the piece is inside it.
+                // SAFETY: the page is pinned for writing, and the chunk is inside it.
                 unsafe { part.copy_to(at) };
             }
         })
@@ -181,7 +181,7 @@ impl UserMemory {
             return None;
         }
         let mut found = None;
-        self.for_pieces(offset, 8, |at, range| {
+        self.for_each_page(offset, 8, |at, range| {
             if range.len() == 8 {
                 found = Some(at);
             }

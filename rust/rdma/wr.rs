@@ -15,19 +15,20 @@ use kernel::prelude::*;
 /// An element of a scatter/gather list: `struct ib_sge`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(crate) struct Sge {
+pub(crate) struct IbSge {
     addr: u64,
     length: u32,
     lkey: u32,
 }
 
-const _: () = assert!(core::mem::size_of::<Sge>() == core::mem::size_of::<ffi::ib_sge>());
-const _: () = assert!(core::mem::align_of::<Sge>() == core::mem::align_of::<ffi::ib_sge>());
+const _: () = assert!(core::mem::size_of::<IbSge>() == core::mem::size_of::<ffi::ib_sge>());
+const _: () = assert!(core::mem::align_of::<IbSge>() == core::mem::align_of::<ffi::ib_sge>());
 const _: () =
-    assert!(core::mem::offset_of!(Sge, length) == core::mem::offset_of!(ffi::ib_sge, length));
-const _: () = assert!(core::mem::offset_of!(Sge, lkey) == core::mem::offset_of!(ffi::ib_sge, lkey));
+    assert!(core::mem::offset_of!(IbSge, length) == core::mem::offset_of!(ffi::ib_sge, length));
+const _: () =
+    assert!(core::mem::offset_of!(IbSge, lkey) == core::mem::offset_of!(ffi::ib_sge, lkey));
 
-impl Sge {
+impl IbSge {
     /// The address, in terms of the key.
     pub(crate) fn addr(&self) -> u64 {
         self.addr
@@ -49,7 +50,7 @@ impl Sge {
 /// # Safety
 ///
 /// `list` points to `n` elements that do not change during `'a`, if `n` is more than zero.
-unsafe fn sges<'a>(list: *const ffi::ib_sge, n: kernel::ffi::c_int) -> Result<&'a [Sge]> {
+unsafe fn sges<'a>(list: *const ffi::ib_sge, n: kernel::ffi::c_int) -> Result<&'a [IbSge]> {
     match usize::try_from(n) {
         Ok(0) => Ok(&[]),
         Ok(_) if list.is_null() => Err(EINVAL),
@@ -110,7 +111,7 @@ enum Part {
 /// address handle of a datagram do not change and stay valid during `'a`.
 pub(crate) struct SendWr<'a, D: Driver> {
     raw: &'a ffi::ib_send_wr,
-    sges: &'a [Sge],
+    sges: &'a [IbSge],
     part: Part,
     _driver: PhantomData<fn() -> D>,
 }
@@ -197,7 +198,7 @@ impl<'a, D: Driver> SendWr<'a, D> {
     }
 
     /// Where the data are.
-    pub(crate) fn sges(&self) -> &'a [Sge] {
+    pub(crate) fn sges(&self) -> &'a [IbSge] {
         self.sges
     }
 
@@ -270,7 +271,7 @@ impl<'a, D: Driver> SendWr<'a, D> {
 /// A receive request.
 pub(crate) struct RecvWr<'a> {
     raw: &'a ffi::ib_recv_wr,
-    sges: &'a [Sge],
+    sges: &'a [IbSge],
 }
 
 impl<'a> RecvWr<'a> {
@@ -291,7 +292,7 @@ impl<'a> RecvWr<'a> {
     }
 
     /// Where the data shall go.
-    pub(crate) fn sges(&self) -> &'a [Sge] {
+    pub(crate) fn sges(&self) -> &'a [IbSge] {
         self.sges
     }
 }

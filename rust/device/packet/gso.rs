@@ -13,7 +13,7 @@ use crate::net::crc::crc32_le;
 use crate::net::queue::TxQueue;
 use crate::net::skb::{TxSkb, TX_MAX};
 use crate::proto::wire::bth::{self, BTH_LEN};
-use crate::proto::wire::icrc::{Datagram, UDP_LEN};
+use crate::proto::wire::icrc::{DatagramFields, UDP_LEN};
 use crate::proto::wire::{IcrcHead, PacketRepr, ICRC_LEN};
 use crate::rdma::strided::StridedDst;
 use core::cmp::Ordering;
@@ -179,13 +179,13 @@ fn emit(
     packets: &Packets<'_>,
     (done, count): (u16, u16),
 ) -> Option<()> {
-    let first = Datagram {
+    let first = DatagramFields {
         udp_len: u16::try_from(len.checked_add(UDP_LEN)?).ok()?,
         ip_id: path.next_id(),
     };
     let head = path.icrc();
     if count == 1 && packets.count == 1 {
-        head.set_datagram(first);
+        head.set_datagram_fields(first);
         emit_packet(out, head, packets.repr, packets.segment_size as usize)
     } else {
         emit_segments(out, len, head, first, packets, done)
@@ -198,7 +198,7 @@ fn emit_segments(
     out: &mut [u8],
     len: usize,
     head: &mut IcrcHead,
-    first: Datagram,
+    first: DatagramFields,
     packets: &Packets<'_>,
     done: u16,
 ) -> Option<()> {

@@ -5,7 +5,7 @@
 
 use crate::device::port::Port;
 use crate::net::route::{Flow, Header, Route};
-use crate::proto::wire::icrc::{Datagram, UDP_LEN};
+use crate::proto::wire::icrc::{DatagramFields, UDP_LEN};
 use crate::proto::wire::{GrhLayout, IcrcHead, GRH_LEN};
 use crate::rdma::gid::{self, AhAttr};
 use kernel::prelude::*;
@@ -142,7 +142,7 @@ impl Path {
     /// A17.4.5.2).
     pub(crate) fn grh_area(&self, len: usize) -> Option<[u8; GRH_LEN]> {
         let (ip, _) = self.header.as_bytes().split_last_chunk::<UDP_LEN>()?;
-        let datagram = Datagram {
+        let datagram = DatagramFields {
             udp_len: u16::try_from(len.checked_add(UDP_LEN)?).ok()?,
             ip_id: self.next_id,
         };

@@ -7,7 +7,7 @@ use crate::device::Core;
 use crate::net::crc::crc32_le;
 use crate::net::skb::RxSkb;
 use crate::proto::wire::bth::{self, BTH_LEN};
-use crate::proto::wire::icrc::{Datagram, UDP_LEN};
+use crate::proto::wire::icrc::{DatagramFields, UDP_LEN};
 use crate::proto::wire::{
     GrhLayout, IcrcHead, PacketRepr, Parsed, GRH_LEN, ICRC_LEN, MAX_HEADER_LEN,
 };
@@ -43,7 +43,7 @@ impl WirePacket {
     #[inline(always)]
     pub(crate) fn first(core: &Core, mut skb: RxSkb) -> Option<Self> {
         let mut head = IcrcHead::ip(skb.ip_header(), skb.udp_header()).ok()?;
-        let first_id = head.datagram().ip_id;
+        let first_id = head.datagram_fields().ip_id;
         loop {
             if let Some(Parsed {
                 repr,
@@ -143,7 +143,7 @@ impl WirePacket {
         GrhLayout::area_of(header, datagram(&self.skb, id)?)
     }
 
-    /// Calls `each` with the pieces of the payload, of all packets: its offset in the payload, and
+    /// Calls `each` with the payload of all packets, chunk by chunk: its offset in the payload, and
     /// its bytes.
     #[inline]
     pub(crate) fn for_payload<E>(
@@ -196,7 +196,7 @@ fn read(core: &Core, skb: &mut RxSkb, head: &mut IcrcHead, first_id: u16) -> Opt
     };
     if skb.is_gso() {
         // Segmentation counts the identification up by one.
-        head.set_datagram(datagram(skb, first_id.wrapping_add(skb.index()))?);
+        head.set_datagram_fields(datagram(skb, first_id.wrapping_add(skb.index()))?);
     }
     if check_icrc(skb, head).is_none() && retry(skb, head, first_id).is_none() {
         core.counters.count(Count::BadIcrc);
@@ -210,9 +210,9 @@ fn read(core: &Core, skb: &mut RxSkb, head: &mut IcrcHead, first_id: u16) -> Opt
 
 /// Length and IPv4 identification of the segment that `skb` is at.
 #[inline]
-fn datagram(skb: &RxSkb, ip_id: u16) -> Option<Datagram> {
+fn datagram(skb: &RxSkb, ip_id: u16) -> Option<DatagramFields> {
     let udp_len = u16::try_from(skb.len().checked_add(UDP_LEN)?).ok()?;
-    Some(Datagram { udp_len, ip_id })
+    Some(DatagramFields { udp_len, ip_id })
 }
 
 /// Packets that were merged on this machine may all have had one and the same identification, as
@@ -222,7 +222,7 @@ fn retry(skb: &mut RxSkb, head: &mut IcrcHead, first_id: u16) -> Option<()> {
     if skb.index() == 0 {
         return None;
     }
-    head.set_datagram(datagram(skb, first_id)?);
+    head.set_datagram_fields(datagram(skb, first_id)?);
     check_icrc(skb, head)
 }
 

@@ -49,14 +49,14 @@ fn from_transport(state: State) -> QpState {
 pub(crate) fn modify(qp: &Arc<Qp>, attr: &QpAttr<'_>) -> Result {
     check_values(qp, attr)?;
     // What takes memory is made ready before the lock.
-    let records = match attr.max_dest_rd_atomic() {
+    let resources = match attr.max_dest_rd_atomic() {
         Some(count) => Some((Resources::new(count.into())?, read_keys(count.into())?)),
         None => None,
     };
     if attr.state() == Some(QpState::Reset) {
         engine::run(qp, Input::Flush);
     }
-    let leftover = apply(qp, attr, records)?;
+    let leftover = apply(qp, attr, resources)?;
     drop(leftover);
     engine::run(qp, Input::Doorbell);
     Ok(())
@@ -82,10 +82,14 @@ fn check_values(qp: &Qp, attr: &QpAttr<'_>) -> Result {
     Ok(())
 }
 
-type Records = (Resources, ReadKeys);
+type NewResources = (Resources, ReadKeys);
 
 /// Changes the QP; gives what is to be dropped without the lock.
-fn apply(qp: &Qp, attr: &QpAttr<'_>, records: Option<Records>) -> Result<Option<Records>> {
+fn apply(
+    qp: &Qp,
+    attr: &QpAttr<'_>,
+    resources: Option<NewResources>,
+) -> Result<Option<NewResources>> {
     let mut guard = qp.inner.lock();
     let inner = &mut *guard;
     let from = from_transport(inner.state());
@@ -116,7 +120,7 @@ fn apply(qp: &Qp, attr: &QpAttr<'_>, records: Option<Records>) -> Result<Option<
                 }
             }
             rc.conn.modify(&change).map_err(|_| EINVAL)?;
-            if let Some((resources, keys)) = records {
+            if let Some((resources, keys)) = resources {
                 let resources = rc.conn.replace_resources(resources);
                 old = Some((resources, core::mem::replace(&mut rc.read_keys, keys)));
             }
@@ -151,7 +155,7 @@ fn connected(attr: &QpAttr<'_>) -> Modify {
         rnr_retry: attr.rnr_retry(),
         min_rnr_timer: attr.min_rnr_timer(),
         max_rd_atomic: attr.max_rd_atomic(),
-        access: attr.access().map(|access| transport::Access {
+        access: attr.access().map(|access| transport::RemoteAccess {
             write: access.contains(Access::REMOTE_WRITE),
             read: access.contains(Access::REMOTE_READ),
             atomic: access.contains(Access::REMOTE_ATOMIC),

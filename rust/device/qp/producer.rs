@@ -12,7 +12,7 @@ use crate::device::uabi::wqe::{
     send_flag, AtomicWr, Op, RdmaWr, RxeRecvWqe, RxeSendWqe, RxeSge, UdWr,
 };
 use crate::device::Oxe;
-use crate::rdma::wr::{RecvWr, SendWr, Sge};
+use crate::rdma::wr::{IbSge, RecvWr, SendWr};
 use crate::sync::lock::SpinLockIrq;
 use core::mem::size_of;
 use kernel::prelude::*;
@@ -144,7 +144,7 @@ impl WqProducer {
     }
 }
 
-fn write_sges(ring: &Ring, index: u32, mut at: usize, sges: &[Sge]) -> Option<()> {
+fn write_sges(ring: &Ring, index: u32, mut at: usize, sges: &[IbSge]) -> Option<()> {
     for sge in sges {
         let raw = RxeSge {
             addr: sge.addr(),

@@ -51,7 +51,7 @@ impl Pmtu {
 
 /// What the peer may do to this side's memory through the queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Access {
+pub struct RemoteAccess {
     /// RDMA WRITE.
     pub write: bool,
     /// RDMA READ.
@@ -60,9 +60,9 @@ pub struct Access {
     pub atomic: bool,
 }
 
-impl Access {
+impl RemoteAccess {
     /// Everything.
-    pub const ALL: Access = Access {
+    pub const ALL: RemoteAccess = RemoteAccess {
         write: true,
         read: true,
         atomic: true,
@@ -93,7 +93,7 @@ pub struct Attr {
     /// How many READs and atomics this side may have outstanding.
     pub max_rd_atomic: u8,
     /// What the peer may do.
-    pub access: Access,
+    pub access: RemoteAccess,
 }
 
 impl Attr {
@@ -109,7 +109,7 @@ impl Attr {
         rnr_retry: 0,
         min_rnr_timer: 0,
         max_rd_atomic: 0,
-        access: Access {
+        access: RemoteAccess {
             write: false,
             read: false,
             atomic: false,
@@ -150,7 +150,7 @@ pub struct Modify {
     /// See [`Attr::max_rd_atomic`].
     pub max_rd_atomic: Option<u8>,
     /// See [`Attr::access`].
-    pub access: Option<Access>,
+    pub access: Option<RemoteAccess>,
 }
 
 /// A value out of its range, or a way between states that there is not: EINVAL.

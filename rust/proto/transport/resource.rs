@@ -77,7 +77,7 @@ impl Resource {
 
     /// The answer, or a part of it, is to be sent again. It is still the first when it was not sent
     /// to its end.
-    fn repeat(&mut self) {
+    fn duplicate(&mut self) {
         if !self.due {
             self.due = true;
             self.again = true;
@@ -136,7 +136,7 @@ pub(super) struct Part {
 
 /// The ring of resources, in storage of type `R`.
 #[derive(Debug)]
-pub(super) struct Ring<R> {
+pub(super) struct ResourceRing<R> {
     slots: R,
     /// Where the next resource goes.
     head: usize,
@@ -146,9 +146,9 @@ pub(super) struct Ring<R> {
     due: usize,
 }
 
-impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
+impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
     pub(super) fn new(slots: R) -> Self {
-        Ring {
+        ResourceRing {
             slots,
             head: 0,
             count: 0,
@@ -240,7 +240,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
         u8::try_from(self.head).ok()
     }
 
-    /// Adds a resource at the index that [`Ring::vacancy`] gave.
+    /// Adds a resource at the index that [`ResourceRing::vacancy`] gave.
     pub(super) fn push(&mut self, resource: Resource) {
         let capacity = self.capacity();
         let head = self.head;
@@ -355,7 +355,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
             slot.next = part.start;
             slot.end = part.start.wrapping_add(pmtu.packets(part.len));
             slot.play_len = part.len;
-            slot.repeat();
+            slot.duplicate();
             self.due = self.due.max(part.age);
         }
     }
@@ -374,7 +374,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
             return false;
         }
         slot.next = 0;
-        slot.repeat();
+        slot.duplicate();
         self.due = self.due.max(age);
         true
     }
@@ -415,7 +415,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Ring<R> {
     /// Moves the resources to other storage; gives the old one. When that is smaller the newest are
     /// kept: a peer that keeps to the new limit cannot ask for the others. Indices change.
     pub(super) fn replace(&mut self, slots: R) -> R {
-        let old = core::mem::replace(self, Ring::new(slots));
+        let old = core::mem::replace(self, ResourceRing::new(slots));
         let keep = old.count.min(self.capacity());
         for age in (1..=keep).rev() {
             if let Some(resource) = old.get(age) {

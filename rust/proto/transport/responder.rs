@@ -11,7 +11,7 @@
 mod rd_atomic;
 
 use super::delayed_ack::DelayedAck;
-use super::resource::{Resource, Ring};
+use super::resource::{Resource, ResourceRing};
 use super::wire::{Kind, NakCode, PacketRepr, Psn, RethRepr, RnrTimer, Syndrome};
 use super::{
     AccessError, Attr, DropReason, Events, Instant, Pmtu, RecvCompletion, RecvStart, ResponderOps,
@@ -58,7 +58,7 @@ pub struct Responder<R> {
     pub(super) established: bool,
     /// The last PSN of the newest READ or atomic, if there was any.
     pub(super) last_response: Option<Psn>,
-    pub(super) ring: Ring<R>,
+    pub(super) ring: ResourceRing<R>,
 }
 
 /// Why a request packet is not carried out.
@@ -96,7 +96,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             closing: false,
             established: false,
             last_response: None,
-            ring: Ring::new(resources),
+            ring: ResourceRing::new(resources),
         }
     }
 

@@ -6,7 +6,7 @@
 //! the IP header of the packet takes its place: an IPv6 header all of it, an IPv4 header the last
 //! 20 bytes, where the first 20 carry nothing.
 
-use super::icrc::Datagram;
+use super::icrc::DatagramFields;
 use super::Gid;
 
 /// Length of the area in bytes.
@@ -84,7 +84,7 @@ impl GrhLayout {
     /// As [`GrhLayout::area`], for one of several datagrams which have this header but for what
     /// differs between them: its lengths and identification are put in, and the checksum that an
     /// IPv4 header without options then has (RFC 791 3.1).
-    pub fn area_of(header: &[u8], datagram: Datagram) -> Option<[u8; GRH_LEN]> {
+    pub fn area_of(header: &[u8], datagram: DatagramFields) -> Option<[u8; GRH_LEN]> {
         let mut area = Self::area(header)?;
         if NetworkType::of_header(*header.first()?)? == NetworkType::Ipv6 {
             [area[4], area[5]] = datagram.udp_len.to_be_bytes();
@@ -161,7 +161,7 @@ mod tests {
         let mut v4 = [
             0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0xaa, 0xbb, 10, 77, 0, 1, 10, 77, 0, 2,
         ];
-        let datagram = Datagram {
+        let datagram = DatagramFields {
             udp_len: 1048,
             ip_id: 0xfffe,
         };
@@ -170,7 +170,7 @@ mod tests {
         assert!(is_right(&area[20..]));
         assert_eq!((&area[20..22], &area[26..30]), (&v4[..2], &v4[6..10]));
         assert_eq!(area[32..], v4[12..]);
-        let long = Datagram {
+        let long = DatagramFields {
             udp_len: u16::MAX - 19,
             ..datagram
         };

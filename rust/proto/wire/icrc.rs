@@ -9,7 +9,7 @@
 //! hop limit; UDP checksum; the BTH byte of FECN and BECN. IPv4 ID, flags and lengths do count:
 //! they must be final before the ICRC is made.
 //!
-//! Computing it takes three steps, so that payload may come in pieces and headers are touched once:
+//! Computing it takes three steps, so that payload may come in chunks and headers are touched once:
 //! [`IcrcHead`] holds the IP and UDP headers, already masked, of a packet, or of the segments of a
 //! GSO super-packet, which differ in length and ID; [`IcrcHead::start`] adds a BTH;
 //! [`Icrc::update`] adds the rest. [`IcrcHead::over`] does the last two for a packet that is in one
@@ -121,7 +121,7 @@ fn id_part(id: u16) -> u32 {
 
 /// What tells apart the datagrams of one super-packet, in host order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Datagram {
+pub struct DatagramFields {
     /// Length of the UDP header and all that follows it, the ICRC included, in bytes: the UDP
     /// header's length field. The IP length follows from it.
     pub udp_len: u16,
@@ -250,8 +250,8 @@ impl IcrcHead {
 
     /// The lengths and ID that the headers had when they were taken.
     #[inline]
-    pub const fn datagram(&self) -> Datagram {
-        Datagram {
+    pub const fn datagram_fields(&self) -> DatagramFields {
+        DatagramFields {
             udp_len: self.udp_len,
             ip_id: self.ip_id,
         }
@@ -262,7 +262,7 @@ impl IcrcHead {
     ///
     /// An IPv4 length beyond 65535 is impossible on the wire and wraps here.
     #[inline]
-    pub fn set_datagram(&mut self, datagram: Datagram) {
+    pub fn set_datagram_fields(&mut self, datagram: DatagramFields) {
         let udp_len = datagram.udp_len.to_be_bytes();
         if self.bytes[0] >> 4 == 4 {
             let total = datagram.udp_len.wrapping_add(u16::from(self.ip_len));
@@ -319,13 +319,13 @@ impl IcrcHead {
     pub fn segments<E: Fn(u32, &[u8]) -> u32>(
         &mut self,
         engine: E,
-        first: Datagram,
+        first: DatagramFields,
     ) -> Option<IcrcSegments> {
         let v4 = self.bytes[0] >> 4 == 4;
         if v4 && self.bytes[0] != 0x45 {
             return None;
         }
-        self.set_datagram(first);
+        self.set_datagram_fields(first);
         let before = self.before_bth(&engine);
         let ip_id = v4.then_some(first.ip_id);
         Some(IcrcSegments { before, ip_id })
@@ -417,7 +417,7 @@ pub struct Icrc<E> {
 }
 
 impl<E: Fn(u32, &[u8]) -> u32> Icrc<E> {
-    /// Adds the next bytes of the packet. How they are cut into pieces does not matter.
+    /// Adds the next bytes of the packet. How they are cut into chunks does not matter.
     #[inline]
     pub fn update(&mut self, bytes: &[u8]) {
         self.register = (self.engine)(self.register, bytes);

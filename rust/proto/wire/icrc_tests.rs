@@ -93,7 +93,7 @@ impl Frame {
     }
 
     /// Writes new lengths and, for IPv4, a new ID into the headers.
-    fn patch(&mut self, datagram: Datagram) {
+    fn patch(&mut self, datagram: DatagramFields) {
         let be = datagram.udp_len.to_be_bytes();
         self.udp[4..6].copy_from_slice(&be);
         if self.ip[0] >> 4 == 6 {
@@ -266,12 +266,12 @@ proptest! {
         let mut frame = Frame::named(&format!("{name}-rc-send-only"), 5);
         let mut head = IcrcHead::ip(&frame.ip, &frame.udp).expect("IP");
         let first = head;
-        let datagram = Datagram { udp_len, ip_id };
-        head.set_datagram(datagram);
-        prop_assert_eq!(head.datagram(), datagram);
+        let datagram = DatagramFields { udp_len, ip_id };
+        head.set_datagram_fields(datagram);
+        prop_assert_eq!(head.datagram_fields(), datagram);
         frame.patch(datagram);
         prop_assert_eq!(frame.compute(), Ok(frame.compute_from(head)));
-        head.set_datagram(first.datagram());
+        head.set_datagram_fields(first.datagram_fields());
         prop_assert_eq!(head, first);
     }
 
@@ -286,8 +286,8 @@ proptest! {
         frame.packet.extend((0..2000).map(|i| (i * 7) as u8));
         let mut head = IcrcHead::ip(&frame.ip, &frame.udp).expect("IP");
         for (udp_len, ip_id, fecn) in row {
-            let datagram = Datagram { udp_len, ip_id };
-            head.set_datagram(datagram);
+            let datagram = DatagramFields { udp_len, ip_id };
+            head.set_datagram_fields(datagram);
             frame.patch(datagram);
             frame.packet[4] = fecn;
             let mut packet = frame.packet[..usize::from(udp_len) - 100].to_vec();
@@ -310,14 +310,14 @@ proptest! {
         let name = ["ipv4-plain", "ipv6-plain", "ipv4opt-plain"][which];
         let frame = Frame::named(&format!("{name}-rc-send-only"), 5);
         let mut head = IcrcHead::ip(&frame.ip, &frame.udp).expect("IP");
-        let datagram = |i: u16| Datagram { udp_len: 900, ip_id: first.wrapping_add(i) };
+        let datagram = |i: u16| DatagramFields { udp_len: 900, ip_id: first.wrapping_add(i) };
         let row = head.segments(engine, datagram(0));
         prop_assert_eq!(row.is_some(), which != 2);
         let Some(mut row) = row else { return Ok(()) };
         for i in 0..count {
             let mut packet: Vec<u8> = (0..len).map(|byte| (byte as u16 * 7 + i) as u8).collect();
             let unchanged = packet.clone();
-            head.set_datagram(datagram(i));
+            head.set_datagram_fields(datagram(i));
             let want = head.over(engine, &mut packet);
             prop_assert_eq!(row.over(engine, &mut packet), want);
             prop_assert_eq!(packet, unchanged);
@@ -334,7 +334,7 @@ proptest! {
         ip_id: u16,
     ) {
         if let Ok(mut head) = IcrcHead::ip(&ip, &udp) {
-            head.set_datagram(Datagram { udp_len, ip_id });
+            head.set_datagram_fields(DatagramFields { udp_len, ip_id });
             let icrc = head.start(engine, &bth);
             prop_assert_eq!(icrc.finish(), icrc.finish());
             let long_enough = packet.len() >= BTH_LEN;

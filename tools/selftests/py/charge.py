@@ -74,7 +74,7 @@ def own_work():
         sender.drain()
     same(trace.sent() >= sender.count, True, f"packets sent ({trace.sent()} for {sender.count} requests)")
     runs, sent = trace.by_work()
-    same(sent, 0, f"packets sent by work ({runs} pieces of it)")
+    same(sent, 0, f"packets sent by work ({runs} work items)")
     sender.close()
 
 

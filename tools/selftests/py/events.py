@@ -49,7 +49,7 @@ class Trace:
         return self.within("hrtimer_expire_entry", "hrtimer_expire_exit", r"hrtimer=(\S+)")
 
     def by_work(self):
-        """How many pieces of work of the driver were done, and how many packets they sent."""
+        """How many work items of the driver were done, and how many packets they sent."""
         return self.within("workqueue_execute_start", "workqueue_execute_end", r"work struct (\S+?):")
 
     def within(self, begin, end, key):

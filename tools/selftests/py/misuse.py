@@ -41,10 +41,10 @@ def too_much_posted():
     shut(a, b)
 
 
-def too_many_pieces():
+def too_many_sges():
     a, b = pair()
     room = a.qp.query(e.IBV_QP_CAP)[1].cap.max_send_sge
-    same(errno_of(a.send, e.IBV_WR_SEND, *[a.sge(1)] * (room + 1)), errno.EINVAL, f"{room + 1} pieces where {room} are allowed")
+    same(errno_of(a.send, e.IBV_WR_SEND, *[a.sge(1)] * (room + 1)), errno.EINVAL, f"{room + 1} SGEs where {room} are allowed")
     b.recv(b.sge(100))
     a.send(e.IBV_WR_SEND, *[a.sge(1)] * room)
     good(poll(a.cq) + poll(b.rcq))
@@ -268,7 +268,7 @@ def locked_memory():
 CASES = [
     ("send posted too early", post_too_early),
     ("send queue full", too_much_posted),
-    ("too many pieces", too_many_pieces),
+    ("too many SGEs", too_many_sges),
     ("illegal transitions", transitions),
     ("bad attributes", attributes),
     ("path MTU above the port's", mtu_beyond_port),

@@ -143,19 +143,19 @@ def atomics(opts):
 
 
 def multi_sge():
-    """Gathered from four pieces, scattered into four of other lengths; read into pieces."""
+    """Gathered from four chunks, scattered into four of other lengths; read into chunks."""
     a, b = pair()
-    pieces = [(5000, 1), (0, 4097), (9000, 513), (20000, 2)]
-    total = sum(n for _, n in pieces)
-    sent = b"".join(content(a, o, n) for o, n in pieces)
+    chunks = [(5000, 1), (0, 4097), (9000, 513), (20000, 2)]
+    total = sum(n for _, n in chunks)
+    sent = b"".join(content(a, o, n) for o, n in chunks)
     into = [(0, 3), (100, 4000), (6000, 0), (7000, total - 4003)]
     b.recv(*[b.sge(n, o) for o, n in into])
-    a.send(e.IBV_WR_SEND, *[a.sge(n, o) for o, n in pieces])
+    a.send(e.IBV_WR_SEND, *[a.sge(n, o) for o, n in chunks])
     good(poll(a.cq, 1, WAIT))
     wc, = good(poll(b.rcq, 1, WAIT))
     same(wc.byte_len, total, "length")
     same(b"".join(content(b, o, n) for o, n in into) == sent, True, "scattered data")
-    a.send(e.IBV_WR_RDMA_WRITE, *[a.sge(n, o) for o, n in pieces], remote=b.remote(30000))
+    a.send(e.IBV_WR_RDMA_WRITE, *[a.sge(n, o) for o, n in chunks], remote=b.remote(30000))
     good(poll(a.cq, 1, WAIT))
     same(content(b, 30000, total) == sent, True, "gathered write")
     a.send(e.IBV_WR_RDMA_READ, *[a.sge(n, 50000 + o) for o, n in into], remote=b.remote(30000))

@@ -34,7 +34,7 @@ def waits_end():
             break
     same(by_timer, 0, f"packets sent by {expired} timers themselves")
     same(min(expired, worked, by_work) >= 100, True,
-         f"at least 100 waits that end by work ({expired} timers, {by_work} packets in {worked} pieces of work)")
+         f"at least 100 waits that end by work ({expired} timers, {by_work} packets in {worked} work items)")
     for a, b in pairs:
         b.recv(b.sge(100))
         good(poll(b.rcq) + poll(a.cq))

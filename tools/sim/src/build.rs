@@ -13,7 +13,7 @@ use crate::profile::{Profile, MS, US};
 use crate::rng::Rng;
 use crate::watch::Watch;
 use crate::world::{Event, Host, Pause, Qp, Setup, World};
-use oxe_proto::transport::{Access, LOOPBACK_MTU};
+use oxe_proto::transport::{RemoteAccess, LOOPBACK_MTU};
 
 const ALL_RIGHTS: &[Right] = &[Right::Read, Right::Write, Right::Atomic];
 /// The last is that of connections which need no wire.
@@ -74,7 +74,7 @@ fn draw_ends(plan: &crate::profile::Plan, ends: usize, pmtu: u32, rng: &mut Rng)
 
 fn draw_setup(plan: &crate::profile::Plan, pmtu: u32, pkey: u16, rng: &mut Rng) -> Setup {
     let timeout = rng.range(plan.timeout.0, plan.timeout.1) as u8;
-    let mut access = Access::ALL;
+    let mut access = RemoteAccess::ALL;
     if plan.fault != 0 && rng.one_in(3) {
         match rng.below(3) {
             0 => access.read = false,

@@ -27,7 +27,7 @@ impl Risk {
     pub fn faults(self) -> impl Iterator<Item = Fault> {
         let all = [
             (self.local, Fault::Unreadable),
-            (self.remote, Fault::Denied),
+            (self.remote, Fault::NotEnabled),
             (self.receive, Fault::BrokenReceive),
         ];
         all.into_iter().filter(|(may, _)| *may).map(|(_, f)| f)
@@ -90,7 +90,7 @@ impl World {
             .filter(|n| slots[*n].done.is_none())
             .collect();
         for n in &open {
-            slots[*n].broken = true;
+            slots[*n].garbage = true;
         }
         let flow = &mut self.qps[qp].flow;
         for n in open {

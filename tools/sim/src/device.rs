@@ -47,7 +47,7 @@ impl RequestQueue for SendRing {
 pub struct RecvSlot {
     pub at: usize,
     pub cap: u32,
-    pub broken: bool,
+    pub garbage: bool,
     /// How it completed.
     pub done: Option<Status>,
 }
@@ -211,7 +211,7 @@ impl ResponderOps for Hand<'_> {
         };
         self.recv.current = Some(self.recv.next);
         self.recv.next += 1;
-        if slot.broken {
+        if slot.garbage {
             return RecvStart::LocalError(Status::LocProt);
         }
         RecvStart::Taken
@@ -223,7 +223,7 @@ impl ResponderOps for Hand<'_> {
             return Err(Status::General);
         };
         let end = u64::from(offset) + self.payload.len() as u64;
-        if slot.broken {
+        if slot.garbage {
             return Err(Status::LocProt);
         }
         if end > slot.cap.into() {

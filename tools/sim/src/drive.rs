@@ -28,7 +28,7 @@ impl World {
                 self.pump(qp)
             }
             Event::Tick { qp } => self.tick(qp),
-            Event::Answer { qp } => self.answer(qp),
+            Event::Respond { qp } => self.answer(qp),
             Event::Receives { qp, count } => self.post_receives(qp, count),
             Event::Connect { qp } => self.connect(qp),
             Event::Ready { qp } => self.ready(qp),

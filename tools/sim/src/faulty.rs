@@ -7,8 +7,8 @@ use crate::model::{Fault, Op, Verb};
 use crate::world::World;
 
 const FAULTS: [Fault; 13] = [
-    Fault::Denied,
-    Fault::Denied,
+    Fault::NotEnabled,
+    Fault::NotEnabled,
     Fault::Disallowed,
     Fault::Misaligned,
     Fault::TooLong,
@@ -71,7 +71,7 @@ impl World {
             add,
         ];
         let fits = |verb: &&Verb| match fault {
-            Fault::Denied => !matches!(verb, Verb::Send | Verb::SendImm) && allowed(verb),
+            Fault::NotEnabled => !matches!(verb, Verb::Send | Verb::SendImm) && allowed(verb),
             Fault::Disallowed => !allowed(verb),
             Fault::Misaligned => verb.is_atomic() && allowed(verb),
             Fault::TooLong => verb.consumes() && **verb != Verb::WriteImm,
@@ -96,8 +96,8 @@ impl World {
     fn spoil(&mut self, qp: usize, op: &mut Op, fault: Fault) {
         let host = &self.hosts[self.qps[self.qps[qp].peer].host];
         match fault {
-            Fault::Denied if op.verb == Verb::SendInv => op.inv ^= 1 << self.rng.below(32),
-            Fault::Denied => {
+            Fault::NotEnabled if op.verb == Verb::SendInv => op.inv ^= 1 << self.rng.below(32),
+            Fault::NotEnabled => {
                 let region = &host.regions.0[self.qps[qp].inbox_region];
                 match self.rng.below(4) {
                     0 => op.rkey ^= 1 << self.rng.below(32),

@@ -9,8 +9,8 @@
 //! beginning, acknowledges packets that do not ask for it, advertises credits, and acknowledges a
 //! duplicate across responses that may be lost.
 
-mod records;
 mod requester;
+mod resources;
 mod responder;
 
 use crate::api::*;
@@ -59,7 +59,7 @@ struct Attr {
     rnr_retry: u8,
     min_rnr_timer: u8,
     max_rd_atomic: usize,
-    access: oxe_proto::transport::Access,
+    access: oxe_proto::transport::RemoteAccess,
 }
 
 impl Attr {
@@ -91,15 +91,15 @@ pub struct Foreign {
     state: State,
     attr: Attr,
     style: Style,
-    records: usize,
+    resources: usize,
     requester: Requester,
     responder: Responder,
     events: Events,
 }
 
 impl Foreign {
-    /// A queue pair in the reset state, which can record so many READs and atomics of its peer.
-    pub fn new(style: Style, records: usize) -> Foreign {
+    /// A queue pair in the reset state, which can resource so many READs and atomics of its peer.
+    pub fn new(style: Style, resources: usize) -> Foreign {
         let attr = Attr {
             dest_qpn: 0,
             pkey: 0xffff,
@@ -115,9 +115,9 @@ impl Foreign {
             state: State::Reset,
             attr,
             style,
-            records,
+            resources,
             requester: Requester::new(0, style),
-            responder: Responder::new(0, style, records),
+            responder: Responder::new(0, style, resources),
             events: Events::NONE,
         }
     }
@@ -140,12 +140,12 @@ impl Foreign {
         a.access = change.access.unwrap_or(a.access);
         let state = change.state.unwrap_or(self.state);
         match state {
-            State::Reset => *self = Foreign::new(self.style, self.records),
+            State::Reset => *self = Foreign::new(self.style, self.resources),
             State::Err => self.to_error(),
             _ => self.state = state,
         }
         if let (State::Rtr, Some(psn)) = (state, change.rq_psn) {
-            self.responder = Responder::new(psn & 0xff_ffff, self.style, self.records);
+            self.responder = Responder::new(psn & 0xff_ffff, self.style, self.resources);
         }
         if let (State::Rts, Some(psn)) = (state, change.sq_psn) {
             self.requester = Requester::new(psn & 0xff_ffff, self.style);

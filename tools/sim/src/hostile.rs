@@ -19,8 +19,8 @@ impl World {
         if self.now > self.plan.heal_at * 2 || self.stats.forged > MOST {
             return Ok(());
         }
-        let burst = self.rng.range(1, 4);
-        for _ in 0..burst {
+        let count = self.rng.range(1, 4);
+        for _ in 0..count {
             if self.rng.chance(self.plan.forge) {
                 self.forge();
             }

@@ -295,7 +295,7 @@ impl World {
         self.qps[peer].flow.received += 1;
         if self.plan.dialogue {
             let pause = self.rng.below(30 * US);
-            self.after(pause, Event::Answer { qp });
+            self.after(pause, Event::Respond { qp });
         }
         Ok(())
     }
@@ -326,7 +326,7 @@ impl World {
             Some(Fault::TooLong) => Status::LocLen,
             Some(Fault::BrokenReceive) => Status::LocProt,
             // A SEND with invalidate of a key that is none.
-            Some(Fault::Denied) => Status::RemInvReq,
+            Some(Fault::NotEnabled) => Status::RemInvReq,
             other => return Err(format!("{other:?} gives no such error")),
         };
         ensure!(status == expected, "expected {expected:?}");
@@ -375,9 +375,9 @@ impl World {
         }
         // On a network that harms nothing everything must be right at once.
         let dead = self.qps[qp].fate.dead || self.qps[self.qps[qp].peer].fate.dead;
-        let calm = self.plan.profile == Profile::Clean && !self.plan.late_receives;
+        let undisturbed = self.plan.profile == Profile::Clean && !self.plan.late_receives;
         ensure!(
-            dead || empty || !calm,
+            dead || empty || !undisturbed,
             "qp{qp}: dropped for {cause:?} on a clean network"
         );
         Ok(())

@@ -75,7 +75,7 @@ fn report(outcome: &Outcome) {
     }
 }
 
-fn repeat(seed: u64, options: &Options) -> ExitCode {
+fn replay(seed: u64, options: &Options) -> ExitCode {
     let Some(profile) = options.profiles.first() else {
         eprintln!("--seed needs --profile");
         return ExitCode::from(2);
@@ -136,7 +136,7 @@ fn main() -> ExitCode {
         }
     };
     match options.seed {
-        Some(seed) => repeat(seed, &options),
+        Some(seed) => replay(seed, &options),
         None => many(&options),
     }
 }

@@ -50,7 +50,7 @@ impl Verb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A key that does not exist, a range beyond the region, or a right that was not given.
-    Denied,
+    NotEnabled,
     /// The QP at the peer does not allow the operation.
     Disallowed,
     /// An atomic on an address that is no multiple of eight.
@@ -80,7 +80,7 @@ impl Fault {
     pub fn statuses(self) -> &'static [Status] {
         use Status::*;
         match self {
-            Fault::Denied | Fault::ReadFails => &[RemAccess],
+            Fault::NotEnabled | Fault::ReadFails => &[RemAccess],
             // An operation that the receive queue does not support (IBTA 11.6.2).
             Fault::Disallowed
             | Fault::Lie

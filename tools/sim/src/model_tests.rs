@@ -122,7 +122,7 @@ fn a_read_sees_what_was_before_and_may_see_what_comes_after() {
 fn what_comes_after_a_refusal_is_not_executed() {
     let mut flow = flow();
     let mut bad = op(Verb::Write, &[1; 4]);
-    bad.fault = Some(Fault::Denied);
+    bad.fault = Some(Fault::NotEnabled);
     flow.post(op(Verb::Write, &[7; 4]), Some(0));
     flow.post(bad, None);
     flow.post(op(Verb::Write, &[9; 4]), Some(0));

@@ -181,13 +181,13 @@ impl World {
                 Some(op) => op.len + slack,
                 None => slack,
             };
-            let broken = op.is_some_and(|op| op.fault == Some(Fault::BrokenReceive));
+            let garbage = op.is_some_and(|op| op.fault == Some(Fault::BrokenReceive));
             let host = q.host;
             let at = self.hosts[host].memory.alloc(cap as usize, &mut self.rng);
             self.qps[qp].recv.slots.push(RecvSlot {
                 at,
                 cap,
-                broken,
+                garbage,
                 done: None,
             });
         }

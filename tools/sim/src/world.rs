@@ -48,7 +48,7 @@ pub struct Setup {
     pub max_rd_atomic: u8,
     pub max_dest_rd_atomic: u8,
     pub pkey: u16,
-    pub access: oxe_proto::transport::Access,
+    pub access: oxe_proto::transport::RemoteAccess,
 }
 
 impl Qp {
@@ -114,7 +114,7 @@ pub enum Event {
     /// The program behind a QP does something.
     Tick { qp: usize },
     /// The program behind a QP answers a message.
-    Answer { qp: usize },
+    Respond { qp: usize },
     /// The program posts the receives that its peer's requests need by then.
     Receives { qp: usize, count: usize },
     /// The program brings a QP into the state RTR, and into RTS at once or soon.

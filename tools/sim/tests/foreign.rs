@@ -152,7 +152,7 @@ impl End {
                 timeout: Some(10),
                 retry_cnt: Some(7),
                 max_rd_atomic: Some(4),
-                access: Some(oxe_proto::transport::Access::ALL),
+                access: Some(oxe_proto::transport::RemoteAccess::ALL),
                 ..Modify::default()
             };
             match &mut engine {

@@ -33,7 +33,7 @@ impl End {
             sq_psn: Some(start),
             rq_psn: Some(start),
             max_rd_atomic: Some(1),
-            access: Some(oxe_proto::transport::Access::ALL),
+            access: Some(oxe_proto::transport::RemoteAccess::ALL),
             ..Modify::default()
         });
         for step in steps {

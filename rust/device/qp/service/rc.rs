@@ -26,15 +26,15 @@ use crate::rdma::strided::{StridedDst, StridedSrc};
 use crate::sync::memory::GFP_CHARGED;
 use kernel::prelude::*;
 
-/// Records of the peer's READs and atomics.
+/// NewResources of the peer's READs and atomics.
 pub(crate) struct Resources(KVec<Resource>);
 
 impl Resources {
     /// Room for `count` of them.
     pub(crate) fn new(count: usize) -> Result<Self> {
-        let mut records = KVec::with_capacity(count, GFP_CHARGED)?;
-        records.extend_with(count, Resource::EMPTY, GFP_CHARGED)?;
-        Ok(Resources(records))
+        let mut resources = KVec::with_capacity(count, GFP_CHARGED)?;
+        resources.extend_with(count, Resource::EMPTY, GFP_CHARGED)?;
+        Ok(Resources(resources))
     }
 }
 
@@ -104,7 +104,7 @@ impl Rc {
             return self.transmit_loopback(qp, sq, now, &mut batch.loopback);
         }
         let Some(path) = self.path.as_mut() else {
-            // Only the poll notices broken requests, whose turn has come; no path, no packets.
+            // Only the poll notices requests with a local error, whose turn has come; no path, no packets.
             let _ = self.conn.poll_transmit(now, 1, sq);
             return Progress::Idle;
         };

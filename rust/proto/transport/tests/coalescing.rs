@@ -183,7 +183,7 @@ fn a_pause_ends_it() {
 
 /// Posts `count` requests, the last of them signaled, with a microsecond between; then a pause. How
 /// many packets went out with each.
-fn burst(pair: &mut Pair, count: u32) -> Vec<usize> {
+fn post_together(pair: &mut Pair, count: u32) -> Vec<usize> {
     let sent = (1..=count)
         .map(|i| {
             pair.now = pair.now.after(1_000);
@@ -205,10 +205,16 @@ fn burst(pair: &mut Pair, count: u32) -> Vec<usize> {
 fn bursts_with_pauses_between_are_learned() {
     let mut pair = unhurried();
     for _ in 0..2 {
-        assert_eq!(burst(&mut pair, 12), [1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 4]);
+        assert_eq!(
+            post_together(&mut pair, 12),
+            [1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 4]
+        );
     }
     for _ in 0..3 {
-        assert_eq!(burst(&mut pair, 12), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12]);
+        assert_eq!(
+            post_together(&mut pair, 12),
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12]
+        );
     }
     // One that nothing follows waits, and is the last to do so.
     assert_ne!(posts(&mut pair, 1, 1_000_000), [0]);
@@ -219,7 +225,7 @@ fn bursts_with_pauses_between_are_learned() {
 fn a_few_posts_are_no_burst() {
     let mut pair = Pair::with(&config(), 10, 20);
     for _ in 0..10 {
-        assert_eq!(burst(&mut pair, 7), [1; 7]);
+        assert_eq!(post_together(&mut pair, 7), [1; 7]);
     }
 }
 

@@ -4,7 +4,8 @@
 
 use super::super::wire::{NakCode, Syndrome};
 use super::super::{
-    Access, AccessError, DropReason, Events, Flags, Modify, Request, SendOp, State, Status, Verdict,
+    AccessError, DropReason, Events, Flags, Modify, RemoteAccess, Request, SendOp, State, Status,
+    Verdict,
 };
 use super::pair::*;
 
@@ -109,41 +110,41 @@ fn operations_that_are_not_enabled_are_invalid_requests() {
         (
             SendOp::Write,
             300,
-            Access {
+            RemoteAccess {
                 write: false,
-                ..Access::ALL
+                ..RemoteAccess::ALL
             },
         ),
         (
             SendOp::Write,
             0,
-            Access {
+            RemoteAccess {
                 write: false,
-                ..Access::ALL
+                ..RemoteAccess::ALL
             },
         ),
         (
             SendOp::WriteImm([0; 4]),
             0,
-            Access {
+            RemoteAccess {
                 write: false,
-                ..Access::ALL
+                ..RemoteAccess::ALL
             },
         ),
         (
             SendOp::Read,
             300,
-            Access {
+            RemoteAccess {
                 read: false,
-                ..Access::ALL
+                ..RemoteAccess::ALL
             },
         ),
         (
             SendOp::FetchAdd { add: 1 },
             8,
-            Access {
+            RemoteAccess {
                 atomic: false,
-                ..Access::ALL
+                ..RemoteAccess::ALL
             },
         ),
     ] {

@@ -5,8 +5,8 @@
 
 use super::super::wire::{Opcode, PacketRepr, Psn, Syndrome};
 use super::super::{
-    Access, Connection, Events, Flags, Instant, Modify, Request, Resource, SendOp, State, Status,
-    Transmit, Verdict,
+    Connection, Events, Flags, Instant, Modify, RemoteAccess, Request, Resource, SendOp, State,
+    Status, Transmit, Verdict,
 };
 use std::collections::VecDeque;
 
@@ -175,7 +175,7 @@ pub fn config() -> Modify {
         rnr_retry: Some(7),
         min_rnr_timer: Some(1),
         max_rd_atomic: Some(16),
-        access: Some(Access::ALL),
+        access: Some(RemoteAccess::ALL),
         ..Modify::default()
     }
 }

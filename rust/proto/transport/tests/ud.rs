@@ -250,13 +250,13 @@ fn only_a_ready_send_queue_sends() {
 #[test]
 fn the_port_is_asked_only_if_there_is_something_to_send() {
     // A queue pair that only receives runs this for each packet; the netdev has a lock.
-    let unasked = || panic!("the path MTU was asked for");
+    let no_mtu = || panic!("the path MTU was asked for");
     for state in State::ALL {
         let (mut qp, mut owner) = in_state(state);
         if state != Rts {
             owner.requests.push(send(1));
         }
-        assert_eq!(qp.poll_transmit(unasked, &owner), UdPoll::Idle);
+        assert_eq!(qp.poll_transmit(no_mtu, &owner), UdPoll::Idle);
     }
 }
 

@@ -104,7 +104,7 @@ fn whatever_stops_the_queue_the_last_packet_asks() {
         ("too many READs", |node, _| {
             node.post(SendOp::Read, vec![0; 4], 0);
         }),
-        ("a broken one", |node, _| {
+        ("one with a local error", |node, _| {
             node.post_request(Request::with_local_error(Status::LocProt), vec![]);
         }),
     ];
@@ -125,7 +125,7 @@ fn whatever_stops_the_queue_the_last_packet_asks() {
 
 #[test]
 fn a_queue_that_stops_unforeseen_asks_once_more() {
-    // A packet that was to be followed is already out when the next request turns out broken.
+    // A packet that was to be followed is already out when the next request turns out to have a local error.
     let mut node = Node::new(1, &config(), 0, 0);
     node.post(SendOp::Write, vec![0; 4], 0);
     node.post(SendOp::Write, vec![0; 4], 0);

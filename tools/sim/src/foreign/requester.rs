@@ -46,7 +46,7 @@ pub struct Requester {
     head: u32,
     done: u32,
     /// A request whose memory cannot be read.
-    broken: Option<(u32, Status)>,
+    local_error: Option<(u32, Status)>,
     failed: Option<Status>,
 }
 
@@ -68,7 +68,7 @@ impl Requester {
             rnr_until: None,
             head: 0,
             done: 0,
-            broken: None,
+            local_error: None,
             failed: None,
         }
     }
@@ -117,8 +117,11 @@ impl Requester {
         self.rnr_until = None;
         let current = self.current(attr, q)?;
         let request = *q.get(current.n)?;
-        let broken = self.broken.filter(|(n, _)| *n == current.n);
-        if let Some(status) = request.local_error().or(broken.map(|(_, status)| status)) {
+        let local_error = self.local_error.filter(|(n, _)| *n == current.n);
+        if let Some(status) = request
+            .local_error()
+            .or(local_error.map(|(_, status)| status))
+        {
             if self.una == self.nxt {
                 self.fail(status);
             }
@@ -354,7 +357,7 @@ impl Requester {
 
     /// The payload of the packet with this PSN of request `n` cannot be read.
     pub fn cannot_send(&mut self, n: u32, psn: u32, status: Status) {
-        self.broken = Some((n, status));
+        self.local_error = Some((n, status));
         let at = unwrap_psn(psn, self.psn(self.una), self.una).unwrap_or(self.una);
         self.nxt = at.max(self.una).min(self.nxt);
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The foreign peer's responder: carries out request packets in order, and answers in the order in
-//! which things became due (IBTA 9.7.4, 9.7.5, 9.9.3). READs and atomics are in `records`.
+//! which things became due (IBTA 9.7.4, 9.7.5, 9.9.3). READs and atomics are in `resources`.
 
-use super::records::{Answer, Record};
+use super::resources::{Resource, Response};
 use super::{packet, unwrap_psn, Attr, Style};
 use crate::api::*;
 use oxe_proto::transport::Origin;
@@ -52,8 +52,8 @@ pub struct Responder {
     refused: bool,
     pub(super) limit: usize,
     pub(super) next_res: u8,
-    pub(super) records: VecDeque<Record>,
-    pub(super) answers: VecDeque<Answer>,
+    pub(super) resources: VecDeque<Resource>,
+    pub(super) answers: VecDeque<Response>,
 }
 
 impl Responder {
@@ -69,7 +69,7 @@ impl Responder {
             refused: false,
             limit,
             next_res: 0,
-            records: VecDeque::new(),
+            resources: VecDeque::new(),
             answers: VecDeque::new(),
         }
     }
@@ -104,20 +104,20 @@ impl Responder {
         };
         let psn = |at: u64| self.start_psn.wrapping_add(at as u32) & 0xff_ffff;
         let transmit = match answer {
-            Answer::Ack { at, syndrome } => {
+            Response::Ack { at, syndrome } => {
                 let (syndrome, msn) = (*syndrome, self.msn);
                 let ext = Ext::Aeth(AethRepr { syndrome, msn });
                 let bth = attr.bth(Opcode::RcAck, psn(*at), 0);
                 packet(bth, ext, Payload::None, Origin::Acknowledge)
             }
-            Answer::Atomic { record, .. } => {
-                let original = record.original;
-                let ext = Ext::AtomicAck(aeth(record.msn), AtomicAckEthRepr { original });
-                let bth = attr.bth(Opcode::RcAtomicAck, psn(record.first), 0);
+            Response::Atomic { resource, .. } => {
+                let original = resource.original;
+                let ext = Ext::AtomicAck(aeth(resource.msn), AtomicAckEthRepr { original });
+                let bth = attr.bth(Opcode::RcAtomicAck, psn(resource.first), 0);
                 packet(bth, ext, Payload::None, Origin::Response)
             }
-            Answer::Read {
-                record,
+            Response::Read {
+                resource,
                 va,
                 from,
                 next,
@@ -125,7 +125,7 @@ impl Responder {
                 ..
             } => {
                 let offset = (*next - *from) as u32 * attr.pmtu;
-                let (res, rkey) = (record.res, record.read.map_or(0, |(_, rkey, _)| rkey));
+                let (res, rkey) = (resource.res, resource.read.map_or(0, |(_, rkey, _)| rkey));
                 let end = *from + attr.packets(*len);
                 let position = Position::of(next == from, *next + 1 == end);
                 let part = (*len - offset).min(attr.pmtu);
@@ -142,7 +142,7 @@ impl Responder {
                 let bth = attr.bth(opcode.expect("there is one for each"), psn(*next), part);
                 let ext = match position {
                     Position::Middle => Ext::None,
-                    _ => Ext::Aeth(aeth(record.msn)),
+                    _ => Ext::Aeth(aeth(resource.msn)),
                 };
                 *next += 1;
                 if *next < end {
@@ -161,17 +161,17 @@ impl Responder {
             credit: self.style.credit,
         };
         let at = self.expected.saturating_sub(1);
-        if let Some(Answer::Ack { syndrome: old, .. }) = self.answers.back() {
+        if let Some(Response::Ack { syndrome: old, .. }) = self.answers.back() {
             if matches!(old, Syndrome::Ack { .. }) {
                 self.answers.pop_back();
             }
         }
-        self.answers.push_back(Answer::Ack { at, syndrome });
+        self.answers.push_back(Response::Ack { at, syndrome });
     }
 
     fn nak(&mut self, at: u64, syndrome: Syndrome) {
         self.nak_sent = true;
-        self.answers.push_back(Answer::Ack { at, syndrome });
+        self.answers.push_back(Response::Ack { at, syndrome });
     }
 
     /// Takes a request packet.
@@ -202,7 +202,7 @@ impl Responder {
                 self.nak_sent = false;
                 // What would ask for this packet must not go out any more.
                 self.answers.retain(|answer| match answer {
-                    Answer::Ack { syndrome, .. } => matches!(syndrome, Syndrome::Ack { .. }),
+                    Response::Ack { syndrome, .. } => matches!(syndrome, Syndrome::Ack { .. }),
                     _ => true,
                 });
                 Verdict::Accepted

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The foreign peer's records of READs and atomics, which may be asked for again (IBTA 9.4.4, 9.7.5.1.3).
+//! The foreign peer's resources of READs and atomics, which may be asked for again (IBTA 9.4.4, 9.7.5.1.3).
 
 use super::responder::{Message, Refusal, Responder, INVALID};
 use super::Attr;
@@ -9,7 +9,7 @@ use oxe_proto::wire::{Kind, PacketRepr, RethRepr, Syndrome};
 
 /// A READ or atomic that may be asked for again (IBTA 9.7.5.1.3).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Record {
+pub(super) struct Resource {
     pub(super) res: u8,
     pub(super) first: u64,
     pub(super) end: u64,
@@ -21,10 +21,10 @@ pub(super) struct Record {
 
 /// Something to be sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Answer {
+pub(super) enum Response {
     /// Packets `next` to `end`, of a READ request that began at packet `from`.
     Read {
-        record: Record,
+        resource: Resource,
         va: u64,
         from: u64,
         next: u64,
@@ -32,7 +32,7 @@ pub(super) enum Answer {
         again: bool,
     },
     Atomic {
-        record: Record,
+        resource: Resource,
         again: bool,
     },
     /// An ACK or NAK for a packet.
@@ -46,9 +46,9 @@ impl Responder {
     /// A place for a READ or atomic, unless the peer has more outstanding than it may (IBTA 9.4.4).
     fn vacancy(&self) -> Result<u8, Refusal> {
         // A peer that asks for more needs no answer twice.
-        let due = |answer: &&Answer| match answer {
-            Answer::Read { again, .. } | Answer::Atomic { again, .. } => !again,
-            Answer::Ack { .. } => false,
+        let due = |answer: &&Response| match answer {
+            Response::Read { again, .. } | Response::Atomic { again, .. } => !again,
+            Response::Ack { .. } => false,
         };
         if self.answers.iter().filter(due).count() >= self.limit {
             return Err(INVALID);
@@ -56,10 +56,10 @@ impl Responder {
         Ok(self.next_res)
     }
 
-    /// The record of the expected packet, which is accepted now.
-    fn record(&mut self, packets: u64, read: Option<(u64, u32, u32)>, original: u64) -> Record {
+    /// The resource of the expected packet, which is accepted now.
+    fn resource(&mut self, packets: u64, read: Option<(u64, u32, u32)>, original: u64) -> Resource {
         self.msn = (self.msn + 1) & 0xff_ffff;
-        let record = Record {
+        let resource = Resource {
             res: self.next_res,
             first: self.expected,
             end: self.expected + packets,
@@ -69,18 +69,18 @@ impl Responder {
         };
         // A peer that asks for more has had what was asked for so long ago.
         self.answers.retain(|answer| match answer {
-            Answer::Read { record: old, .. } | Answer::Atomic { record: old, .. } => {
-                old.res != record.res
+            Response::Read { resource: old, .. } | Response::Atomic { resource: old, .. } => {
+                old.res != resource.res
             }
-            Answer::Ack { .. } => true,
+            Response::Ack { .. } => true,
         });
-        self.expected = record.end;
+        self.expected = resource.end;
         self.next_res = ((usize::from(self.next_res) + 1) % self.limit) as u8;
-        if self.records.len() == self.limit {
-            self.records.pop_front();
+        if self.resources.len() == self.limit {
+            self.resources.pop_front();
         }
-        self.records.push_back(record);
-        record
+        self.resources.push_back(resource);
+        resource
     }
 
     pub(super) fn read<T: ResponderOps>(
@@ -99,12 +99,12 @@ impl Responder {
             target.read_start(res, va, rkey, dma_len)?;
         }
         let packets = attr.packets(dma_len);
-        let record = self.record(packets, Some((va, rkey, dma_len)), 0);
-        self.answers.push_back(Answer::Read {
-            record,
+        let resource = self.resource(packets, Some((va, rkey, dma_len)), 0);
+        self.answers.push_back(Response::Read {
+            resource,
             va,
-            from: record.first,
-            next: record.first,
+            from: resource.first,
+            next: resource.first,
             len: dma_len,
             again: false,
         });
@@ -130,9 +130,9 @@ impl Responder {
             _ => AtomicOp::FetchAdd { add: eth.swap_add },
         };
         let original = target.atomic(eth.va, eth.rkey, op)?;
-        let record = self.record(1, None, original);
+        let resource = self.resource(1, None, original);
         let again = false;
-        self.answers.push_back(Answer::Atomic { record, again });
+        self.answers.push_back(Response::Atomic { resource, again });
         Ok(())
     }
 
@@ -149,28 +149,31 @@ impl Responder {
             self.acknowledge();
             return Verdict::Dropped(DropReason::Duplicate);
         }
-        let known = self.records.iter().find(|r| (r.first..r.end).contains(&at));
-        let Some(record) = known.copied() else {
+        let known = self
+            .resources
+            .iter()
+            .find(|r| (r.first..r.end).contains(&at));
+        let Some(resource) = known.copied() else {
             return Verdict::Dropped(DropReason::UnknownDuplicate);
         };
-        let (Some(reth), Some(_)) = (pkt.ext.reth(), record.read) else {
+        let (Some(reth), Some(_)) = (pkt.ext.reth(), resource.read) else {
             let again = true;
-            self.answers.push_back(Answer::Atomic { record, again });
+            self.answers.push_back(Response::Atomic { resource, again });
             return Verdict::Dropped(DropReason::Duplicate);
         };
         let RethRepr { va, rkey, dma_len } = reth;
-        if dma_len > 0 && target.read_start(record.res, va, rkey, dma_len).is_err() {
+        if dma_len > 0 && target.read_start(resource.res, va, rkey, dma_len).is_err() {
             return Verdict::Dropped(DropReason::StaleKey);
         }
         // An answer that is under way begins anew.
         let due = self.answers.iter().enumerate().find_map(|(i, a)| match a {
-            Answer::Read {
-                record: r, again, ..
-            } if r.first == record.first => Some((i, *again)),
+            Response::Read {
+                resource: r, again, ..
+            } if r.first == resource.first => Some((i, *again)),
             _ => None,
         });
-        let answer = Answer::Read {
-            record,
+        let answer = Response::Read {
+            resource,
             va,
             from: at,
             next: at,
