@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The RDMA device: its objects, a file each, and how they are found.
+//! The RDMA device: its objects, one file each, and the tables in which they are found.
 //!
 //! ```text
 //!   post ─> ring ─> send_queue ─> engine ─> service ─> tx_batch, gso ─> wire
@@ -8,7 +8,7 @@
 //!   on one device: loopback in place of tx_batch, wire and rx
 //! ```
 //!
-//! Imports go down, by these floors, and so they do inside a folder:
+//! Imports go down from floor to floor, also inside a folder:
 //!
 //! ```text
 //!   driver, rx, link                         the verbs, arriving packets, netdevs that come and go
@@ -57,7 +57,8 @@ use kernel::sync::Arc;
 use kernel::workqueue::Work;
 use port::Port;
 
-/// What packets, work and timers need of a device; it may outlive the device for a moment.
+/// The part of a device that packets, work and timers use; it may outlive the `ib_device` for a
+/// moment.
 #[pin_data]
 pub(crate) struct Core {
     #[pin]
@@ -80,13 +81,13 @@ pub(crate) struct Core {
     sweep_work: Work<Core>,
 }
 
-/// The quota of objects of which `limit` are promised.
+/// The quota for a kind of object with the reported limit `limit`.
 const fn quota(limit: u32) -> Quota {
     Quota::new(limit, limits::KERNEL_RESERVE)
 }
 
 impl Core {
-    /// The insides of a device on `netdev`. Process context; errors as for [`Port::new`].
+    /// The core of a device on `netdev`. Process context; errors as for [`Port::new`].
     fn new(netdev: &NetDevice) -> Result<Arc<Self>> {
         Arc::pin_init(
             try_pin_init!(Core {
@@ -106,20 +107,20 @@ impl Core {
         )
     }
 
-    /// Lets go of the netdev and of all that was found by it: nothing is sent or received any more,
-    /// not even by the loopback. Returns when no route is left that leads through the netdev's
-    /// namespace, which may end at once after that.
+    /// Releases the netdev and all routes through it: nothing is sent or received any more, not
+    /// even by loopback. Returns when no cached route refers to the netdev's namespace, which may
+    /// then end at once.
     ///
     /// Process context, sleeps; may be called under RTNL.
     fn detach(&self) {
         let detached = self.port.detach();
         gid::outdate();
-        // A route is looked up and kept under the lock of its QP or AH: who has found one before
-        // the port let go of the netdev still holds that lock, or is done. Whoever is in neither
-        // table keeps no route.
+        // A QP or AH looks up and caches a route under its own lock. A context that found a route
+        // before the port released the netdev either still holds that lock or has released it. A QP
+        // or AH that is in neither table caches no route.
         self.qps.for_each(qp::object::Qp::forget_route);
         self.ahs.for_each(packet::ah::Ah::forget_route);
-        // Those that have just left a table may keep one until they are dropped.
+        // A QP or AH that has just left its table may keep a route until it is dropped.
         table::settle();
         drop(detached);
     }
@@ -131,7 +132,7 @@ pub(crate) struct Oxe {
 }
 
 impl Drop for Oxe {
-    /// Lets go of the netdev now: packets and work may keep the core for a moment longer.
+    /// Releases the netdev now, as packets and work may keep the core for a moment longer.
     ///
     /// Process context.
     fn drop(&mut self) {

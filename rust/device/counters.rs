@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a port counts. `rdma statistic show` and the files under `hw_counters` show it.
+//! The counters of a port. `rdma statistic show` and the files under `hw_counters` show them.
 
 use crate::proto::transport::DropReason;
 use crate::proto::wire::ParseError;
 use kernel::str::CStr;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
-/// Counters that are not a cause of the parser or the transport.
+/// Counters that are neither an error of the parser nor a drop reason of the transport.
 #[derive(Clone, Copy, Debug)]
 #[repr(usize)]
 pub(crate) enum Count {
@@ -27,7 +27,7 @@ pub(crate) enum Count {
 const OWN: usize = 10;
 const TOTAL: usize = OWN + ParseError::COUNT + DropReason::COUNT;
 
-/// The names, in the order of the values.
+/// The names of the counters, in the order of their values.
 pub(crate) const NAMES: [&CStr; TOTAL] = [
     c"sent_pkts",
     c"rcvd_pkts",
@@ -101,7 +101,7 @@ impl Counters {
         self.bump(OWN + error as usize, 1);
     }
 
-    /// Counts a packet that was not carried out.
+    /// Counts a packet that was dropped.
     #[inline]
     pub(crate) fn dropped(&self, cause: DropReason) {
         self.bump(OWN + ParseError::COUNT + cause as usize, 1);

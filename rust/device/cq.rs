@@ -20,7 +20,7 @@ use core::mem::size_of;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// What the consumer waits for.
+/// The notification that the consumer has requested.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Armed {
     Not,
@@ -28,11 +28,11 @@ enum Armed {
     Any,
 }
 
-/// Where completions go.
+/// The storage of completions.
 enum Store {
-    /// A ring that librxe reads; it publishes how far it has read.
+    /// A ring that librxe reads; librxe publishes its consumer index.
     User(Ring),
-    /// An array that only the driver sees; `head` counts what `ib_poll_cq` took.
+    /// An array that only the driver sees; `head` counts the completions that `ib_poll_cq` took.
     Kernel {
         entries: KVVec<Option<Completion>>,
         head: u32,
@@ -41,7 +41,7 @@ enum Store {
 
 struct State {
     store: Store,
-    /// Counts what was put in; its low bits are the ring's producer index.
+    /// Counts the completions pushed; its low bits are the ring's producer index.
     tail: u32,
     armed: Armed,
     /// Set for good when a completion found no room (IBTA 10.2.6, CQ overrun).
@@ -60,7 +60,7 @@ pub(crate) struct Cq {
 pub(crate) struct CqObject {
     core: Arc<Core>,
     pub(crate) cq: Arc<Cq>,
-    /// The ring is to be had for mapping as long as the queue is there.
+    /// Keeps the ring mappable as long as the queue exists.
     _cookie: Option<Cookie>,
 }
 
@@ -70,7 +70,7 @@ impl Drop for CqObject {
     }
 }
 
-/// What has to be told to the consumer when no lock is held any more.
+/// The notification that the consumer gets when no lock is held any more.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Wake {
     completion: bool,
@@ -78,7 +78,7 @@ pub(crate) struct Wake {
 }
 
 impl Wake {
-    /// Also what `other` says.
+    /// Adds the notification `other`.
     pub(crate) fn merge(&mut self, other: Wake) {
         self.completion |= other.completion;
         self.overrun |= other.overrun;
@@ -86,7 +86,7 @@ impl Wake {
 }
 
 impl Cq {
-    /// Makes a queue for at least `init.cqe` completions; gives it and how many it really holds.
+    /// Makes a queue for at least `init.cqe` completions; returns it and its real capacity.
     ///
     /// Process context. EINVAL for sizes out of the device's limits; ENOMEM, also when there are
     /// too many; EFAULT.
@@ -149,7 +149,7 @@ impl Cq {
         ))
     }
 
-    /// Puts a completion in. The caller passes the answer to [`Cq::wake`] when it holds no lock.
+    /// Pushes a completion. The caller passes the result to [`Cq::wake`] when it holds no lock.
     ///
     /// Any context.
     #[inline]
@@ -177,7 +177,8 @@ impl Cq {
         }
     }
 
-    /// Tells the consumer. Softirq or process context, no lock held: the handler may post or poll.
+    /// Notifies the consumer. Softirq or process context, no lock held: the handler may post or
+    /// poll.
     #[inline]
     pub(crate) fn wake(&self, wake: Wake) {
         if wake.completion {
@@ -188,7 +189,7 @@ impl Cq {
         }
     }
 
-    /// Takes completions out for a kernel user. Any context.
+    /// Polls completions for a kernel user. Any context.
     pub(crate) fn poll(&self, out: &mut WcSlots<'_>) {
         let mut state = self.state.lock();
         while !out.is_full() {
@@ -197,10 +198,11 @@ impl Cq {
         }
     }
 
-    /// Arms the queue; says whether there are completions already. Any context.
+    /// Arms the queue; returns whether there are completions already. Any context.
     pub(crate) fn arm(&self, solicited_only: bool) -> bool {
         let mut state = self.state.lock();
-        // Arming for any completion is not taken back by arming for solicited ones (IBTA 11.4.2.2).
+        // A request for any completion outlasts a later one for solicited completions
+        // (IBTA 11.4.2.2).
         if !solicited_only {
             state.armed = Armed::Any;
         } else if state.armed == Armed::Not {
@@ -211,7 +213,7 @@ impl Cq {
 }
 
 impl State {
-    /// Puts a completion in, or says that there is no room.
+    /// Pushes a completion; `false` if there is no room.
     #[inline]
     fn push(&mut self, completion: &Completion) -> bool {
         match &mut self.store {

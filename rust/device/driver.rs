@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The verbs, one by one, handed on to the objects.
+//! The verbs: each calls the object that it is about.
 
 use super::cq::{Cq, CqObject};
 use super::mem::mr::{Mr, MrObject};
@@ -27,7 +27,7 @@ use crate::rdma::wr::{RecvWr, SendWr};
 use kernel::prelude::*;
 use kernel::str::CStr;
 
-/// The access rights that regions may have. On-demand paging is not among them yet.
+/// The access rights that a region may have. On-demand paging is not supported yet.
 const REGION_ACCESS: u32 = Access::LOCAL_WRITE.bits()
     | Access::REMOTE_WRITE.bits()
     | Access::REMOTE_READ.bits()
@@ -193,7 +193,7 @@ impl Driver for Oxe {
     }
 
     fn posted_recv(qp: &QpObject) {
-        // Receives wait for packets, unless they are to be flushed.
+        // A posted receive waits for a packet, except in the error state, which flushes it.
         if qp.qp.state() == State::Err {
             engine::schedule(&qp.qp);
         }

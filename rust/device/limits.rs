@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a device promises: none less than what rdma_rxe promises, where librxe can use it.
+//! The limits that a device reports: none less than rdma_rxe's, as far as librxe can use it.
 
 use super::uabi::wqe::RxeSge;
 use core::mem::size_of;
 
-/// How many objects of each kind there may be beyond what is promised: kernel users (the connection
-/// manager, the MAD layer) have them where processes have taken all.
+/// How many objects of each kind there may be beyond the reported limit: a reserve for kernel users
+/// (the connection manager, the MAD layer) when processes have taken all others.
 pub(crate) const KERNEL_RESERVE: u32 = 16_384;
 /// QPs. QP numbers 0 and 1 are the management QPs; the others begin at 17.
 pub(crate) const MAX_QP: u32 = 0xf_fff0;
 pub(crate) const MIN_QPN: u32 = 17;
 pub(crate) const MAX_QPN: u32 = 0xff_fffe;
-/// Work requests of a queue.
+/// The most work requests of a queue.
 pub(crate) const MAX_QP_WR: u32 = 1 << 20;
-/// SGEs of a work request.
+/// The most SGEs of a work request.
 pub(crate) const MAX_SGE: u32 = 32;
-/// Bytes of inline data: as many as the SGEs they stand in place of.
+/// Bytes of inline data: as many as the SGEs that they replace take.
 pub(crate) const MAX_INLINE: u32 = MAX_SGE * size_of::<RxeSge>() as u32;
 pub(crate) const MAX_CQ: u32 = 1 << 20;
-/// Completions of a queue.
+/// The most completions of a queue.
 pub(crate) const MAX_CQE: u32 = (1 << 20) - 1;
 pub(crate) const MAX_PD: u32 = 1 << 20;
 /// Memory regions: a key has 24 bits for the index.
@@ -27,12 +27,13 @@ pub(crate) const MAX_MR: u32 = 1 << 23;
 pub(crate) const MAX_MR_INDEX: u32 = (1 << 24) - 2;
 pub(crate) const MAX_AH: u32 = 1 << 20;
 pub(crate) const MAX_AH_NUMBER: u32 = MAX_AH + KERNEL_RESERVE;
-/// READs and atomics of one QP under way, each way.
+/// Outstanding READs and atomics of one QP, in each direction.
 pub(crate) const MAX_RD_ATOMIC: u32 = 128;
 pub(crate) const MAX_PKEYS: u16 = 1;
 /// The one partition key: full member of the default partition.
 pub(crate) const DEFAULT_PKEY: u16 = 0xffff;
-/// How many requests of a send queue the driver looks at at one time; the others wait in the ring.
+/// How many requests of a send queue the driver takes into slots at a time; the others wait in the
+/// ring.
 pub(crate) const MAX_ACTIVE: u32 = 64;
-/// Exponent of 4.096 us: how long a request may take to be answered, for the CM's timeouts.
+/// Exponent of 4.096 us: the longest time that a response may take, for the CM's timeouts.
 pub(crate) const LOCAL_CA_ACK_DELAY: u8 = 15;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Links: devices come with `rdma link add`, and go with `rdma link delete` or with their netdev.
+//! Links: `rdma link add` creates a device; `rdma link delete`, or the unregistration of the
+//! netdev, removes it.
 
 use super::counters::Count;
 use super::{Core, Oxe};
@@ -10,7 +11,7 @@ use crate::rdma::device::{Device, DeviceRef};
 use kernel::prelude::*;
 use kernel::str::CStr;
 
-/// Handles netdev events of the netdevs below devices.
+/// Handles events of the netdevs that devices are on.
 #[pin_data]
 pub(crate) struct NetdevNotifier {
     #[pin]
@@ -32,7 +33,7 @@ impl Handler for NetdevEvents {
             return;
         };
         match event {
-            // Also sent when the netdev moves to another namespace.
+            // This event also comes when the netdev moves to another namespace.
             Event::Unregister => {
                 device.core.detach();
                 device.unregister_queued();
@@ -41,7 +42,7 @@ impl Handler for NetdevEvents {
                 if !netdev.is_up() {
                     device.core.counters.count(Count::LinkDowned);
                 }
-                // The RDMA core does this itself, but for bonds.
+                // The RDMA core does this itself, except for bonds.
                 device.port_changed();
             }
             _ => {}
@@ -51,13 +52,13 @@ impl Handler for NetdevEvents {
 
 /// Makes the device `name` on `netdev`.
 ///
-/// Process context, under RTNL or not as the RDMA core calls it.
+/// Process context; the RDMA core calls it with or without RTNL.
 ///
 /// # Errors
 ///
 /// EINVAL for a netdev that is not Ethernet-like, ENODEV if it goes away or moves to another
-/// namespace meanwhile, EEXIST when there is a device on it or one of that name, EADDRINUSE when
-/// another program has UDP port 4791, ENOMEM.
+/// namespace meanwhile, EEXIST when the netdev already has a device or the name is in use,
+/// EADDRINUSE when another program has UDP port 4791, ENOMEM.
 pub(crate) fn add(name: &CStr, netdev: &NetDevice) -> Result {
     if !netdev.is_ether() {
         pr_info!("{}: not an Ethernet-like netdev\n", netdev.name());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets: where they go, how they are built and sent in batches, how they are parsed as they arrive, and
-//! those of the loopback.
+//! Packets: their paths, building and sending them in batches, parsing received ones, and loopback
+//! packets.
 
 pub(crate) mod ah;
 pub(crate) mod gso;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Protection domains: a number that objects carry, and that must be the same where they meet.
+//! Protection domains: a number that objects carry. Objects that are used together must have the
+//! same one.
 
 use super::Core;
 use crate::sync::memory::GFP_CHARGED;
@@ -9,8 +10,8 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
-/// About what ib_core allocates for a protection domain of a process, which it does not charge to
-/// it.
+/// About as many bytes as ib_core allocates for a protection domain of a process. ib_core does not
+/// charge them to the process.
 const UNCHARGED: usize = 256;
 
 /// The identity of a protection domain; never used twice.
@@ -21,13 +22,14 @@ pub(crate) struct PdId(u64);
 pub(crate) struct PdObject {
     pub(crate) id: PdId,
     core: Arc<Core>,
-    /// Charged to the process, so that its cgroup bounds its domains, for which the driver itself
-    /// needs no memory.
+    /// Memory charged to the process, so that its cgroup bounds the number of its domains. The
+    /// driver itself needs no memory for a domain.
     _charge: KBox<MaybeUninit<[u8; UNCHARGED]>>,
 }
 
 impl PdObject {
-    /// A new one, of a process if `user`. Process context. ENOMEM, also when there are too many.
+    /// A new protection domain, of a process if `user`. Process context. ENOMEM, also when there
+    /// are too many.
     pub(crate) fn new(core: &Arc<Core>, user: bool) -> Result<Self> {
         let charge = KBox::new_uninit(GFP_CHARGED)?;
         core.pds.take(user)?;

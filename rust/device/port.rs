@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The port of a device: the netdev it is on, until that goes away, and the sockets of its
-//! namespace.
+//! The port of a device: its netdev, until that is unregistered, and the sockets of its namespace.
 
 use super::Oxe;
 use crate::net::netdev::{NetDevice, Netdev};
@@ -13,12 +12,12 @@ use crate::sync::lock::SpinLockBh;
 use kernel::prelude::*;
 use kernel::sync::Mutex;
 
-/// The IP, UDP and RoCE headers with the ICRC that a packet's MTU must leave room for, in bytes:
-/// IPv6 40, UDP 8, BTH 12, the longest others 28, ICRC 4.
+/// The largest overhead of a packet, for which the netdev's MTU must leave room, in bytes: IPv6 40,
+/// UDP 8, BTH 12, the longest extended headers 28, ICRC 4.
 const OVERHEAD: u32 = 92;
 
-/// The port. It lets go of the netdev when that is unregistered, while the RDMA device may stay for
-/// as long as a process holds on to it.
+/// The port. It releases the netdev when that is unregistered. The RDMA device may stay for as long
+/// as a process uses it.
 #[pin_data]
 pub(crate) struct Port {
     #[pin]
@@ -27,13 +26,14 @@ pub(crate) struct Port {
     tunnel: Mutex<Option<Tunnel>>,
 }
 
-/// What a port has let go of. The sockets are closed before the netdev is given up.
+/// The netdev and the sockets of a detached port. The sockets are closed before the netdev is
+/// released.
 pub(crate) struct Detached {
     _tunnel: Option<Tunnel>,
     _netdev: Option<Netdev>,
 }
 
-/// The largest path MTU in bytes that packets on a link with `mtu` can have: 256 to 4096.
+/// The largest path MTU in bytes that fits a link MTU of `mtu`: 256 to 4096.
 pub(crate) fn path_mtu(mtu: u32) -> u32 {
     let room = mtu.saturating_sub(OVERHEAD);
     [4096, 2048, 1024, 512]
@@ -58,8 +58,8 @@ impl Port {
         })
     }
 
-    /// Lets go of the netdev and the sockets: no route is found from now on, and nothing is
-    /// received once what this returns is dropped (process context, sleeps).
+    /// Releases the netdev and the sockets. Route lookups fail from now on. Packets are received
+    /// until the returned value is dropped (process context, sleeps).
     ///
     /// Process context, sleeps; may be called under RTNL.
     pub(crate) fn detach(&self) -> Detached {
@@ -99,13 +99,13 @@ impl Port {
     ///
     /// Process context, without the RTNL lock.
     pub(crate) fn is_at_home(&self, netdev: &NetDevice) -> bool {
-        // Before the lock, which is taken under RTNL elsewhere.
+        // This comes before the lock, which is taken under RTNL elsewhere.
         let home = netdev.namespace();
         let tunnel = self.tunnel.lock();
         tunnel.as_ref().is_some_and(|tunnel| tunnel.is_in(home))
     }
 
-    /// Adds to what the netdev says of the port.
+    /// Completes the attributes of the port that the netdev determines: sets the active MTU.
     pub(crate) fn query(&self, attr: &mut PortAttr) -> Result {
         attr.active_mtu = Mtu::fitting(path_mtu(attr.netdev_mtu));
         Ok(())

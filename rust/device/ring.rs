@@ -2,11 +2,11 @@
 
 //! The ring that librxe and the driver share: a header ([`RxeQueueBuf`]), and elements behind it.
 //!
-//! A process may write any byte of it at any time. So sizes are kept here and the header's are
-//! never read, an index read from the ring is masked before use, an element is copied out once
-//! before it is looked at, and our own index is kept here and only published there. A ring of
-//! `slots` elements holds `slots - 1`, as equal indices mean that it is empty. Kernel consumers use
-//! the same ring in memory that no process maps.
+//! A process may write any byte of it at any time. The driver therefore keeps the sizes itself and
+//! never reads those in the header. It masks an index that it reads from the ring, and copies an
+//! element out once before it looks at it. It keeps its own index here and only publishes it in the
+//! ring. A ring of `slots` elements holds `slots - 1`, as equal indices mean that it is empty.
+//! Kernel consumers use the same ring in memory that no process maps.
 
 use super::uabi::ring::RxeQueueBuf;
 use crate::rdma::shared::SharedBuf;
@@ -21,10 +21,11 @@ const PRODUCER: usize = offset_of!(RxeQueueBuf, producer_index);
 const CONSUMER: usize = offset_of!(RxeQueueBuf, consumer_index);
 const ELEMENTS: usize = size_of::<RxeQueueBuf>();
 
-/// The most elements of a ring; a bound for arithmetic, limits of the device are lower.
+/// The most elements of a ring: a bound for arithmetic. The limits of the device are lower.
 const MAX_SLOTS: u32 = 1 << 24;
 
-/// One ring. The caller serialises what needs it: each side has one user at a time.
+/// One ring. The caller serialises its accesses: each side, producer and consumer, has one user at
+/// a time.
 #[derive(Clone)]
 pub(crate) struct Ring {
     buf: Arc<SharedBuf>,
@@ -63,7 +64,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// The memory, for mapping it.
+    /// The memory of the ring, to be mapped by a process.
     pub(crate) fn buf(&self) -> &Arc<SharedBuf> {
         &self.buf
     }
@@ -93,7 +94,7 @@ impl Ring {
         to.wrapping_sub(from) & self.mask
     }
 
-    /// Publishes the producer's index; what was written to elements before is visible with it.
+    /// Publishes the producer's index, with release semantics for the elements written before.
     pub(crate) fn set_producer(&self, index: u32) {
         let _ = self.buf.store_release_u32(PRODUCER, index & self.mask);
     }
@@ -103,8 +104,8 @@ impl Ring {
         let _ = self.buf.store_release_u32(CONSUMER, index & self.mask);
     }
 
-    /// Where byte `offset` of element `index` is in the buffer; `len` bytes from there are inside
-    /// the element.
+    /// The offset in the buffer of byte `offset` of element `index`. `None` if the `len` bytes from
+    /// there are not all inside the element.
     fn at(&self, index: u32, offset: usize, len: usize) -> Option<usize> {
         if offset.checked_add(len)? > self.stride() {
             return None;

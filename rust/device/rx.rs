@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From the socket to the QP: finds the device and the QP of each packet.
+//! The receive path from the socket to the QP: finds the device and the QP of each packet.
 
 use super::counters::Count;
 use super::packet::path::ROCE_PORT;
@@ -14,7 +14,7 @@ use crate::net::skb::RxSkb;
 use crate::net::udp::Receiver;
 use kernel::sync::Arc;
 
-/// Where the sockets deliver to.
+/// The receiver of the packets of the sockets.
 pub(crate) struct Receive;
 
 impl Receiver for Receive {
@@ -27,8 +27,9 @@ impl Receiver for Receive {
     }
 }
 
-/// The device that a packet is for: the one on the netdev that it came in by, or on the real device
-/// below that if it is a VLAN; what came over the loopback netdev is for the owner of the address.
+/// The device that a packet is for: the one on the netdev that received it, or, if that is a VLAN,
+/// on the real device below it. A packet from the loopback netdev is for the device that owns the
+/// destination address.
 fn find_core(skb: &RxSkb, netdev: &NetDevice) -> Option<Arc<Core>> {
     let find =
         |dev: &NetDevice| super::device_on(dev).or_else(|| dev.with_vlan_real(super::device_on)?);

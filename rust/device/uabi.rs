@@ -6,11 +6,11 @@
 //! - [`ring`]: the header of a ring; [`wqe`], [`cqe`]: its elements.
 //! - [`resp`]: responses to the create verbs.
 //!
-//! It is pure: plain structures in the processor's byte order, no `unsafe`, nothing beyond `core`
-//! and `zerocopy`. Here bytes become values, and nothing else: no field of a copy from a ring is
-//! believed. Structures and fields are named after those in C. `device/uabi_layout.rs` compares the
-//! layouts with those of the kernel's headers. On the host the same files are in a crate of their
-//! own (`tools/uabi`) and are tested there.
+//! The module is pure: plain structures in the processor's byte order, no `unsafe`, nothing beyond
+//! `core` and `zerocopy`. It only turns bytes into values: the fields of a copy from a ring are not
+//! checked here. Structures and fields are named after those in C. `device/uabi_layout.rs` compares
+//! the layouts with those of the kernel's headers. On the host the same files are in a crate of
+//! their own (`tools/uabi`) and are tested there.
 
 #![forbid(unsafe_code)]
 

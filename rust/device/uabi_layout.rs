@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The structures of `device/uabi` have the layout that the kernel's headers give them: if not, the
-//! driver does not compile.
+//! Checks at compile time that the structures of `device/uabi` have the layout of the kernel's
+//! headers.
 
-// rustc does not count it as a use that `const _` calls or names something.
+// rustc does not count names in `const _` as used.
 #![allow(dead_code)]
 
 use super::uabi::cqe::UverbsWc;

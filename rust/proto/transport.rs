@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The transport layer: what a queue pair does with requests, packets and time.
+//! The transport layer: the protocol of a queue pair, driven by requests, packets and time.
 //!
-//! Nothing in here sends, receives, sleeps or allocates. The owner of a queue pair (the driver, or a
-//! test) hands in what happened and takes out what is to be done:
+//! Nothing in here sends, receives, sleeps or allocates. The owner of a queue pair (the driver, the
+//! simulator or a test) passes inputs to it and polls its outputs:
 //!
 //! ```text
 //!   posted requests ─┐                       ┌─> Transmit: headers + which bytes follow them
@@ -11,14 +11,14 @@
 //!   time ────────────┘                       └─> Events, the next timeout
 //! ```
 //!
-//! [`UdQp`] (UD, GSI) is used in the same way, without time. After any call to a [`Connection`] that
+//! [`UdQp`] (UD, GSI) works in the same way, without time. After any call to a [`Connection`] that
 //! may have changed something the owner runs [`Connection::poll_transmit`] and
 //! [`Connection::poll_send_completion`] until they give `None`, then takes the events and arms its
 //! timer for [`Connection::poll_timeout`].
 //!
 //! Rules are cited by their section of the InfiniBand Architecture Specification, Volume 1
-//! ("IBTA"), or of an RFC. A policy that is modelled after an RFC is "as in" that RFC: no rule.
-//! `make rules` reads these citations.
+//! ("IBTA"), or of an RFC. "as in" an RFC marks a policy that is modelled after that RFC, and is no
+//! rule. `make rules` reads these citations.
 
 pub mod attr;
 mod autocork;

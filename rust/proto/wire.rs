@@ -4,7 +4,7 @@
 //!
 //! Each header has a file with two types: a view (`Bth`), which is its bytes with names, and a
 //! representation (`BthRepr`), which is its meaning in native integers. Reading never panics and
-//! never looks beyond the slice it is given; what a peer may send decides nothing but the result.
+//! never looks beyond its slice, whatever the bytes are: a peer controls the result alone.
 //! [`PacketRepr`] puts the headers of one packet together.
 //!
 //! Sources: InfiniBand Architecture Specification, Volume 1 (IBTA below), chapter 5 (data packet

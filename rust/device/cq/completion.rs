@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A completion, as the driver makes it, and its form in a user's ring.
+//! A completion as the driver makes it, and its form in the ring of a process.
 
 use crate::device::uabi::cqe::{packet_type, wc_flag, UverbsWc};
 use crate::proto::transport::{RecvCompletion, Status};
@@ -11,21 +11,21 @@ use crate::rdma::wc::{Wc, WcData, WcOpcode, WcStatus};
 /// The QP that a completion names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QpId {
-    /// Its number, by which a process knows it.
+    /// The QP number, by which a process knows the QP.
     pub(crate) qpn: u32,
-    /// Its structure, by which a kernel user knows it.
+    /// The `ib_qp`, by which a kernel user knows the QP.
     pub(crate) token: QpToken,
 }
 
-/// A work request is done with.
+/// The completion of a work request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completion {
-    /// As a kernel user sees it.
+    /// The work completion, as a kernel user sees it.
     pub(crate) wc: Wc,
     /// The number of the QP, by which a process knows it.
     qpn: u32,
-    /// Wakes a CQ that is armed for solicited completions only: asked for by the sender, or an
-    /// error (IBTA 11.4.2.2).
+    /// Wakes a CQ that is armed for solicited completions only: the sender asked for a solicited
+    /// event, or it is an error (IBTA 11.4.2.2).
     pub(crate) solicited: bool,
 }
 
@@ -70,7 +70,7 @@ impl Completion {
         }
     }
 
-    /// Of a send work request.
+    /// The completion of a send work request.
     pub(crate) fn send(
         qp: QpId,
         wr_id: u64,
@@ -81,7 +81,7 @@ impl Completion {
         Self::new(qp, wr_id, opcode, status, byte_len)
     }
 
-    /// Of a receive work request.
+    /// The completion of a receive work request.
     pub(crate) fn recv(qp: QpId, wr_id: u64, done: &RecvCompletion) -> Self {
         let opcode = match done.write_imm {
             true => WcOpcode::RecvRdmaWithImm,
@@ -97,13 +97,14 @@ impl Completion {
         completion
     }
 
-    /// Of a receive work request that was flushed.
+    /// The completion of a flushed receive work request.
     pub(crate) fn recv_flushed(qp: QpId, wr_id: u64) -> Self {
         Self::new(qp, wr_id, WcOpcode::Recv, Status::WrFlush, 0)
     }
 
-    /// Its form in a user's ring. A datagram's `sl` is its packet type, as RoCE packets have no
-    /// service level. A kernel consumer's completions have none.
+    /// The form of the completion in the ring of a process. The `sl` of a datagram is its packet
+    /// type, as RoCE packets have no service level. A kernel consumer's completions have no packet
+    /// type.
     #[inline]
     pub(crate) fn uverbs_wc(&self) -> UverbsWc {
         let wc = &self.wc;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Why the bytes of a memory region cannot be had.
+//! The reason that the bytes of a memory region cannot be accessed.
 
 use crate::proto::transport::{AccessError, Status};
 
 /// See the module's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemError {
-    /// No region of the PD has this key and the rights that are asked for.
+    /// No region of the PD has this key and the requested rights.
     Key,
-    /// The bytes are not all inside the region, or inside what the list or the grant covers.
+    /// The bytes are not all inside the region, the list or the grant.
     Bounds,
     /// The region was deregistered, or the request that named it is complete.
     Revoked,
@@ -17,7 +17,7 @@ pub(crate) enum MemError {
     Fault,
 }
 
-/// The completion of a request whose local memory cannot be had (IBTA 10.8.3, 11.6.2).
+/// The completion status of a request whose local memory cannot be accessed (IBTA 10.8.3, 11.6.2).
 impl From<MemError> for Status {
     #[inline]
     fn from(_: MemError) -> Self {
@@ -25,7 +25,8 @@ impl From<MemError> for Status {
     }
 }
 
-/// The answer to a peer that names memory which cannot be had (IBTA 9.7.4.1.5).
+/// The reason for the NAK to a peer whose request names memory that cannot be accessed
+/// (IBTA 9.7.4.1.5).
 impl From<MemError> for AccessError {
     #[inline]
     fn from(_: MemError) -> Self {

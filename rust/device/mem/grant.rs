@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Grants: the key of a part of a region was looked up, and range and rights were checked, once for
-//! all its bytes.
+//! Grants: the result of a key lookup. Range and rights were checked once, for all bytes of the
+//! part of a region.
 
 use super::error::MemError;
 use super::mr::Mr;
@@ -12,8 +12,8 @@ use crate::rdma::access::Access;
 use crate::rdma::strided::StridedSrc;
 use kernel::sync::Arc;
 
-/// The right to use `len` bytes of a region, from address `va`, for what it was looked up for. The
-/// region may be closed later; then the bytes are not there any more.
+/// The right to access `len` bytes of a region from address `va` on, in the way that the lookup
+/// asked for. The region may be closed later; an access then fails.
 #[derive(Clone)]
 pub(crate) struct Grant {
     mr: Arc<Mr>,
@@ -26,7 +26,7 @@ impl Grant {
     ///
     /// # Errors
     ///
-    /// Key or Bounds: the checks of IBTA 10.6.3.1 for local, 9.7.4.1 for remote access.
+    /// Key or Bounds: the checks of IBTA 10.6.3.1 for local access, of 9.7.4.1 for remote access.
     #[inline]
     pub(crate) fn lookup(
         core: &Core,
@@ -40,7 +40,7 @@ impl Grant {
         Ok(Grant { mr, va, len })
     }
 
-    /// As [`Grant::lookup`], but tries the MR that was found last first.
+    /// As [`Grant::lookup`], but tries the cached MR first.
     #[inline]
     pub(crate) fn lookup_cached(
         core: &Core,
@@ -51,7 +51,7 @@ impl Grant {
         mr_cache: &mut Option<Arc<Mr>>,
     ) -> Result<Self, MemError> {
         let mr = match mr_cache {
-            // A closed one may still be here, and another have its key.
+            // The cached MR may be closed, and another one may have its key.
             Some(mr) if mr.allows(pd, key, access) && mr.is_open() => mr.clone(),
             _ => {
                 *mr_cache = None;
@@ -70,7 +70,7 @@ impl Grant {
         self.len
     }
 
-    /// The part of it that has `len` bytes from byte `offset` on.
+    /// The part of the grant that has `len` bytes from byte `offset` on.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl Grant {
             .for_each_chunk(self.address(offset, len)?, len, each)
     }
 
-    /// Copies `bytes` to byte `offset` on. Any context.
+    /// Copies `bytes` to the grant, from byte `offset` on. Any context.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl Grant {
         self.mr.atomic(self.va, op)
     }
 
-    /// The address of byte `offset`, if `len` bytes from there are inside.
+    /// The address of byte `offset`, if the grant covers `len` bytes from there.
     #[inline]
     fn address(&self, offset: u32, len: usize) -> Result<u64, MemError> {
         let rest = self.len.checked_sub(offset).ok_or(MemError::Bounds)?;

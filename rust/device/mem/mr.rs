@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions: keys, registration and its end, copies.
+//! Memory regions: keys, registration and deregistration, copies.
 
 use super::error::MemError;
 use crate::device::pd::PdId;
@@ -14,9 +14,8 @@ use crate::sync::revocable::Revocable;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// How far the table index is shifted in a key. The index is random, and so is the low byte: a peer
-/// that knows some keys cannot tell others from them, and a stale key fits no other region but by
-/// chance.
+/// The shift of the table index in a key. Both the index and the low byte are random: a peer cannot
+/// derive keys from others that it knows, and a stale key matches another region by chance only.
 const KEY_SHIFT: u32 = 8;
 
 /// The bytes behind a region.
@@ -32,7 +31,7 @@ pub(crate) struct Mr {
     key: u32,
     pd: PdId,
     access: Access,
-    /// The address of the first byte as work requests and peers name it.
+    /// The address of the first byte, as work requests and peers use it.
     iova: u64,
     length: u64,
     memory: Memory,
@@ -62,7 +61,7 @@ impl MrObject {
 impl Mr {
     /// Registers `length` bytes at `start` of the calling process.
     ///
-    /// Process context. EINVAL for a range that wraps, and what pinning says: EFAULT, ENOMEM.
+    /// Process context. EINVAL for a range that wraps; the errors of pinning: EFAULT, ENOMEM.
     pub(crate) fn user(
         core: &Core,
         pd: PdId,
@@ -82,7 +81,7 @@ impl Mr {
         )
     }
 
-    /// The region that is all of the kernel's memory, for kernel users.
+    /// A region of all of the kernel's memory, for kernel users.
     ///
     /// Process context. ENOMEM.
     pub(crate) fn dma(
@@ -127,8 +126,8 @@ impl Mr {
         self.key
     }
 
-    /// Ends every use of the region: no one finds it any more, those who hold it find it closed,
-    /// and its pages are released on return.
+    /// Ends every use of the region: a lookup does not find it any more, holders of a reference
+    /// find it closed, and its pages are released on return.
     ///
     /// Process context, sleeps.
     pub(crate) fn close(&self, core: &Core) {
@@ -163,7 +162,7 @@ impl Mr {
         self.key == key && self.pd == pd && self.access.contains(access)
     }
 
-    /// How far `va` is from the region's start, if `len` bytes from there are inside.
+    /// The offset of `va` in the region, if the `len` bytes from there are all inside.
     ///
     /// # Errors
     ///
@@ -236,15 +235,16 @@ impl Mr {
         .ok_or(MemError::Fault)
     }
 
-    /// Carries out an atomic operation on the 8 bytes at `va`, in the processor's byte order; gives
-    /// what was there. Atomic with respect to other regions and to the processor (IB_ATOMIC_GLOB).
+    /// Carries out an atomic operation on the 8 bytes at `va`, in the processor's byte order;
+    /// returns the original value. Atomic with respect to other regions and to the processor
+    /// (IB_ATOMIC_GLOB).
     ///
-    /// Any context. The caller has checked the right to it.
+    /// Any context. The caller has checked the right to do that.
     ///
     /// # Errors
     ///
-    /// Misaligned for an address that is no multiple of 8, as the peer names it or in memory; else
-    /// as [`MemError`] says.
+    /// Misaligned if `va` or the address in memory is no multiple of 8; otherwise the
+    /// [`MemError`]s.
     pub(super) fn atomic(&self, va: u64, op: AtomicOp) -> Result<u64, AccessError> {
         if va & 7 != 0 {
             return Err(AccessError::Misaligned);
@@ -268,7 +268,7 @@ impl Mr {
                 }
             }
         }
-        // Aligned as the peer names it, but not in memory: iova and start differ in their low bits.
+        // `va` is aligned, but not the address in memory: iova and start differ in their low bits.
         .ok_or(AccessError::Misaligned)
     }
 }

@@ -8,11 +8,11 @@ use crate::device::ring::Ring;
 use crate::rdma::strided::StridedSrc;
 use kernel::prelude::*;
 
-/// Why there is no reference to a payload.
+/// The reason that there is no reference to a payload.
 pub(crate) enum PayloadError {
     /// There is no memory for the reference now.
     NoMemory,
-    /// The payload cannot be had.
+    /// The payload cannot be read.
     Gone(MemError),
 }
 
@@ -23,16 +23,16 @@ impl From<MemError> for PayloadError {
     }
 }
 
-/// How much inline data is copied at a time: to the stack, and on from there.
+/// Bytes of inline data that are copied to the stack, and on from there, at a time.
 const INLINE_PART: usize = 128;
 
-/// Where the payload of a message is.
+/// The place of a message's payload.
 pub(crate) enum PayloadRef {
-    /// Nowhere: it is empty.
+    /// The payload is empty.
     None,
     /// In one region.
     Region(Grant),
-    /// In several, or in several places of one.
+    /// In several regions, or in several places of one.
     List(KVec<Grant>),
     /// In the sender's ring: inline data.
     Inline {
@@ -40,13 +40,13 @@ pub(crate) enum PayloadRef {
         ring: Ring,
         /// The element.
         index: u32,
-        /// Where in the element.
+        /// The offset in the element.
         at: usize,
     },
 }
 
 impl PayloadRef {
-    /// Itself, if the regions are still open. Any context.
+    /// The same reference, if its regions are still open. Any context.
     ///
     /// # Errors
     ///
@@ -65,7 +65,8 @@ impl PayloadRef {
         }
     }
 
-    /// Calls `each` with the `len` bytes, chunk by chunk, and how many came before. Any context.
+    /// Calls `each` with the `len` bytes, chunk by chunk: the number of bytes before the chunk, and
+    /// its bytes. Any context.
     ///
     /// # Errors
     ///

@@ -14,13 +14,13 @@ use crate::rdma::strided::{StridedDst, StridedSrc};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// An element whose key was looked up; nothing if it is empty.
+/// An element whose key was looked up; `None` if its length is 0.
 #[derive(Default)]
 pub(crate) struct Sge(Option<Grant>);
 
 impl Sge {
-    /// Resolves `raw`, to be written to if `write`; `mr_cache` is the MR that was found last. The
-    /// key of an empty element means nothing (IBTA 10.8.3).
+    /// Resolves the key of `raw`, for writing if `write`. `mr_cache` is the MR that the latest
+    /// lookup found. The key of an empty element is ignored (IBTA 10.8.3).
     ///
     /// # Errors
     ///
@@ -53,12 +53,12 @@ impl Sge {
     }
 }
 
-/// Calls `each` with the parts of `sges` that cover `len` bytes from byte `offset` of the list: the
-/// element, the offset there, and the range of the `len` bytes that go there.
+/// Calls `each` with the parts of `sges` that cover `len` bytes from byte `offset` of the list on:
+/// the element, the offset in it, and the range of the `len` bytes that it holds.
 ///
 /// # Errors
 ///
-/// Bounds if the list is too short, and what `each` returns.
+/// Bounds if the list is too short; the errors of `each`.
 #[inline]
 fn for_parts<E: From<MemError>>(
     sges: &[Sge],
@@ -109,7 +109,7 @@ pub(crate) fn gather(
 ///
 /// # Errors
 ///
-/// As for [`gather`]; then a part may be written.
+/// As for [`gather`]; a part of the bytes may be written then.
 #[inline]
 pub(crate) fn scatter(sges: &[Sge], offset: u32, bytes: StridedSrc<'_>) -> Result<(), MemError> {
     for_parts(sges, offset, bytes.len(), |grant, at, range| {
@@ -117,11 +117,12 @@ pub(crate) fn scatter(sges: &[Sge], offset: u32, bytes: StridedSrc<'_>) -> Resul
     })
 }
 
-/// Where `len` bytes from byte `offset` of the list on are. Any context.
+/// A reference to `len` bytes from byte `offset` of the list on. Any context.
 ///
 /// # Errors
 ///
-/// NoMemory if a reference to several places found none; Bounds if the list is too short.
+/// NoMemory if there is no memory for a reference to several places; Bounds if the list is too
+/// short.
 #[inline]
 pub(crate) fn source(sges: &[Sge], offset: u32, len: u32) -> Result<PayloadRef, PayloadError> {
     let mut first = None;
@@ -143,7 +144,7 @@ pub(crate) fn source(sges: &[Sge], offset: u32, len: u32) -> Result<PayloadRef, 
     })
 }
 
-/// The bytes of a list, or `None` when they are more than a message can have.
+/// The length of a list in bytes, or `None` when it exceeds the longest message.
 pub(crate) fn total(sges: &[Sge]) -> Option<u32> {
     sges.iter()
         .try_fold(0_u32, |sum, sge| sum.checked_add(sge.len()))

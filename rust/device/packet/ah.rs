@@ -23,17 +23,19 @@ struct State {
 pub(crate) struct Ah {
     pd: PdId,
     number: u32,
-    /// Destroyed. Requests that are posted already still go there, but no route is kept.
+    /// The handle was destroyed. Requests that are already posted still use it, but it caches no
+    /// route.
     destroyed: Atomic<bool>,
     #[pin]
     state: SpinLockBh<State>,
 }
 
 impl Ah {
-    /// Makes one with a number of its own, never 0.
+    /// Makes an address handle with a number of its own, never 0.
     ///
-    /// For a process if `user`, in process context; else in any (the CM calls in atomic context).
-    /// ENOMEM, also when there are too many; EINVAL if the addresses are not of one IP version.
+    /// For a process if `user`: process context. Otherwise any context, as the CM calls in atomic
+    /// context. ENOMEM, also when there are too many; EINVAL if the addresses are not of one IP
+    /// version.
     pub(crate) fn new(core: &Core, pd: PdId, attr: &AhAttr, user: bool) -> Result<Arc<Self>> {
         let (number, flags) = if user {
             (core.ahs.reserve(true)?, GFP_CHARGED)
@@ -68,8 +70,8 @@ impl Ah {
         self.pd
     }
 
-    /// Points it elsewhere. Requests that are posted but not sent yet go there.
-    /// EINVAL as for [`Ah::new`].
+    /// Changes the address. It also applies to requests that are posted but not sent yet. EINVAL as
+    /// for [`Ah::new`].
     pub(crate) fn modify(&self, attr: &AhAttr) -> Result {
         let path = Path::new(attr, 0, 0)?;
         let mut state = self.state.lock();
@@ -78,7 +80,7 @@ impl Ah {
         Ok(())
     }
 
-    /// What it was made with.
+    /// The attributes that it was made with.
     pub(crate) fn query(&self) -> AhAttr {
         self.state.lock().attr.clone()
     }
@@ -94,15 +96,15 @@ impl Ah {
         result
     }
 
-    /// Gives up the route there.
+    /// Drops the cached route.
     pub(crate) fn forget_route(&self) {
         self.state.lock().path.forget_route();
     }
 
-    /// It is about to leave the table of address handles, where [`Core::detach`] looks for routes.
-    /// Any context: the CM does this with interrupts disabled, where the lock may not be taken. Its
-    /// requests complete as they are posted, so that nobody else has the handle by then, and the
-    /// route goes with it after a grace period.
+    /// The handle is about to leave the table of address handles, where [`Core::detach`] looks for
+    /// routes. Any context: the CM destroys handles with interrupts disabled, where the lock may
+    /// not be taken. The CM's requests complete as they are posted, so that there is no other user
+    /// of the handle by then; the route is freed with the handle after a grace period.
     fn destroy(&self) {
         self.destroyed.store(true, Relaxed);
         if !irqs_disabled() {
@@ -111,7 +113,7 @@ impl Ah {
     }
 }
 
-/// The Rust part of an ib_ah: takes the number away when it goes.
+/// The Rust part of an ib_ah: frees the number when it is dropped.
 pub(crate) struct AhObject {
     core: Arc<Core>,
     ah: Arc<Ah>,

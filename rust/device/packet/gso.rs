@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! GSO super-packets: the segments of one are written into one skb.
+//! GSO super-packets: writes the segments of one into one skb.
 //!
 //! Consecutive packets of one QP with the same length cross the network stack as one GSO
 //! super-packet (UDP GSO), each segment with its own BTH and ICRC. Segmentation, in software or in
@@ -25,19 +25,20 @@ const CACHE_CHUNK: u32 = 32_768;
 
 /// Packets to be built.
 pub(crate) struct Packets<'a> {
-    /// The headers of the first; those after it have the PSNs that follow, and only the last has
-    /// its AckReq.
+    /// The headers of the first packet. The packets after it have the PSNs that follow. Only the
+    /// last packet has the AckReq of `repr`.
     pub(crate) repr: &'a PacketRepr,
     pub(crate) count: u16,
-    /// The bytes of payload of each.
+    /// The bytes of payload of each packet.
     pub(crate) segment_size: u32,
-    /// How many are expected to follow by the same path, equally long but perhaps the last. An
-    /// estimate; where it is 0 the last of these may end a super-packet, but begins none.
+    /// How many packets are expected to follow on the same path, of the same length except perhaps
+    /// the last. It is an estimate. If it is 0, the last of `count` packets may end a super-packet,
+    /// but begins none.
     pub(crate) more: u32,
 }
 
 impl<'a> Packets<'a> {
-    /// A packet with `len` bytes of payload that stands alone.
+    /// A single packet with `len` bytes of payload.
     #[inline]
     pub(crate) fn one(repr: &'a PacketRepr, len: u32) -> Self {
         Packets {
@@ -48,8 +49,7 @@ impl<'a> Packets<'a> {
         }
     }
 
-    /// How many packets are copied at once, after the first `done`: as many as the CPU's cache
-    /// holds.
+    /// How many packets to copy at once, after the first `done`: as many as fit in the CPU's cache.
     #[inline]
     pub(super) fn cache_chunk(&self, done: u16) -> u16 {
         let left = self.count.saturating_sub(done);
@@ -64,16 +64,16 @@ impl<'a> Packets<'a> {
     }
 }
 
-/// Full packets, and how many of them make a super-packet.
+/// Packets with a full payload, and how many of them make a super-packet.
 pub(crate) struct Whole {
-    /// The length of each, from its BTH on.
+    /// The length of each packet, from its BTH on.
     pub(super) len: usize,
-    /// Segments of a full super-packet.
+    /// The number of segments of a full super-packet.
     pub(super) count: u16,
 }
 
 impl Whole {
-    /// Of packets with `pmtu` bytes of payload and no more headers than a BTH.
+    /// For packets with `pmtu` bytes of payload and no headers but a BTH.
     #[inline]
     pub(crate) fn of(pmtu: u32) -> Self {
         let len = BTH_LEN
@@ -92,12 +92,13 @@ pub(super) struct GsoBuilder<'bh> {
     skb: TxSkb<'bh>,
     /// The length of each segment but the last, from the BTH on.
     segment_size: usize,
-    /// The bytes of all so far.
+    /// The bytes of all segments so far.
     used: usize,
 }
 
 impl<'bh> GsoBuilder<'bh> {
-    /// An empty one in `skb`, whose segments but the last have `segment_size` bytes from the BTH on.
+    /// An empty super-packet in `skb`. All segments but the last will have `segment_size` bytes
+    /// from the BTH on.
     #[inline]
     pub(super) fn new(skb: TxSkb<'bh>, segment_size: usize) -> Self {
         GsoBuilder {
@@ -110,12 +111,12 @@ impl<'bh> GsoBuilder<'bh> {
     /// Passes the super-packet to `queue`.
     #[inline]
     pub(super) fn push_to(self, queue: &mut TxQueue<'bh>) {
-        // It does not fail: the lengths are those that `write` checked.
+        // This does not fail: `write` checked the lengths.
         let _ = queue.push(self.skb, self.used, self.segment_size);
     }
 
     /// Adds `count` of `packets` at the end, after `done` of them, each a datagram of `len` bytes;
-    /// `fill` writes their payload. On an error it is as if nothing had been done.
+    /// `fill` writes their payload. On an error the super-packet is unchanged.
     #[inline]
     pub(super) fn write(
         &mut self,
@@ -125,7 +126,7 @@ impl<'bh> GsoBuilder<'bh> {
         (done, count): (u16, u16),
         fill: impl FnOnce(&mut StridedDst<'_>) -> Result<(), MemError>,
     ) -> Result<(), MemError> {
-        // None of these lengths is anybody's but ours, so they fit; if not, it is a packet less.
+        // All of these lengths are the driver's own, so they fit. If not, the packet is not built.
         let end = len
             .checked_mul(usize::from(count))
             .and_then(|bytes| self.used.checked_add(bytes))
@@ -142,8 +143,8 @@ impl<'bh> GsoBuilder<'bh> {
         Ok(())
     }
 
-    /// How many datagrams of `len` bytes there is place for. A shorter one is the super-packet's
-    /// last.
+    /// How many datagrams of `len` bytes fit. One that is shorter than `segment_size` ends the
+    /// super-packet.
     #[inline]
     pub(super) fn takes(&self, len: usize) -> u16 {
         let left = self.skb.room().saturating_sub(self.used);
@@ -163,14 +164,14 @@ impl<'bh> GsoBuilder<'bh> {
         self.used == 0
     }
 
-    /// Whether nothing more goes into it once a datagram of `len` bytes is its last.
+    /// Whether a datagram of `len` bytes, the last one written, has completed the super-packet.
     #[inline]
     pub(super) fn ends_with(&self, len: usize) -> bool {
         len < self.segment_size || self.used >= self.skb.room()
     }
 }
 
-/// Writes what surrounds the payload of `count` of `packets`, after `done` of them.
+/// Writes the headers and ICRCs around the payload of `count` of `packets`, after `done` of them.
 #[inline]
 fn emit(
     out: &mut [u8],
@@ -218,7 +219,7 @@ fn emit_segments(
     Some(())
 }
 
-/// Writes what surrounds the payload: headers, pad and ICRC.
+/// Writes headers, pad and ICRC around the payload.
 #[inline]
 fn emit_packet(
     out: &mut [u8],

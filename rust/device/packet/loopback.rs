@@ -13,22 +13,23 @@ use crate::sync::memory::Payer;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// Loopback packets that are queued under one hold of the sender's lock.
+/// The most loopback packets that are queued under one hold of the sender's lock.
 const ROOM: usize = 8;
 
-/// Bytes of payload that are queued: the receiver copies them under one hold of its lock.
+/// Bytes of payload from which on the queue is full: the receiver copies them under one hold of its
+/// lock.
 const MAX_BYTES: u32 = 65_536;
 
 /// The sender of a loopback packet.
 pub(crate) enum LoopbackOrigin {
-    /// A connected QP: the addresses that its packets would come from and go to, and its number,
-    /// which no packet of a connection tells.
+    /// A connected QP: the source and destination address of its packets, and its number, which a
+    /// packet of a connection does not carry.
     Connected {
-        /// The sender.
+        /// The number of the sending QP.
         qpn: u32,
-        /// From here.
+        /// The source address.
         source: [u8; 16],
-        /// To here.
+        /// The destination address.
         destination: [u8; 16],
     },
     /// A datagram QP, by this address handle.
@@ -36,7 +37,7 @@ pub(crate) enum LoopbackOrigin {
 }
 
 impl LoopbackOrigin {
-    /// Connected QP `qpn`, whose packets would take `path`.
+    /// Connected QP `qpn`, whose path is `path`.
     #[inline]
     pub(crate) fn connected(qpn: u32, path: &Path) -> Self {
         let (source, destination) = path.addresses();
@@ -57,11 +58,12 @@ pub(crate) struct LoopbackPacket {
 }
 
 impl LoopbackPacket {
-    /// Calls `each` with the payload, chunk by chunk: its offset in the payload, and the bytes.
+    /// Calls `each` with the payload, chunk by chunk: the chunk's offset in the payload, and its
+    /// bytes.
     ///
     /// # Errors
     ///
-    /// What `each` returns, and why bytes of the sender cannot be had.
+    /// The error of `each`; a [`MemError`] if the sender's bytes cannot be read.
     #[inline]
     pub(crate) fn for_payload<E: From<MemError>>(
         &self,
@@ -85,7 +87,7 @@ pub(crate) struct LoopbackQueue {
 }
 
 impl LoopbackQueue {
-    /// An empty one.
+    /// An empty queue.
     #[inline]
     pub(crate) const fn new() -> Self {
         LoopbackQueue {
@@ -101,14 +103,14 @@ impl LoopbackQueue {
         self.packets.len() >= ROOM || self.bytes >= MAX_BYTES
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the queue is empty.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// Takes over the memory of `other`, if it has any: a QP allocates it once and keeps it from
-    /// run to run.
+    /// Takes over the memory of `other`, if it has any. A QP allocates it once and keeps it between
+    /// runs of the engine.
     #[inline]
     pub(crate) fn keep(&mut self, other: &mut LoopbackQueue) {
         if other.packets.capacity() != 0 {
@@ -126,7 +128,8 @@ impl LoopbackQueue {
         Ok(())
     }
 
-    /// Adds a packet. Without room ([`LoopbackQueue::reserve`] was not called) it is lost.
+    /// Adds a packet. It is lost if there is no room for it because [`LoopbackQueue::reserve`] was
+    /// not called.
     #[inline]
     pub(crate) fn put(&mut self, packet: LoopbackPacket) {
         self.bytes = self.bytes.saturating_add(packet.len);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The way to a peer: addresses from an address vector, and a route that is looked up once and kept
-//! as long as the network's tables have not changed.
+//! The path to a peer: addresses from an address vector, and a route that is looked up once and
+//! cached until the routing tables change.
 
 use crate::device::port::Port;
 use crate::net::route::{Flow, Header, Route};
@@ -16,17 +16,16 @@ pub(crate) const ROCE_PORT: u16 = 4791;
 /// The first UDP source port that RoCEv2 uses (annex A17.3.2.1).
 const FIRST_PORT: u16 = 0xc000;
 
-/// The hop limit where the address vector leaves it open (0): RoCEv2 is routed, so the usual one.
+/// The hop limit for an address vector that has none (0): the usual one, as RoCEv2 is routed.
 const DEFAULT_HOP_LIMIT: u8 = 64;
 
-/// The bits of a traffic class that belong to the network (ECN, RFC 3168). A packet that says that
-/// its transport heeds congestion marks is marked where others are dropped, and ours does not heed
-/// them.
+/// The bits of a traffic class that belong to the network (ECN, RFC 3168). Routers mark an
+/// ECN-capable packet instead of dropping it, and oxe's transport does not react to such marks.
 const ECN: u8 = 0x03;
 
 /// The PCP (or traffic class) that a service level asks for. There are eight of them. A process may
-/// have taken the service level from the completion of a datagram, where bit 3 says that it is no
-/// service level, but the packet's type.
+/// have copied the service level from the completion of a datagram. Bit 3 there says that the value
+/// is the packet's type and no service level.
 fn priority_class(service_level: u8) -> u8 {
     match service_level {
         0..=7 => service_level,
@@ -34,35 +33,36 @@ fn priority_class(service_level: u8) -> u8 {
     }
 }
 
-/// The way to a peer.
+/// The path to a peer.
 pub(crate) struct Path {
     flow: Flow,
-    /// What its packets begin with, and what their ICRCs begin with.
+    /// The IP and UDP headers of its packets, and the part of the ICRC that covers them.
     header: Header,
     icrc: IcrcHead,
     /// The IPv4 identification of the next packet.
     next_id: u16,
     route: Option<Route>,
-    /// It leads back to this device, and no packets are needed; it did when GIDs had this
-    /// generation.
+    /// The path leads back to this device, so that it needs no packets. This was checked when the
+    /// GIDs had this generation.
     loopback: bool,
     generation: u32,
 }
 
-/// The UDP source port for a connection: constant for it, so that the network keeps its packets in
-/// order, and different between connections, so that it may spread them (annex A17.9).
+/// The UDP source port for a connection: the same for all its packets, so that the network keeps
+/// them in order, and different between connections, so that the network may spread them
+/// (annex A17.9).
 fn source_port(flow_label: u32, local_qpn: u32, remote_qpn: u32) -> u16 {
     let mix = if flow_label != 0 {
         flow_label
     } else {
-        // Any mix of both ends which differs between neighbouring QPs.
+        // Any hash of both QP numbers that differs between neighbouring QPs.
         local_qpn.wrapping_mul(0x9e37_79b1) ^ remote_qpn.wrapping_mul(0x85eb_ca6b)
     };
     FIRST_PORT | ((mix ^ (mix >> 14)) as u16 & 0x3fff)
 }
 
 impl Path {
-    /// The path that `attr` describes, between these QPs (0 where there is no such one).
+    /// The path that `attr` describes, between these QPs (0 for one that is not known).
     ///
     /// EINVAL if its addresses are not of one IP version.
     pub(crate) fn new(attr: &AhAttr, local_qpn: u32, remote_qpn: u32) -> Result<Self> {
@@ -94,8 +94,9 @@ impl Path {
         })
     }
 
-    /// Whether it led back to this device when it was made, so that packets take the loopback path
-    /// and not the wire. A connection stays with that: what is under way is cut for it.
+    /// Whether the path led back to this device when it was made: its packets take the loopback and
+    /// not the wire. That does not change for a connection, whose requests are already segmented
+    /// for the one or the other.
     #[inline]
     pub(crate) fn is_loopback(&self) -> bool {
         self.loopback
@@ -120,7 +121,8 @@ impl Path {
         own
     }
 
-    /// As [`Path::leads_back`]; once it does not, packets go by it.
+    /// As [`Path::leads_back`]. Once the path no longer leads back, its packets take the wire for
+    /// good.
     #[inline]
     pub(crate) fn keeps_leading_back(&mut self, port: &Port) -> bool {
         self.loopback = self.leads_back(port);
@@ -138,8 +140,8 @@ impl Path {
         self.flow.is_v6()
     }
 
-    /// What the receive buffer begins with for a datagram with `len` bytes from the BTH on (annex
-    /// A17.4.5.2).
+    /// The GRH area of the receive buffer, for a datagram with `len` bytes from the BTH on
+    /// (annex A17.4.5.2).
     pub(crate) fn grh_area(&self, len: usize) -> Option<[u8; GRH_LEN]> {
         let (ip, _) = self.header.as_bytes().split_last_chunk::<UDP_LEN>()?;
         let datagram = DatagramFields {
@@ -149,7 +151,7 @@ impl Path {
         GrhLayout::area_of(ip, datagram)
     }
 
-    /// What the ICRCs of its packets begin with.
+    /// The part of the ICRC that covers the headers before the BTH.
     #[inline]
     pub(crate) fn icrc(&mut self) -> &mut IcrcHead {
         &mut self.icrc
@@ -161,33 +163,34 @@ impl Path {
         self.next_id
     }
 
-    /// `count` packets have theirs. They are consecutive, so that who puts packets together (GRO)
-    /// and takes them apart again changes none, which the ICRC would tell; any are right where
-    /// fragments are forbidden (RFC 6864, 4.1).
+    /// `count` packets have used their IPv4 identifications. These are consecutive, so that GRO
+    /// followed by GSO preserves them: the ICRC covers the identification. Any value is valid where
+    /// fragmentation is forbidden (RFC 6864, 4.1).
     #[inline]
     pub(crate) fn used_ids(&mut self, count: u16) {
         self.next_id = self.next_id.wrapping_add(count);
     }
 
-    /// Whether packets from `source` to `destination` are those of the peer to this side.
+    /// Whether a packet from `source` to `destination` came from the peer to this side.
     #[inline]
     pub(crate) fn joins(&self, source: &[u8; 16], destination: &[u8; 16]) -> bool {
         self.flow.destination == *source && self.flow.source == *destination
     }
 
-    /// Gives up the route.
+    /// Drops the cached route.
     #[inline]
     pub(crate) fn forget_route(&mut self) {
         self.route = None;
     }
 
-    /// The route, looked up if there is none that is valid, and the headers of the next packet.
+    /// The route and the headers of the next packet. Looks the route up if the cached one is not
+    /// valid.
     ///
     /// Softirq or process context with bottom halves off.
     ///
     /// # Errors
     ///
-    /// What the network says: ENETUNREACH, EHOSTUNREACH; ENODEV when the netdev is gone.
+    /// The error of the route lookup: ENETUNREACH, EHOSTUNREACH; ENODEV when the netdev is gone.
     #[inline]
     pub(crate) fn route(&mut self, port: &Port) -> Result<(&Route, &Header)> {
         if !self.route.as_ref().is_some_and(Route::is_valid) {

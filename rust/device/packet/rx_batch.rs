@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The packets of one received skb, in groups: consecutive ones for the same queue pair.
+//! The packets of one received skb, in groups of consecutive packets for the same queue pair.
 //!
-//! The segments of a super-packet are mostly for one queue pair, which takes them in one hold of
-//! its lock. Both levels advance one cursor, which only this file moves.
+//! The segments of a super-packet are mostly for one queue pair, which processes them under one
+//! hold of its lock. [`RxBatch`] and [`RxGroup`] share one cursor, which only this file moves.
 
 use super::wire_packet::WirePacket;
 use crate::device::Core;
@@ -12,7 +12,7 @@ use crate::net::skb::RxSkb;
 /// The packets of one skb that pass the checks below the transport, in order.
 pub(crate) struct RxBatch {
     packet: WirePacket,
-    /// The next group begins with `packet`; otherwise it begins with the packet after it.
+    /// The next group begins with `packet`; otherwise with the packet after it.
     pending: bool,
     /// There is no packet after `packet`.
     over: bool,
@@ -29,7 +29,7 @@ impl RxBatch {
         })
     }
 
-    /// The next group. It begins behind the packets that the group before it has given.
+    /// The next group. It begins after the last packet that the previous group returned.
     #[inline]
     pub(crate) fn next_group(&mut self, core: &Core) -> Option<RxGroup<'_>> {
         if !self.pending && !self.advance(core) {
@@ -54,7 +54,7 @@ impl RxBatch {
 /// Consecutive packets for one queue pair.
 pub(crate) struct RxGroup<'a> {
     qpn: u32,
-    /// The first packet was given.
+    /// The first packet was returned.
     begun: bool,
     batch: &'a mut RxBatch,
 }

@@ -15,7 +15,7 @@ use crate::rdma::strided::StridedSrc;
 pub(crate) enum RxPacket<'a> {
     /// From the wire.
     Wire(&'a WirePacket),
-    /// From here.
+    /// From a queue pair of this device.
     Loopback(&'a LoopbackPacket),
 }
 
@@ -29,7 +29,7 @@ impl RxPacket<'_> {
         }
     }
 
-    /// How many packets these are: they are alike, see `Connection::handle_segments`.
+    /// The number of packets. They are alike, see `Connection::handle_segments`.
     #[inline]
     pub(crate) fn count(&self) -> u16 {
         match self {
@@ -47,7 +47,7 @@ impl RxPacket<'_> {
         }
     }
 
-    /// Whether it came by `path`, the other way.
+    /// Whether it came from the peer of `path`.
     #[inline]
     pub(crate) fn came_by(&self, path: &Path) -> bool {
         match self {
@@ -65,9 +65,9 @@ impl RxPacket<'_> {
         }
     }
 
-    /// Whether QP `qpn` of the peer may have sent it. A packet of a connection does not tell its
-    /// source QP (IBTA 9.2), a loopback packet does: no process of this host can speak for
-    /// another's queue pair.
+    /// Whether QP `qpn` of the peer may have sent it. A packet of a connection does not carry its
+    /// source QP (IBTA 9.2), but a loopback packet does. A process of this host can therefore not
+    /// forge packets of another process's queue pair.
     #[inline]
     pub(crate) fn may_be_from(&self, qpn: u32) -> bool {
         match self {
@@ -79,11 +79,13 @@ impl RxPacket<'_> {
         }
     }
 
-    /// Calls `each` with all payload, chunk by chunk: its offset in the payload, and the bytes.
+    /// Calls `each` with all payload, chunk by chunk: the chunk's offset in the payload, and its
+    /// bytes.
     ///
     /// # Errors
     ///
-    /// What `each` returns, and why bytes of the sender of a loopback packet cannot be had.
+    /// The error of `each`; a [`MemError`] if the bytes of the sender of a loopback packet cannot
+    /// be read.
     #[inline]
     pub(crate) fn for_payload<E: From<MemError>>(
         &self,
@@ -95,7 +97,7 @@ impl RxPacket<'_> {
         }
     }
 
-    /// What a datagram's receive buffer begins with (annex A17.4.5.2).
+    /// The GRH area of a datagram: the first bytes of its receive buffer (annex A17.4.5.2).
     #[inline]
     pub(crate) fn grh_area(&self) -> Option<[u8; GRH_LEN]> {
         match self {
@@ -110,7 +112,7 @@ impl RxPacket<'_> {
         }
     }
 
-    /// The IP version, of a datagram.
+    /// The IP version of a datagram.
     #[inline]
     pub(crate) fn network(&self) -> Network {
         let v6 = match self {

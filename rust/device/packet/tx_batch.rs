@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Batches of packets that one hold of the QP's lock builds, and that are sent without it.
+//! Batches: packets that are built under one hold of the QP's lock and sent without it.
 
 use super::gso::{GsoBuilder, Packets, Whole};
 use super::loopback::LoopbackQueue;
@@ -16,29 +16,30 @@ use crate::sync::bh::BhGuard;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// Packets that are built under one hold of the QP's lock before they are sent. A super-packet that
-/// is begun is filled; with segments of 1 KiB it has 61.
+/// The number of packets from which on a batch is full. A super-packet that is begun is still
+/// filled; with segments of 1 KiB it has 61.
 const BATCH: usize = 60;
 
 /// Why no packet was built.
 pub(crate) enum NoPacket {
-    /// No memory now. The packet is due still.
+    /// No memory now. The packet is still due.
     NoMemory,
-    /// No way to the peer now.
+    /// No route to the peer now.
     NoRoute,
-    /// The payload cannot be had.
+    /// The payload cannot be read.
     Payload(MemError),
 }
 
 /// Packets were not built.
 pub(crate) struct Unsent {
     pub(crate) why: NoPacket,
-    /// The first so many of them were.
+    /// The number of packets before these that were built.
     pub(crate) done: u16,
 }
 
-/// Packets that wait until the QP's lock is free: sending may run other parts of the network stack
-/// that may come back to us. All are of one QP, and those of a connected QP have one path.
+/// Packets that are sent when the QP's lock is released: sending may run other parts of the network
+/// stack, which may call the driver again. All packets are of one QP. Those of a connected QP have
+/// one path.
 pub(crate) struct Batch<'bh, Q: RoomHandler> {
     bh: &'bh BhGuard,
     owner: &'bh Arc<Q>,
@@ -46,12 +47,12 @@ pub(crate) struct Batch<'bh, Q: RoomHandler> {
     queue: TxQueue<'bh>,
     gso: Option<GsoBuilder<'bh>>,
     packets: usize,
-    /// What needs no packet.
+    /// Loopback packets.
     pub(crate) loopback: LoopbackQueue,
 }
 
 impl<'bh, Q: RoomHandler> Batch<'bh, Q> {
-    /// An empty one of `owner`, whose packets take `room`.
+    /// An empty batch of `owner`, whose packets take `room`.
     #[inline]
     pub(crate) fn new(bh: &'bh BhGuard, owner: &'bh Arc<Q>, room: &'bh Room<Q>) -> Self {
         Batch {
@@ -65,20 +66,21 @@ impl<'bh, Q: RoomHandler> Batch<'bh, Q> {
         }
     }
 
-    /// Whether it is time to send.
+    /// Whether the batch is full and must be sent.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.packets >= BATCH && self.gso.is_none() || self.loopback.is_full()
     }
 
-    /// Whether the owner has to wait until some of its packets have left the network stack: it is
-    /// told then. A super-packet that is begun is filled.
+    /// Whether the owner has to wait until some of its packets have left the network stack. If so,
+    /// it is notified then. A super-packet that is begun is still filled.
     #[inline]
     pub(crate) fn must_wait(&self) -> bool {
         self.gso.is_none() && !self.room.is_left() && self.room.wait(self.owner)
     }
 
-    /// How many of the packets that `whole` is about go into the super-packet, or a new one.
+    /// How many packets like those of `whole` fit into the super-packet, or into a new one if it
+    /// has no room.
     #[inline]
     pub(crate) fn room(&self, whole: &Whole) -> u16 {
         match self.gso.as_ref().map_or(0, |gso| gso.takes(whole.len)) {
@@ -93,14 +95,14 @@ impl<'bh, Q: RoomHandler> Batch<'bh, Q> {
         self.packets == 0 && self.loopback.is_empty()
     }
 
-    /// Counts a packet that is not sent, so that there is an end to many of them too.
+    /// Counts a packet that is not sent, so that a batch of such packets ends, too.
     #[inline]
     pub(crate) fn skip(&mut self) {
         self.packets = self.packets.saturating_add(1);
     }
 
-    /// Builds packets and adds them. `fill` writes payload: so many bytes, after so many of all
-    /// packets'.
+    /// Builds packets and adds them. `fill(offset, len, out)` writes `len` bytes of payload to
+    /// `out`, from byte `offset` of the payload of all packets on.
     #[inline]
     pub(crate) fn add(
         &mut self,
@@ -149,7 +151,8 @@ impl<'bh, Q: RoomHandler> Batch<'bh, Q> {
         Ok(())
     }
 
-    /// Begins a super-packet with a packet of `len` bytes, or makes place for just that.
+    /// Begins a super-packet whose first packet has `len` bytes, or allocates room for that packet
+    /// alone.
     #[inline]
     fn open(
         &self,
@@ -187,8 +190,8 @@ impl<'bh, Q: RoomHandler> Batch<'bh, Q> {
 
     /// Sends all packets, in order. No lock held.
     ///
-    /// A packet that the network drops is as one lost on the way: the retransmit timer sees to it.
-    /// Says whether there were some.
+    /// A packet that the network stack drops counts as lost on the wire: the retransmission timer
+    /// recovers it. Returns whether there were any packets.
     #[inline]
     pub(crate) fn send(&mut self, core: &Core) -> bool {
         self.close();

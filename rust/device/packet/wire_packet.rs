@@ -19,15 +19,15 @@ use kernel::prelude::*;
 const CACHE_CHUNK: u32 = 32_768;
 
 /// A packet that passed every check below the transport. It may be one segment of a GSO
-/// super-packet ([`WirePacket::advance`]), or several that differ in PSN, payload and AckReq alone
-/// ([`WirePacket::extend`]).
+/// super-packet ([`WirePacket::advance`]), or several segments that differ in PSN, payload and
+/// AckReq alone ([`WirePacket::extend`]).
 pub(crate) struct WirePacket {
     pub(crate) skb: RxSkb,
     pub(crate) repr: PacketRepr,
     /// Where its payload starts in the datagram.
     pub(crate) payload_at: usize,
     pub(crate) payload_len: u32,
-    /// How many packets these are; `skb` is at the last.
+    /// The number of packets; `skb` is at the last one.
     pub(crate) count: u16,
     /// The addresses of the super-packet, as GIDs.
     pub(crate) source: [u8; 16],
@@ -90,8 +90,8 @@ impl WirePacket {
         false
     }
 
-    /// Takes intact packets that follow and are like this one into it, until there are `limit`, or
-    /// enough.
+    /// Coalesces the following packets into this one while they are intact and like it, up to
+    /// `limit` packets or a chunk of payload that fits the CPU's cache.
     #[inline]
     pub(crate) fn extend(&mut self, core: &Core, limit: u16) {
         let chunk = CACHE_CHUNK.checked_div(self.payload_len).unwrap_or(1);
@@ -105,8 +105,8 @@ impl WirePacket {
         core.counters.add(Count::RcvdPackets, more.into());
     }
 
-    /// How many of the next packets are intact and like this one, up to `limit`; takes their AckReq
-    /// over.
+    /// The number of next packets that are intact and like this one, up to `limit`. Adds their
+    /// AckReq to this one's.
     #[inline]
     fn alike(&mut self, limit: u16) -> Option<u16> {
         let len = self.skb.len();
@@ -131,8 +131,9 @@ impl WirePacket {
         Some(count)
     }
 
-    /// The 40 bytes in front of a datagram's payload in its receive buffer (annex A17.4.5.2). A
-    /// segment has the IP header of its super-packet, with its own length and identification.
+    /// The GRH area of a datagram: the 40 bytes in front of its payload in the receive buffer
+    /// (annex A17.4.5.2). A segment has the IP header of its super-packet, with its own length and
+    /// identification.
     #[inline]
     pub(crate) fn grh_area(&self) -> Option<[u8; GRH_LEN]> {
         let header = self.skb.ip_header();
@@ -163,12 +164,12 @@ impl WirePacket {
                     offset = offset.wrapping_add(bytes.len() as u32);
                 }
             });
-        // The walk covers what the length check allowed.
+        // The payload is inside the packet: its length was checked.
         let _ = walked;
         result
     }
 
-    /// The payload of all packets, if it is linear in memory, as that of several always is.
+    /// The payload of all packets, if it is linear in memory. That of coalesced packets always is.
     #[inline]
     fn linear_payload(&self) -> Option<StridedSrc<'_>> {
         let all = self.skb.linear_from(self.count.checked_sub(1)?)?;
@@ -215,8 +216,9 @@ fn datagram(skb: &RxSkb, ip_id: u16) -> Option<DatagramFields> {
     Some(DatagramFields { udp_len, ip_id })
 }
 
-/// Packets that were merged on this machine may all have had one and the same identification, as
-/// RFC 6864 allows.
+/// Checks the ICRC once more, with the first segment's identification: the packets of a
+/// super-packet may all have had the same one (RFC 6864 allows that) when GRO merged them on this
+/// machine.
 #[cold]
 fn retry(skb: &mut RxSkb, head: &mut IcrcHead, first_id: u16) -> Option<()> {
     if skb.index() == 0 {

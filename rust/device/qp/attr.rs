@@ -45,10 +45,10 @@ fn from_transport(state: State) -> QpState {
 /// Changes attributes and, perhaps, the state; all of it or nothing.
 ///
 /// Process context. EINVAL for a transition or an attribute that the specification does not allow,
-/// or a value out of its range; EOPNOTSUPP for what the driver does not have; ENOMEM.
+/// or a value out of its range; EOPNOTSUPP for attributes that the driver does not support; ENOMEM.
 pub(crate) fn modify(qp: &Arc<Qp>, attr: &QpAttr<'_>) -> Result {
     check_values(qp, attr)?;
-    // What takes memory is made ready before the lock.
+    // Memory is allocated before the lock is taken.
     let resources = match attr.max_dest_rd_atomic() {
         Some(count) => Some((Resources::new(count.into())?, read_keys(count.into())?)),
         None => None,
@@ -84,7 +84,7 @@ fn check_values(qp: &Qp, attr: &QpAttr<'_>) -> Result {
 
 type NewResources = (Resources, ReadKeys);
 
-/// Changes the QP; gives what is to be dropped without the lock.
+/// Changes the QP; returns the old resources, which are to be dropped without the lock.
 fn apply(
     qp: &Qp,
     attr: &QpAttr<'_>,
@@ -111,7 +111,7 @@ fn apply(
             };
             if let Some(path) = &path {
                 let other = |old: &Path| old.is_loopback() != path.is_loopback();
-                // What is under way is cut to the size of the way's packets.
+                // In-flight requests are already segmented for packets of the old path.
                 if rc.path.as_ref().is_some_and(other) {
                     return Err(EINVAL);
                 }
@@ -183,7 +183,7 @@ fn cache_attrs(cache: &mut QpAttrCache, attr: &QpAttr<'_>) {
         .unwrap_or(cache.max_dest_rd_atomic);
 }
 
-/// Back to the beginning: what is posted is forgotten without a completion (IBTA 10.3.1.1).
+/// Resets the QP: posted requests are dropped without a completion (IBTA 10.3.1.1).
 fn reset(inner: &mut Inner) {
     if let Transport::Rc(rc) = &mut inner.transport {
         rc.conn.abandon_recv();
@@ -197,7 +197,7 @@ fn reset(inner: &mut Inner) {
     inner.flush_poll = FlushPoll::NEW;
 }
 
-/// Tells everything there is to tell. Process context.
+/// Returns all attributes. Process context.
 pub(crate) fn query(qp: &Qp, out: &mut QpQuery<'_>) {
     let inner = qp.inner.lock();
     out.set_state(from_transport(inner.state()));

@@ -9,19 +9,19 @@ use crate::device::Core;
 use crate::rdma::qp::QpToken;
 use kernel::sync::Arc;
 
-/// The part of a QP that never changes, and that needs no lock.
+/// The part of a QP that never changes and therefore needs no lock.
 pub(crate) struct QpContext {
     pub(crate) core: Arc<Core>,
     pub(crate) qpn: u32,
     pub(crate) pd: PdId,
-    /// The C structure, for completions.
+    /// The `ib_qp`, for completions.
     pub(crate) token: QpToken,
     pub(crate) send_cq: Arc<Cq>,
     pub(crate) recv_cq: Arc<Cq>,
 }
 
 impl QpContext {
-    /// The QP as a completion identifies it.
+    /// The identity of the QP in a completion.
     #[inline]
     pub(crate) fn id(&self) -> QpId {
         QpId {

@@ -22,25 +22,26 @@ use crate::sync::bh::{self, BhGuard};
 use crate::sync::{timer, work};
 use kernel::sync::Arc;
 
-/// Batches of loopback packets that one call delivers before it defers the rest to work. Of packets
-/// for the wire it sends one: receivers on this processor, and the answers, have their turn then.
+/// Batches of loopback packets that one call delivers before it defers the rest to work. It sends
+/// only one batch of packets for the wire, so that receivers on this CPU, and the responses, have
+/// their turn then.
 const MAX_BATCHES: usize = 16;
 
-/// How often completed requests make room for others under one hold of the lock: a process may post
-/// as fast as we complete.
+/// How often completed requests make room for others under one hold of the lock, as a process may
+/// post as fast as the engine completes.
 const MAX_ROUNDS: usize = 4;
 
 /// When to try again after there was no memory for a packet, in nanoseconds.
 const STALL: u64 = 1_000_000;
 
-/// Runs `qp`: takes the input, sends what is due, completes what is done.
+/// Runs `qp`: processes the input, sends due packets, and completes requests.
 ///
 /// Softirq or process context, with no lock held that the network stack or a consumer may take. A
 /// process with a doorbell of its own may sleep.
 pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
     while turn(qp, &mut input) {
-        // It pays for what it sends. Bottom halves had their turn meanwhile, and receivers with
-        // them.
+        // The process continues, so that its own CPU time pays for its packets. Bottom halves, and
+        // receivers with them, had their turn meanwhile.
         if bh::cond_resched_killable() {
             let mut inner = qp.inner.lock();
             inner.posting = false;
@@ -53,8 +54,8 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
     }
 }
 
-/// Runs `qp` until nothing is due, or it is time for others. Whether the caller is to go on then;
-/// otherwise work is queued that does.
+/// Runs `qp` until nothing is due, or until other contexts are to have their turn. Returns whether
+/// the caller is to continue then; otherwise queued work does, if anything is left.
 #[inline]
 fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
     let bh = BhGuard::new();
@@ -123,25 +124,25 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
     }
 }
 
-/// This context sends for the QP from now on.
+/// From now on this context sends for the QP.
 #[inline]
 fn begin(inner: &mut Inner, batch: &mut Batch<'_, Qp>) {
     inner.sending = true;
     batch.loopback.keep(&mut inner.loopback);
 }
 
-/// It does not any more.
+/// This context no longer sends for the QP.
 #[inline]
 fn end(inner: &mut Inner, batch: &mut Batch<'_, Qp>) {
     inner.sending = false;
     inner.loopback.keep(&mut batch.loopback);
 }
 
-/// Schedules `qp` to run in softirq context: on return from here where the caller's context allows
-/// it.
+/// Schedules `qp` to run in softirq context: before this returns if the caller's context allows
+/// that.
 ///
-/// Any context, hard irqs included: kernel users post anywhere, and hold locks that their
-/// completion handler takes too, so it must not be called from within their own call.
+/// Any context, hard irqs included. A kernel user may post in any context, and may hold a lock that
+/// its completion handler takes, too: the handler must not run from within the post.
 pub(crate) fn schedule(qp: &Arc<Qp>) {
     if bh::irqs_disabled() {
         work::queue_bh(qp);
@@ -186,7 +187,7 @@ fn process_input(
     }
 }
 
-/// Gives a received packet to the transport, and counts it if it is dropped.
+/// Passes a received packet to the transport, and counts it if it is dropped.
 #[inline]
 fn handle(
     qp: &Arc<Qp>,
@@ -222,8 +223,8 @@ fn flush_loopback(core: &Core, loopback: &mut LoopbackQueue) {
     loopback.clear();
 }
 
-/// Delivers the next loopback packets to `qp`. Its own packets are sent by work: this runs on
-/// behalf of another QP, and a chain of QPs that send to each other must not recurse.
+/// Delivers the next loopback packets to `qp`. Queued work sends the packets of `qp` itself: this
+/// runs on behalf of another QP, and a chain of QPs that send to each other must not recurse.
 fn deliver_loopback(qp: &Arc<Qp>, loopback: &mut LoopbackQueue) {
     let now = Instant(timer::now_ns());
     let mut deferred = Deferred::default();
@@ -252,7 +253,7 @@ fn deliver_loopback(qp: &Arc<Qp>, loopback: &mut LoopbackQueue) {
     notify(qp, deferred);
 }
 
-/// Fetches, transmits and completes until nothing moves or the batch is full.
+/// Fetches, transmits and completes until nothing is due or the batch is full.
 #[inline]
 fn step(
     qp: &Arc<Qp>,
@@ -278,7 +279,7 @@ fn step(
     Progress::More
 }
 
-/// Puts completions in their queues, and takes what happened. Says whether slots became free.
+/// Pushes completions to their CQs and collects events. Returns whether slots became free.
 #[inline]
 fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> bool {
     let released = match &mut inner.transport {
@@ -292,9 +293,9 @@ fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> bool {
     released
 }
 
-/// Arms the timer if the transport waits for something, or a process may post what is to be
-/// flushed. A timer that is armed for an earlier moment is left alone: it finds nothing due and is
-/// armed again then, which is cheaper than to move it with every ACK.
+/// Arms the timer if the transport has a timeout, or a process may post receives that must be
+/// flushed. A timer that is armed for an earlier time is left alone. It then finds nothing due and
+/// is armed again, which is cheaper than to modify it with every ACK.
 #[inline]
 fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
     let due = match (&inner.transport, progress) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receives that a process posts in the error state, of which no doorbell tells. They are to be
-//! flushed (IBTA 10.3.1.7), so their ring must be polled.
+//! Flush poll: finds receives that a process posts in the error state. They must be flushed
+//! (IBTA 10.3.1.7), but posting a receive has no doorbell, so the driver polls the ring.
 //!
-//! For a moment a QP that came to the error state does so itself, as that is when consumers drain
-//! their queues. From then on one sweep does it for all QPs of the device: so many a second,
-//! however many there are and whatever their processes do, as no process is charged for it.
+//! For a moment after it entered the error state a QP polls its own ring, as consumers drain their
+//! queues then. After that one sweep polls for all QPs of the device. The sweep flushes a limited
+//! number of receives a second, independently of the number of QPs and of what their processes do,
+//! as no process is charged for its time.
 
 use super::progress::Input;
 use crate::device::{limits, Core};
@@ -14,8 +15,8 @@ use crate::sync::timer;
 use kernel::sync::Arc;
 use kernel::workqueue;
 
-/// How long a QP polls itself, in nanoseconds. The first wait, from which on each is as long as all
-/// before it.
+/// How long a QP polls its own ring, in nanoseconds, and the first wait. Each further wait is as
+/// long as all before it together.
 const OWN_TIME: u64 = FIRST_WAIT << 8;
 const FIRST_WAIT: u64 = 10_000_000;
 
@@ -25,24 +26,25 @@ const PERIOD: u64 = 1_000_000_000;
 /// How many receives of one QP a step of the sweep flushes at most.
 const SWEEP_BUDGET: u32 = 1024;
 
-/// When a QP in the error state looks for receives, and how many it flushes until it looks again.
+/// The time of the next poll of a QP in the error state, and how many receives it may flush until
+/// then.
 pub(crate) struct FlushPoll {
-    /// When it came to the error state.
+    /// When the polling began.
     since: Option<Instant>,
     due: Option<Instant>,
     budget: u32,
 }
 
 impl FlushPoll {
-    /// Of a QP that is not in the error state.
+    /// The state of a QP that is not in the error state.
     pub(crate) const NEW: Self = FlushPoll {
         since: None,
         due: None,
         budget: limits::MAX_QP_WR,
     };
 
-    /// The QP is run. What a process can have posted may be flushed if the process itself asks for
-    /// it, or a wait is over; the sweep flushes some.
+    /// The engine runs the QP: sets the number of receives that may be flushed. A doorbell or the
+    /// end of a wait allows as many as a ring holds, the sweep allows some.
     pub(crate) fn begin(&mut self, now: Instant, input: &Input<'_>) {
         match input {
             Input::Doorbell => self.budget = limits::MAX_QP_WR,
@@ -62,7 +64,7 @@ impl FlushPoll {
         left.is_some()
     }
 
-    /// When to look again; `None` once that is left to the sweep.
+    /// The time of the next poll; `None` once the sweep polls.
     pub(crate) fn next(&mut self, now: Instant) -> Option<Instant> {
         let since = *self.since.get_or_insert(now);
         let elapsed = now.0.saturating_sub(since.0);
@@ -74,18 +76,18 @@ impl FlushPoll {
     }
 }
 
-/// Where the sweep is.
+/// The position of the sweep.
 pub(crate) struct Sweep {
-    /// The number of the QP that it goes on with.
+    /// The number of the QP with which it continues.
     pub(super) next: u32,
-    /// A QP of this round is in the error state, so that there will be another one.
+    /// This round found a QP in the error state, so that there will be another round.
     pub(super) found: bool,
     /// The device is gone.
     ended: bool,
 }
 
 impl Sweep {
-    /// At the beginning.
+    /// A sweep that has not begun.
     pub(crate) const NEW: Self = Sweep {
         next: 0,
         found: false,
@@ -96,8 +98,8 @@ impl Sweep {
 crate::impl_has_timer! { impl HasTimer<0> for Core { self.sweep_timer } }
 workqueue::impl_has_work! { impl HasWork<Core> for Core { self.sweep_work } }
 
-/// Has the device swept, if it is not yet: for a QP which then has no wait of its own. Softirq or
-/// process context.
+/// Starts the sweep of the device, if it is not running, for a QP that no longer polls its own
+/// ring. Softirq or process context.
 pub(crate) fn start(core: &Arc<Core>) {
     let sweep = core.sweep.lock();
     if !sweep.ended {
@@ -106,7 +108,7 @@ pub(crate) fn start(core: &Arc<Core>) {
     }
 }
 
-/// Ends it for good. Process context.
+/// Ends the sweep for good. Process context.
 pub(crate) fn end(core: &Core) {
     core.sweep.lock().ended = true;
     core.sweep_timer.cancel();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Handlers of timers, queued work and freed room, which run the engine; and the sweep over queue
+//! Handlers that run the engine: of timers, queued work and freed room. Also the sweep over queue
 //! pairs in the error state (see `flush`).
 
 use super::engine;
@@ -15,12 +15,13 @@ use crate::sync::work;
 use kernel::sync::Arc;
 use kernel::workqueue::WorkItem;
 
-/// How many QPs a step of the sweep passes at most, and of how many it flushes receives.
+/// The most QPs that a step of the sweep visits, and the most of which it flushes receives.
 const MAX_PASSED: usize = 8192;
 const MAX_FLUSHED: usize = 64;
 
 impl TimerHandler for Qp {
-    /// The timers of many QPs may expire together, in one softirq that goes on until all are done.
+    /// Leaves the QP to work: the timers of many QPs may expire together, in one softirq that
+    /// handles all of them.
     fn expired(this: Arc<Self>) {
         let _ = work::queue_bh(&this);
     }
@@ -56,13 +57,13 @@ impl WorkItem for Core {
     }
 }
 
-/// Whether the sweep is to have a look at `qp`, and whether there is anything to be flushed.
+/// Whether `qp` is one that the sweep visits, and whether it has receives to be flushed.
 fn is_due(qp: &Qp) -> (bool, bool) {
     let swept = qp.is_user && qp.state() == State::Err;
     (swept, swept && !qp.recv_producer.is_empty())
 }
 
-/// Goes on with the sweep. Whether there is more to do another time.
+/// Runs one step of the sweep. Returns whether another step is needed.
 fn sweep(core: &Arc<Core>) -> bool {
     let (mut at, mut found) = {
         let sweep = core.sweep.lock();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs: what one is made of, and its birth and end.
+//! The queue pair object: its parts, creation and destruction.
 
 use super::context::QpContext;
 use super::flush::FlushPoll;
@@ -37,10 +37,10 @@ use kernel::workqueue::{self, Work};
 /// The QP number of the GSI (IBTA 13.5.1, general services interface).
 const GSI_QPN: u32 = 1;
 
-/// How many receives are flushed at one time.
+/// How many receives are flushed at a time.
 const FLUSH_BUDGET: usize = 256;
 
-/// The part of a QP that the transport service decides.
+/// The part of a QP that depends on its transport service.
 pub(crate) enum Transport {
     /// RC.
     Rc(Rc),
@@ -48,7 +48,7 @@ pub(crate) enum Transport {
     Datagram(Ud),
 }
 
-/// Attributes that nothing but a query wants to see again.
+/// Attributes that are kept for a query alone.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct QpAttrCache {
     pub(crate) pkey_index: u16,
@@ -56,11 +56,11 @@ pub(crate) struct QpAttrCache {
     pub(crate) sq_psn: u32,
     pub(crate) rq_psn: u32,
     pub(crate) max_dest_rd_atomic: u8,
-    /// In bytes; by the loopback other packets go.
+    /// The path MTU in bytes, as it was set. Loopback packets are longer.
     pub(crate) path_mtu: u32,
 }
 
-/// What the QP's lock guards.
+/// The state that the QP's lock guards.
 pub(crate) struct Inner {
     pub(crate) transport: Transport,
     pub(crate) sq: SendQueue,
@@ -68,23 +68,24 @@ pub(crate) struct Inner {
     /// The address vector of a connection.
     pub(crate) av: Option<AhAttr>,
     pub(crate) attr_cache: QpAttrCache,
-    /// Empty, and in the hands of the context that is sending, if there is one.
+    /// The memory of an empty queue. The context that is sending for this QP has taken it, if there
+    /// is one.
     pub(crate) loopback: LoopbackQueue,
     /// A context is sending for this QP.
     pub(crate) sending: bool,
-    /// There is more to do than it knew when it began.
+    /// The context that is sending has more to do than it knew when it began.
     pub(crate) rerun: bool,
-    /// A process is at it that sends what it posted, and will go on after others had their turn.
+    /// A process is sending the requests that it posted. It has yielded, and will continue.
     pub(crate) posting: bool,
-    /// Work is queued that sends what is due; others leave it to that.
+    /// Work is queued that sends the due packets. Other contexts leave them to it.
     pub(crate) queued: bool,
     pub(crate) flush_poll: FlushPoll,
-    /// Destroyed: nothing happens any more.
+    /// The QP was destroyed: it ignores all input.
     pub(crate) dead: bool,
 }
 
-/// A queue pair. Packets, timers and work hold on to it; what it must not outlive it lets go of in
-/// [`Qp::close`].
+/// A queue pair. Packets, timers and work hold references to it. [`Qp::close`] releases everything
+/// that must not live as long as they do.
 #[pin_data]
 pub(crate) struct Qp {
     pub(crate) ctx: QpContext,
@@ -93,7 +94,7 @@ pub(crate) struct Qp {
     pub(crate) caps: QpCaps,
     /// A process posts to it.
     pub(crate) is_user: bool,
-    /// The state, for a look without the lock: a [`State`] as a number.
+    /// The state, to be read without the lock: a [`State`] as a number.
     state: Atomic<u32>,
     #[pin]
     pub(crate) inner: SpinLockBh<Inner>,
@@ -101,7 +102,7 @@ pub(crate) struct Qp {
     pub(crate) send_producer: WqProducer,
     #[pin]
     pub(crate) recv_producer: WqProducer,
-    /// What it may have on its way through the network stack.
+    /// The limit of its bytes on their way through the network stack.
     pub(crate) room: Room<Qp>,
     #[pin]
     pub(crate) timer: Timer<Qp>,
@@ -118,7 +119,7 @@ pub(crate) struct QpObject {
     _cookies: Option<(Cookie, Cookie)>,
 }
 
-/// Checks what is asked for against the limits, and gives what there will be.
+/// Checks the requested capabilities against the limits; returns those that the QP will have.
 fn check_caps(init: &QpInit<'_, crate::device::Oxe>) -> Result<QpCaps> {
     let cap = init.cap;
     let fits = cap.max_send_wr <= limits::MAX_QP_WR
@@ -129,7 +130,7 @@ fn check_caps(init: &QpInit<'_, crate::device::Oxe>) -> Result<QpCaps> {
     if !fits {
         return Err(EINVAL);
     }
-    // An element has room for as much inline data as for SGEs; the poster may use all of it.
+    // An element has as much room for inline data as for SGEs; the consumer may use all of it.
     const SGE_LEN: u32 = size_of::<RxeSge>() as u32;
     let inline = cap
         .max_inline_data
@@ -149,7 +150,7 @@ fn reserve(core: &Core, kind: QpType, user: bool) -> Result<u32> {
     }
 }
 
-/// Makes the two rings mappable for the process, and tells it where.
+/// Makes the two rings mappable for the process, and returns their mmap offsets to it.
 fn respond(user: &UserCtx<'_>, sq: &SendQueue, rq: &RecvQueue) -> Result<(Cookie, Cookie)> {
     let (rq_cookie, rq_offset) = user.publish(rq.ring().buf())?;
     let (sq_cookie, sq_offset) = user.publish(sq.ring().buf())?;
@@ -260,8 +261,8 @@ impl Qp {
         })
     }
 
-    /// Ends the QP: no one finds it any more, and who holds it does nothing. Completions that are
-    /// not taken yet stay in their queues (IBTA 10.2.4.4).
+    /// Closes the QP: a lookup does not find it any more, and a context that holds a reference does
+    /// nothing with it. Completions that were not polled yet stay in their CQs (IBTA 10.2.4.4).
     ///
     /// Process context, sleeps.
     pub(crate) fn close(&self) {
@@ -275,13 +276,13 @@ impl Qp {
                 rc.path = None;
             }
         }
-        // After the path is gone: `Core::detach` looks for routes in the table.
+        // This comes after the path was dropped, as `Core::detach` looks for routes in the table.
         self.ctx.core.qps.remove(self.ctx.qpn);
         self.room.cancel();
         self.timer.cancel();
     }
 
-    /// Gives up the route to the peer.
+    /// Drops the cached route to the peer.
     pub(crate) fn forget_route(&self) {
         if let Transport::Rc(rc) = &mut self.inner.lock().transport {
             if let Some(path) = &mut rc.path {
@@ -290,7 +291,8 @@ impl Qp {
         }
     }
 
-    /// Forgets what was posted before the QP may send, as the poster is told that it was not taken.
+    /// Drops requests that were posted before the QP may send: the doorbell fails, so they must not
+    /// stay in the ring.
     pub(crate) fn discard_sends(&self) {
         let mut inner = self.inner.lock();
         if matches!(inner.state(), State::Reset | State::Init | State::Rtr) {
@@ -298,7 +300,7 @@ impl Qp {
         }
     }
 
-    /// The state, as it was a moment ago. Any context.
+    /// The state as last published, without the lock. Any context.
     #[inline]
     pub(crate) fn state(&self) -> State {
         let number = self.state.load(Relaxed);
@@ -319,8 +321,8 @@ impl Inner {
         }
     }
 
-    /// Whether a process that rang the doorbell is to send all it posted itself: datagrams, as none
-    /// of them waits for anything.
+    /// Whether the process that rang the doorbell sends all requests that it posted itself. This
+    /// applies to datagrams, which never wait for a response.
     #[inline]
     pub(crate) fn is_callers_work(&self, qp: &Qp) -> bool {
         qp.is_user && matches!(self.transport, Transport::Datagram(_))
@@ -343,7 +345,7 @@ impl Inner {
         }
     }
 
-    /// Whether something is to be sent or fetched, or was put off.
+    /// Whether there may be requests to fetch, or packets to send, or a rerun is due.
     #[inline]
     pub(crate) fn may_transmit(&self) -> bool {
         let due = match &self.transport {
@@ -353,7 +355,7 @@ impl Inner {
         due || self.rerun || self.sq.has_unfetched()
     }
 
-    /// Makes the state known to those who look without the lock.
+    /// Publishes the state for readers without the lock.
     #[inline]
     pub(crate) fn publish_state(&self, qp: &Qp) {
         let state = self.state() as u32;
@@ -362,7 +364,8 @@ impl Inner {
         }
     }
 
-    /// Flushes posted receives, the one in use first. Says whether some are left for the next time.
+    /// Flushes posted receives, the one in use first. Returns whether some are left for the next
+    /// time.
     pub(crate) fn flush_receives(&mut self, qp: &Qp, deferred: &mut Deferred) -> bool {
         if let Transport::Rc(rc) = &mut self.transport {
             rc.conn.abandon_recv();

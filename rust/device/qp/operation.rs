@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The table of operations: what is peculiar to each, for all that read and write send WQEs.
+//! The table of operations: the properties of each that reading and writing a send WQE depend on.
 
 use crate::device::uabi::wqe::Op;
 use crate::rdma::wc::WcOpcode;
 
-/// The form of a WQE's union where the QP is connected. A datagram's is its destination.
+/// The form of the union in a WQE of a connected QP. In a WQE of a datagram QP the union is always
+/// the destination.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// None: the receiver says where its bytes go.
+    /// The union is unused: the receiver decides on the place of the bytes.
     None,
-    /// An address and a key of the peer's.
+    /// An address and a key of the peer.
     Rdma,
     /// The same, and the operands.
     Atomic,
 }
 
-/// What the response stores in the memory that the SGEs name.
+/// The data that the response stores in the memory that the SGEs name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Response {
-    /// Nothing: they name the message.
+    /// Nothing: the SGEs name the message to be sent.
     Nothing,
-    /// The message.
+    /// The message, of a READ.
     Message,
-    /// The eight bytes that an atomic operation found.
+    /// The original value of an atomic operation, eight bytes.
     Atomic,
 }
 
@@ -32,9 +33,9 @@ pub(crate) enum Response {
 pub(crate) struct Operation {
     pub(crate) form: Form,
     pub(crate) response: Response,
-    /// Datagram services have it (IBTA 9.8.3: SEND alone).
+    /// Datagram services support it (IBTA 9.8.3: SEND alone).
     pub(crate) datagram: bool,
-    /// What its completion says.
+    /// The opcode of its completion.
     pub(crate) completion: WcOpcode,
 }
 

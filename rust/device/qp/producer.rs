@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Posting by kernel users: work requests are written into the same rings that processes use, in
-//! the same form, so that one path takes them out.
+//! the same form, so that the queues fetch both in the same way.
 //!
-//! A kernel user may post in any context, hard irqs included. So posting has a lock of its own,
-//! below all others, and does not run the QP where that is not allowed.
+//! A kernel user may post in any context, hard irqs included. Posting therefore has a lock of its
+//! own, below all others, and does not run the engine where that is not allowed.
 
 use super::operation::{Form, Operation};
 use crate::device::ring::Ring;
@@ -29,7 +29,7 @@ pub(crate) struct WqProducer {
 }
 
 impl WqProducer {
-    /// The producer's side of `ring`, which nobody else posts to.
+    /// The producer's side of `ring`, which must have no other producer.
     pub(crate) fn new(ring: Ring, max_sge: u32, max_inline: u32) -> impl PinInit<Self> {
         pin_init!(WqProducer {
             ring,
@@ -39,7 +39,7 @@ impl WqProducer {
         })
     }
 
-    /// Writes an element of a head and a body by `fill`, and publishes it.
+    /// Lets `fill` write an element, and publishes it.
     ///
     /// ENOMEM when the queue is full.
     fn push(&self, fill: impl FnOnce(&Ring, u32) -> Option<()>) -> Result {
@@ -54,7 +54,7 @@ impl WqProducer {
         Ok(())
     }
 
-    /// Whether nothing is posted, as the ring says, which a process may write. Any context.
+    /// Whether the ring is empty according to its indices, which a process may write. Any context.
     pub(crate) fn is_empty(&self) -> bool {
         self.ring.consumer() == self.ring.producer()
     }
@@ -125,7 +125,7 @@ impl WqProducer {
         })
     }
 
-    /// Posts a send request whose data are copied now.
+    /// Posts a send request with inline data: copies the data now.
     fn send_inline(&self, mut wqe: RxeSendWqe, wr: &SendWr<'_, Oxe>) -> Result {
         let total = wr
             .sges()

@@ -8,7 +8,7 @@ use crate::proto::transport::Events;
 
 /// An input of the engine.
 pub(crate) enum Input<'a> {
-    /// Something was posted, or happened.
+    /// A request was posted, or the QP was modified.
     Doorbell,
     /// The process with the doorbell continues after a reschedule.
     Resume,
@@ -18,7 +18,7 @@ pub(crate) enum Input<'a> {
     Sweep,
     /// The QP is about to be reset or destroyed: delayed ACKs and corked requests are sent.
     Flush,
-    /// Packets for this QP arrived. Those that it leaves, as it is dead, are dropped.
+    /// Packets for this QP arrived. A destroyed QP does not take them; they are dropped.
     Packets(&'a mut RxGroup<'a>),
 }
 

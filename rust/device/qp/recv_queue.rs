@@ -22,8 +22,8 @@ struct Current {
     total: u32,
 }
 
-/// The receive queue of one QP; the QP's lock guards it. Posting has no doorbell: the ring is
-/// looked at when a message needs a request.
+/// The receive queue of one QP; the QP's lock guards it. Posting has no doorbell: the driver looks
+/// at the ring when a message needs a request.
 pub(crate) struct RecvQueue {
     ring: Ring,
     pd: PdId,
@@ -32,7 +32,7 @@ pub(crate) struct RecvQueue {
     head: u32,
     current: Option<Current>,
     sges: KVec<Sge>,
-    /// The region that was found last.
+    /// The MR that the latest lookup found.
     mr_cache: Option<Arc<Mr>>,
 }
 
@@ -63,7 +63,7 @@ impl RecvQueue {
         &self.ring
     }
 
-    /// Forgets everything, posted requests included.
+    /// Drops everything, posted requests included.
     pub(crate) fn reset(&mut self) {
         self.clear();
         self.mr_cache = None;
@@ -134,7 +134,7 @@ impl RecvQueue {
         self.current.as_ref().map_or(0, |current| current.total)
     }
 
-    /// The request in use is done with: gives its wr_id, and its element back to the poster.
+    /// Completes the request in use: returns its wr_id, and releases its element to the consumer.
     #[inline]
     pub(crate) fn finish(&mut self) -> Option<u64> {
         let wr_id = self.current.as_ref()?.wr_id;
@@ -144,12 +144,12 @@ impl RecvQueue {
         Some(wr_id)
     }
 
-    /// The request in use goes back to the front of the queue, untouched in the poster's eyes.
+    /// Puts the request in use back to the front of the queue. The consumer sees no change.
     pub(crate) fn put_back(&mut self) {
         self.clear();
     }
 
-    /// The wr_id of the next request to be flushed, the one in use first.
+    /// Flushes the next request, the one in use first: returns its wr_id, and releases its element.
     pub(crate) fn flush_one(&mut self) -> Option<u64> {
         if self.current.is_none() {
             if self.ring.distance(self.head, self.ring.producer()) == 0 {

@@ -2,11 +2,11 @@
 
 //! The send queue: the posted ring, and private slots for the requests at its front.
 //!
-//! A WQE is copied out of the ring once, checked, and its keys resolved; from then on only the slot
-//! counts. The ring's element is given back to the poster when the request is complete. The slots
-//! are fewer than the ring's elements: what does not fit waits in the ring. They begin as very few,
-//! and become more when that is too few: of a thousand queue pairs most have little to send at a
-//! time.
+//! A WQE is copied out of the ring once and checked, and its keys are resolved. From then on only
+//! the slot counts. The ring's element is released to the consumer when the request is complete.
+//! There are fewer slots than elements of the ring: other requests wait in the ring. A queue begins
+//! with very few slots and gets more when it needs them, as most of a thousand queue pairs have
+//! little to send at a time.
 
 use super::context::QpContext;
 use super::operation::{Operation, Response};
@@ -31,11 +31,11 @@ use kernel::alloc;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// How many slots a queue begins with, and how many times as many it has next. Powers of two.
+/// The number of slots that a queue begins with, and the factor by which it grows. Powers of two.
 const FEW: u32 = 2;
 const TIMES: usize = 4;
 
-/// One request under way.
+/// A request that was fetched and is not complete.
 struct Slot {
     request: Request,
     wr_id: u64,
@@ -62,9 +62,9 @@ impl Slot {
 pub(crate) struct SendQueue {
     ring: Ring,
     limits: SqLimits,
-    /// A process posts, and says by its doorbell how far.
+    /// A process posts: requests count as posted from its doorbell on.
     user: bool,
-    /// How far it has.
+    /// The producer's index at the latest doorbell.
     posted: u32,
     /// The ring's index of request 0.
     base: u32,
@@ -74,11 +74,11 @@ pub(crate) struct SendQueue {
     tail: u32,
     slots: KVVec<Slot>,
     sges: KVVec<Sge>,
-    /// How many slots there may be; a power of two, as the number of those there are.
+    /// The most slots that there may be. A power of two, like the current number of slots.
     most: usize,
-    /// The region that was found last.
+    /// The MR that the latest lookup found.
     mr_cache: Option<Arc<Mr>>,
-    /// Pays for what the queue takes while it works.
+    /// Charged for the memory that the queue allocates while it works.
     payer: Payer,
 }
 
@@ -122,7 +122,7 @@ impl SendQueue {
         })
     }
 
-    /// Who pays for the memory that sending takes.
+    /// The payer for the memory that sending allocates.
     #[inline]
     pub(crate) fn payer(&self) -> &Payer {
         &self.payer
@@ -133,12 +133,12 @@ impl SendQueue {
         &self.ring
     }
 
-    /// What the queue was made for.
+    /// The limits of the queue.
     pub(crate) fn limits(&self) -> &SqLimits {
         &self.limits
     }
 
-    /// Forgets everything, posted WQEs included: the poster keeps its index over a reset.
+    /// Drops everything, posted WQEs included. The consumer keeps its index over a reset.
     pub(crate) fn reset(&mut self) {
         while self.head != self.tail {
             self.clear(self.head);
@@ -152,8 +152,9 @@ impl SendQueue {
         self.tail = 0;
     }
 
-    /// The doorbell has rung: all that is posted by now may be taken. What a process posts without
-    /// one is left, or other contexts, for which it does not pay, would work for it for ever.
+    /// The doorbell has rung: all requests that are posted by now may be fetched. Requests that a
+    /// process posts without a doorbell are left alone. Otherwise other contexts, whose CPU time it
+    /// is not charged for, might have to work for it for ever.
     #[inline]
     pub(crate) fn note_posted(&mut self) {
         self.posted = self.ring.producer();
@@ -194,8 +195,8 @@ impl SendQueue {
         true
     }
 
-    /// Gets more slots, if there may be more. Without memory for them requests wait for those there
-    /// are.
+    /// Allocates more slots, if there may be more. Without memory, requests wait for the existing
+    /// slots.
     #[cold]
     fn grow(&mut self) -> bool {
         let old = self.slots.len();
@@ -208,7 +209,7 @@ impl SendQueue {
         let Ok((mut slots, mut sges)) = made else {
             return false;
         };
-        // All of them are in use. Request n moves to the place that it has among more.
+        // All slots are in use. Request n moves to its index in the larger array.
         for i in 0..old as u32 {
             let n = self.head.wrapping_add(i) as usize;
             let (from, to) = (n & old.wrapping_sub(1), n & count.wrapping_sub(1));
@@ -245,7 +246,7 @@ impl SendQueue {
         };
         let len = match Operation::of(op).response {
             Response::Nothing | Response::Message => len,
-            // It writes its 8 bytes back, whatever its list says (IBTA 10.8.3).
+            // An atomic stores 8 bytes, even if its list is longer (IBTA 10.8.3).
             Response::Atomic if len < 8 => return Err(fail(Status::LocLen)),
             Response::Atomic => 8,
         };
@@ -261,7 +262,8 @@ impl SendQueue {
         Ok(())
     }
 
-    /// Copies and resolves the SGEs of request `n`: how many, and their bytes.
+    /// Copies and resolves the SGEs of request `n`. Returns how many they are, and their length in
+    /// bytes.
     fn load_sges(
         &mut self,
         core: &Core,
@@ -358,7 +360,7 @@ impl SendQueue {
         })
     }
 
-    /// Where `len` bytes of request `n`'s message are.
+    /// A reference to `len` bytes of request `n`'s message.
     ///
     /// # Errors
     ///
@@ -398,8 +400,8 @@ impl SendQueue {
         Some(&self.slot(n)?.dest.as_ref()?.ah)
     }
 
-    /// Gives the oldest request, which `done` is about, back to the poster, and puts its completion
-    /// into the queue `qp` has for that, if it is to have one.
+    /// Completes the oldest request, which `done` is about: releases its element to the consumer,
+    /// and pushes its completion to the send CQ of `qp`, if it is signaled or failed.
     #[inline]
     pub(crate) fn complete(&mut self, qp: &QpContext, done: &SendCompletion) -> Wake {
         let Some(slot) = self.slot(done.n).filter(|_| done.n == self.head) else {
@@ -417,7 +419,7 @@ impl SendQueue {
         qp.send_cq.push(&wc)
     }
 
-    /// Drops what slot `n` holds on to.
+    /// Drops the references that slot `n` holds.
     #[inline]
     fn clear(&mut self, n: u32) {
         let first = self.first_sge(n);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Send WQEs: from the copy of one to a request of the transport, checked. Its SGEs are resolved by
-//! the send queue.
+//! Send WQEs: checks the copy of a WQE and turns it into a request of the transport. The send queue
+//! resolves the SGEs.
 
 use super::operation::{Form, Operation};
 use crate::device::packet::ah::Ah;
@@ -13,7 +13,7 @@ use crate::rdma::qp::QpType;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// What a queue is made for.
+/// The limits and the type of a send queue.
 #[derive(Clone, Copy)]
 pub(crate) struct SqLimits {
     pub(crate) pd: PdId,
@@ -26,14 +26,14 @@ pub(crate) struct SqLimits {
     pub(crate) max_inline: u32,
 }
 
-/// Where a datagram goes, and the way there.
+/// The destination of a datagram, and its address handle.
 pub(crate) struct AhDest {
     pub(crate) ah: Arc<Ah>,
     pub(crate) dest: UdDest,
 }
 
 impl SqLimits {
-    /// The transport's view of a WQE, its length still 0.
+    /// The request of the transport for a WQE, with its length still 0.
     #[inline]
     pub(crate) fn request(&self, wr: &RxeSendWr, op: Op) -> Request {
         let flags = Flags {
@@ -68,11 +68,11 @@ impl SqLimits {
         Request::new(send_op, 0, va, rkey, flags)
     }
 
-    /// Where a datagram goes; nothing for a connected QP.
+    /// The destination of a datagram; `None` for a connected QP.
     ///
     /// # Errors
     ///
-    /// LocQpOp for an operation that datagrams do not have, and where the PD has no such AH.
+    /// LocQpOp for an operation that datagrams do not have, or if the PD has no such AH.
     #[inline]
     pub(crate) fn dest(
         &self,
@@ -102,7 +102,7 @@ impl SqLimits {
     ///
     /// # Errors
     ///
-    /// LocQpOp for an operation that sends no data, LocLen for more than the queue is made for.
+    /// LocQpOp for an operation that sends no data, LocLen for more than the queue's limit.
     #[inline]
     pub(crate) fn inline_len(&self, dma: &DmaHead, op: Op) -> Result<u32, Status> {
         if Operation::of(op).stores_response() {

@@ -15,7 +15,7 @@ pub(crate) struct UverbsWc {
     pub(crate) opcode: u32,
     pub(crate) vendor_err: u32,
     pub(crate) byte_len: u32,
-    /// Immediate data in the order of the wire, or the key that was invalidated in the processor's.
+    /// Immediate data in wire order, or the invalidated key in the processor's byte order.
     pub(crate) ex: [u8; 4],
     pub(crate) qp_num: u32,
     pub(crate) src_qp: u32,
@@ -23,15 +23,15 @@ pub(crate) struct UverbsWc {
     pub(crate) wc_flags: u32,
     pub(crate) pkey_index: u16,
     pub(crate) slid: u16,
-    /// Of a datagram: see [`packet_type`].
+    /// The packet type of a datagram: see [`packet_type`].
     pub(crate) sl: u8,
     pub(crate) dlid_path_bits: u8,
     pub(crate) port_num: u8,
     pub(crate) reserved: u8,
 }
 
-/// Flags of completions: libibverbs' `enum ibv_wc_flags`, which no header of the kernel has. Those
-/// of kernel consumers differ (`enum ib_wc_flags`).
+/// Flags of completions: libibverbs' `enum ibv_wc_flags`, which is in no header of the kernel. The
+/// flags of kernel consumers differ (`enum ib_wc_flags`).
 pub(crate) mod wc_flag {
     pub(crate) const GRH: u32 = 1 << 0;
     pub(crate) const WITH_IMM: u32 = 1 << 1;
@@ -39,7 +39,7 @@ pub(crate) mod wc_flag {
 }
 
 /// The packet type of a datagram, as mlx5 completions carry it in `sl`: RoCE with a GRH (bit 3),
-/// and the IP version. UCX reads it there to find the header that the datagram begins with.
+/// and the IP version. UCX reads it there to find the IP header in front of the datagram.
 pub(crate) mod packet_type {
     const ROCE: u8 = 0x8;
     pub(crate) const ROCE_V2_IPV6: u8 = ROCE | 1;

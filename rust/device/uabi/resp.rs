@@ -4,7 +4,7 @@
 
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Where a process maps a ring: `struct mminfo`.
+/// The place where a process maps a ring: `struct mminfo`.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
@@ -18,7 +18,7 @@ pub(crate) struct MmInfo {
 }
 
 impl MmInfo {
-    /// Of a ring of `size` bytes.
+    /// The information for a ring of `size` bytes.
     pub(crate) fn new(offset: u64, size: usize) -> Self {
         MmInfo {
             offset,

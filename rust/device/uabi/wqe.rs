@@ -2,16 +2,17 @@
 
 //! Work requests in the rings of a QP.
 //!
-//! A send WQE is 208 bytes long before its SGEs, but most of it is of no use to the driver: the
-//! address vector of a datagram, which its AH has, and fields that the ABI has for the driver's own
-//! state (status, state, PSNs, progress), which is nowhere near memory that processes write. So two
-//! parts of it are read, each by its type: [`RxeSendWr`] and [`DmaHead`].
+//! A send WQE has 208 bytes before its SGEs, but the driver does not need most of them. It takes
+//! the address of a datagram from the AH, not from the address vector. It keeps its own state
+//! (status, state, PSNs, progress) away from memory that processes write, and does not use the
+//! fields that the ABI has for that. It reads two parts, each by its type: [`RxeSendWr`] and
+//! [`DmaHead`].
 
 use core::mem::{offset_of, size_of};
 use zerocopy::{FromBytes, FromZeros as _, Immutable, IntoBytes};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Operations: `enum ib_wr_opcode`, whose numbers libibverbs has too. Others are refused.
+/// Operations: `enum ib_wr_opcode`, whose numbers libibverbs shares. The driver refuses all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Op {
@@ -26,7 +27,7 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    /// The opcode with this number, if the driver carries it out.
+    /// The operation with this number, if the driver supports it.
     pub(crate) fn from_u32(value: u32) -> Option<Self> {
         Some(match value {
             0 => Op::Write,
@@ -42,7 +43,7 @@ impl Op {
     }
 }
 
-/// Flags of send requests: `enum ib_send_flags`, whose numbers libibverbs has too.
+/// Flags of send requests: `enum ib_send_flags`, whose numbers libibverbs shares.
 pub(crate) mod send_flag {
     pub(crate) const FENCE: u32 = 1 << 0;
     pub(crate) const SIGNALED: u32 = 1 << 1;
@@ -50,8 +51,8 @@ pub(crate) mod send_flag {
     pub(crate) const INLINE: u32 = 1 << 3;
 }
 
-/// A scatter/gather element: `struct rxe_sge`. One of `length` 0 is empty (there is no rule that
-/// it means 2^31).
+/// A scatter/gather element: `struct rxe_sge`. An element of `length` 0 is empty (and does not mean
+/// 2^31).
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
@@ -119,7 +120,7 @@ pub(crate) struct RxeSendWr {
     pub(crate) opcode: u32,
     /// See [`send_flag`].
     pub(crate) send_flags: u32,
-    /// Immediate data in the order of the wire, or the key to invalidate in the processor's.
+    /// Immediate data in wire order, or the key to invalidate in the processor's byte order.
     pub(crate) ex: [u8; 4],
     /// A union of the [`WrForm`]s.
     pub(crate) wr: [u8; size_of::<AtomicWr>()],
@@ -130,7 +131,7 @@ impl RxeSendWr {
     #[inline]
     pub(crate) fn form<F: WrForm>(&self) -> F {
         const { assert!(size_of::<F>() <= size_of::<AtomicWr>()) };
-        // By the assertion it is never too short.
+        // The assertion shows that it is never too short.
         F::read_from_prefix(&self.wr).map_or_else(|_| F::new_zeroed(), |(form, _)| form)
     }
 
@@ -138,7 +139,7 @@ impl RxeSendWr {
     #[inline]
     pub(crate) fn set_form<F: WrForm>(&mut self, form: &F) {
         const { assert!(size_of::<F>() <= size_of::<AtomicWr>()) };
-        // By the assertion it is never too short.
+        // The assertion shows that it is never too short.
         let _ = form.write_to_prefix(&mut self.wr);
     }
 
@@ -155,7 +156,7 @@ impl RxeSendWr {
 )]
 #[repr(C)]
 pub(crate) struct DmaHead {
-    /// Bytes of inline data. Without inline data it means nothing: the SGEs say it.
+    /// Bytes of inline data. Ignored without inline data, as the SGEs have lengths of their own.
     pub(crate) length: u32,
     pub(crate) resid: u32,
     pub(crate) cur_sge: u32,
@@ -193,14 +194,14 @@ pub(crate) struct RxeSendWqe {
 }
 
 impl RxeSendWqe {
-    /// Where its [`RxeSendWr`] is.
+    /// The offset of its [`RxeSendWr`].
     pub(crate) const WR: usize = offset_of!(Self, wr);
-    /// Where its [`DmaHead`] is.
+    /// The offset of its [`DmaHead`].
     pub(crate) const DMA: usize = offset_of!(Self, dma.head);
-    /// Where its SGEs or inline data are.
+    /// The offset of its SGEs or inline data.
     pub(crate) const DATA: usize = size_of::<Self>();
 
-    /// One without data, as a consumer posts it.
+    /// A send WQE without data, as a consumer posts it.
     pub(crate) fn new(wr_id: u64, op: Op, send_flags: u32, ex: [u8; 4]) -> Self {
         RxeSendWqe {
             wr: RxeSendWr {
@@ -227,10 +228,10 @@ pub(crate) struct RxeRecvWqe {
 }
 
 impl RxeRecvWqe {
-    /// Where its SGEs are.
+    /// The offset of its SGEs.
     pub(crate) const DATA: usize = size_of::<Self>();
 
-    /// One of `num_sge` SGEs, as a consumer posts it.
+    /// A receive WQE of `num_sge` SGEs, as a consumer posts it.
     pub(crate) fn new(wr_id: u64, num_sge: u32) -> Self {
         let mut wqe = RxeRecvWqe {
             wr_id,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of WQEs: the numbers are those of the documented layout, not of the types.
+//! Tests of WQEs. The offsets are taken from the documented layout, not from the types.
 
 use super::*;
 use proptest::collection::vec;
@@ -10,7 +10,7 @@ const SEND_LEN: usize = 208;
 const DMA_AT: usize = 184;
 const RECV_LEN: usize = 40;
 
-/// Bytes that tell where they are.
+/// Bytes with their offset as value.
 fn counting<const N: usize>() -> [u8; N] {
     core::array::from_fn(|at| at as u8)
 }
@@ -206,7 +206,7 @@ proptest! {
         ] {
             prop_assert_eq!(wr.has(flag), flags & flag != 0);
         }
-        // A process may find nothing of the kernel's there.
+        // No kernel memory may leak to a process there.
         prop_assert_eq!(wqe, RxeSendWqe { wr, dma: wqe.dma, ..RxeSendWqe::new_zeroed() });
         prop_assert_eq!((dma.resid, dma.cur_sge, wqe.dma.sge_offset), (0, 0, 0));
     }

@@ -5,7 +5,7 @@
 use super::wire::{PKey, Psn, Qpn};
 use super::State;
 
-/// How many bytes a packet carries between queue pairs that need no wire.
+/// The path MTU of loopback packets, in bytes.
 pub const LOOPBACK_MTU: u32 = 65_536;
 
 /// A path MTU: 256, 512, 1024, 2048 or 4096 bytes (IBTA 9.2, Table 64), or [`LOOPBACK_MTU`].
@@ -15,7 +15,7 @@ pub struct Pmtu {
 }
 
 impl Pmtu {
-    /// The path MTU of `bytes` bytes, or `None` when there is no such one.
+    /// The path MTU of `bytes` bytes, or `None` when there is no such path MTU.
     #[inline]
     pub const fn from_bytes(bytes: u32) -> Option<Self> {
         match bytes {
@@ -29,7 +29,7 @@ impl Pmtu {
         }
     }
 
-    /// Its size in bytes.
+    /// The size in bytes.
     #[inline]
     pub const fn bytes(self) -> u32 {
         1 << (self.shift & 31)
@@ -41,15 +41,15 @@ impl Pmtu {
         (len.saturating_sub(1) >> (self.shift & 31)).wrapping_add(1)
     }
 
-    /// How many bytes are before packet `index` of a message. The caller knows that the message has
-    /// that packet, so that this is less than 2^31.
+    /// The number of bytes before packet `index` of a message. The caller knows that the message
+    /// has that packet, so the result is less than 2^31.
     #[inline]
     pub const fn offset(self, index: u32) -> u32 {
         index << (self.shift & 31)
     }
 }
 
-/// What the peer may do to this side's memory through the queue pair.
+/// The access of the peer to this side's memory through the queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct RemoteAccess {
     /// RDMA WRITE.
@@ -84,15 +84,15 @@ pub struct Attr {
     pub rq_psn: Psn,
     /// Exponent of the local ACK timeout, 0 to 31; see [`super::time::ack_timeout`].
     pub timeout: u8,
-    /// How often to send again without progress, 0 to 7. Seven is seven.
+    /// How often to retransmit without progress, 0 to 7. Unlike for `rnr_retry`, 7 is no infinity.
     pub retry_cnt: u8,
-    /// How often to send again after RNR NAKs without progress, 0 to 6; 7 is for ever.
+    /// How often to retransmit after RNR NAKs without progress, 0 to 6; 7 means for ever.
     pub rnr_retry: u8,
     /// The timer code in RNR NAKs that this side sends, 0 to 31.
     pub min_rnr_timer: u8,
     /// How many READs and atomics this side may have outstanding.
     pub max_rd_atomic: u8,
-    /// What the peer may do.
+    /// The access of the peer.
     pub access: RemoteAccess,
 }
 
@@ -123,8 +123,8 @@ impl Default for Attr {
     }
 }
 
-/// A change of attributes and, perhaps, of the state: what is `None` stays. Numbers are in host
-/// order.
+/// A change of attributes and, perhaps, of the state: `None` leaves a value as it is. Numbers are
+/// in host order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Modify {
     /// The new state.
@@ -153,7 +153,7 @@ pub struct Modify {
     pub access: Option<RemoteAccess>,
 }
 
-/// A value out of its range, or a way between states that there is not: EINVAL.
+/// A value out of its range, or a transition between states that does not exist: EINVAL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalid;
 

@@ -2,13 +2,14 @@
 
 //! Autocork: small requests wait for the next ones, so that they share a GSO super-packet.
 //!
-//! A program that posts small requests one by one, and wants a completion for few of them, is served
-//! best by packets that are sent together: the network stack, the receiver and the wake-up of its
-//! program cost as much for thirty-two packets as for one. Once posts follow each other closely, the
-//! requester corks such requests until
+//! Some programs post small requests one by one, and want a completion for few of them. It is
+//! cheapest to send their packets together: the network stack, the receiver and the wake-up of its
+//! program cost as much for thirty-two packets as for one. Once posts follow each other closely,
+//! the requester corks such requests until
 //! - there are [`MAX_COALESCED`] of them, or [`MAX_COALESCED_BYTES`];
 //! - a request comes that a program waits for (signaled, solicited or fenced), or a long one;
-//! - the program seems to have stopped: no post for as long as [`MAX_COALESCED`] posts usually take;
+//! - the program seems to have stopped: no post in the time that [`MAX_COALESCED`] posts usually
+//!   take;
 //! - [`MAX_DELAY_NS`] have passed.
 //!
 //! After a pause the program has to show a streak of posts again, unless it did so between the last
@@ -31,7 +32,7 @@ const MAX_GAP_NS: u64 = 250_000;
 /// Posts of a streak before the next one is corked. Coalescing fewer does not pay for the delay.
 const MIN_STREAK: u8 = 8;
 
-/// The same at most, after corking was in vain several times.
+/// The largest such streak, after corking was in vain several times.
 const MAX_STREAK: u8 = 128;
 
 /// Streaks in a row, each ended by a pause, after which posts are corked from the first one on.
@@ -46,12 +47,12 @@ const MAX_COALESCED_BYTES: u32 = 65_536;
 /// The longest message that is corked, in bytes: longer ones gain little.
 const MAX_CORKED_LEN: u32 = MAX_COALESCED_BYTES / 4;
 
-/// How the program posts, and what is corked.
+/// The posting pattern of the program, and the corked requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Autocork {
     /// Posts that followed each other closely, at most `needed`.
     streak: u8,
-    /// The streak that it takes for the next post to be corked.
+    /// The streak that is needed for the next post to be corked.
     needed: u8,
     /// Whole streaks in a row that ended in a pause, at most [`MIN_BURSTS`].
     bursts: u8,
@@ -106,7 +107,7 @@ impl Autocork {
         self.deadline.is_some()
     }
 
-    /// Takes into account what was posted since the last call.
+    /// Takes the requests into account that were posted since the last call.
     #[inline]
     fn note_posts<Q: RequestQueue>(&mut self, now: Instant, next: u32, tail: u32, q: &Q) {
         let newest = tail.wrapping_sub(1);
@@ -123,7 +124,8 @@ impl Autocork {
         if let Some(len) = len {
             self.cork(now, newest == next, len);
         } else {
-            // A program that posts several at once needs no help. Corked requests go with them.
+            // A program that posts several requests at once needs no corking. Corked requests go
+            // with them.
             self.uncork(tail.wrapping_sub(next));
             if !single {
                 self.streak = 0;
@@ -131,8 +133,8 @@ impl Autocork {
         }
     }
 
-    /// Corks a request of `len` bytes if the streak is long enough, and it is the `first` that has
-    /// not begun or follows corked ones.
+    /// Corks a request of `len` bytes if the streak is long enough, and the request is the `first`
+    /// that has not begun or follows corked ones.
     #[inline]
     fn cork(&mut self, now: Instant, first: bool, len: u32) {
         if self.streak < self.needed {
@@ -141,7 +143,7 @@ impl Autocork {
         }
         if self.deadline.is_none() {
             if !first {
-                // The requests before it wait for something else.
+                // The requests before it wait for another reason.
                 return;
             }
             self.limit = now.after(MAX_DELAY_NS);
@@ -173,7 +175,7 @@ impl Autocork {
         self.gap = self.gap.saturating_mul(3).saturating_add(gap.min(likely)) / 4;
     }
 
-    /// Nothing was posted for more than [`MAX_GAP_NS`].
+    /// No request was posted for more than [`MAX_GAP_NS`].
     #[inline]
     fn note_pause(&mut self) {
         if self.streak < self.needed {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The completer: what answers, and their absence, do to the requester (IBTA 9.7.5, 9.7.6, 9.7.7).
+//! The completer: the part of the requester that handles responses and timeouts
+//! (IBTA 9.7.5, 9.7.6, 9.7.7).
 
 use super::cwnd::READ_CHUNK;
 use super::time::{ack_timeout, ack_wait, rnr_delay};
@@ -10,17 +11,17 @@ use super::{
     Verdict,
 };
 
-/// Whether everything before a PSN could be acknowledged.
+/// Whether all packets before a PSN could be acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
     /// Yes; `una` is that PSN now.
     All,
-    /// No: a READ or an atomic lies before it whose response did not come.
+    /// No: the response to a READ or atomic before it is missing.
     Short,
 }
 
 impl Requester {
-    /// How many middle responses may be taken at a time, of which `psn` is the first's.
+    /// How many middle responses may be taken at a time; `psn` is that of the first.
     #[inline]
     pub(super) fn max_segments<Q: RequestQueue>(&self, psn: Psn, q: &Q) -> u32 {
         let read = q
@@ -93,9 +94,8 @@ impl Requester {
         }
     }
 
-    /// Checks and places the payload of the READ responses from PSN `una` on. Its place follows
-    /// from the PSN alone, so that it does not matter how often the READ was resumed and from
-    /// where.
+    /// Checks and places the payload of the READ responses from PSN `una` on. The offset follows
+    /// from the PSN alone. It does not matter how often the READ was resumed, and from where.
     #[inline]
     fn place_read<E: RequestQueue + RequesterOps>(
         &self,
@@ -111,7 +111,7 @@ impl Requester {
         let index = self.una.psn.offset_from(request.first_psn);
         let offset = attr.pmtu.offset(index);
         let rest = request.len.saturating_sub(offset);
-        // IBTA 9.7.6.1: first and middle responses are full, the last has what remains.
+        // IBTA 9.7.6.1: first and middle responses are full, the last one has the remaining bytes.
         let ends = index.wrapping_add(1) == request.chunk_end(index);
         let want = rest.min(attr.pmtu.bytes());
         // A message cannot begin with a middle or last packet.
@@ -125,7 +125,7 @@ impl Requester {
         env.place(self.una.n, offset)
     }
 
-    /// `count` responses from PSN `una` on, for `request`, were taken.
+    /// `segments` responses to `request`, from PSN `una` on, were taken.
     #[inline]
     fn take_response(&mut self, now: Instant, attr: &Attr, request: &Request, segments: u16) {
         let was_at_cursor = self.cursor.psn == self.una.psn;
@@ -141,7 +141,8 @@ impl Requester {
             self.una.n = self.una.n.wrapping_add(1);
         }
         if was_at_cursor {
-            // It is from before the cursor went back; nothing is in flight beyond it.
+            // This response belongs to a transmission before the cursor went back; no packet is in
+            // flight.
             self.cursor = self.una;
         }
         self.progress(now, attr);
@@ -177,8 +178,8 @@ impl Requester {
         }
     }
 
-    /// Acknowledges every PSN before `end`, as far as no READ or atomic is in the way. Steps
-    /// through the requests that complete, and through no other.
+    /// Acknowledges every PSN before `end`, but stops at a READ or atomic. Visits only the requests
+    /// that complete, and the one where it stops.
     #[inline]
     fn acknowledge<Q: RequestQueue>(
         &mut self,
@@ -222,7 +223,7 @@ impl Requester {
     #[inline]
     fn leave_behind(&mut self, before: Psn, acked: u32) {
         if acked > self.cursor.psn.offset_from(before) {
-            // What was to be sent again has arrived the first time.
+            // The packets about to be retransmitted had arrived the first time.
             self.rewind();
         } else {
             let acked = u16::try_from(acked).unwrap_or(u16::MAX);
@@ -230,7 +231,8 @@ impl Requester {
         }
     }
 
-    /// Something was acknowledged (IBTA 9.9.2.1): the counters are restored, the timer starts anew.
+    /// A packet was acknowledged (IBTA 9.9.2.1): restores the retry counters and restarts the
+    /// timer.
     #[inline]
     fn progress(&mut self, now: Instant, attr: &Attr) {
         self.retries = 0;
@@ -249,7 +251,7 @@ impl Requester {
         };
     }
 
-    /// Puts the cursor back to the oldest packet without an answer.
+    /// Puts the cursor back to the oldest unacknowledged packet.
     #[inline]
     fn rewind(&mut self) {
         self.cursor = self.una;
@@ -261,7 +263,7 @@ impl Requester {
         self.tail_loss.on_retransmission();
     }
 
-    /// Sends everything without an answer again, if the retry counter allows (IBTA 9.9.2.1).
+    /// Retransmits all unacknowledged packets, if the retry counter allows (IBTA 9.9.2.1).
     #[cold]
     fn retry(&mut self, attr: &Attr) {
         if self.retries >= attr.retry_cnt {
@@ -273,10 +275,11 @@ impl Requester {
         self.recovering = true;
     }
 
-    /// Sends a tail loss probe (see `tail_loss`): the last packet, again if no new one may be sent.
-    /// All packets from `una` on where the last one says nothing: a READ or an atomic response may
-    /// be lost, or the responder has sent a NAK and waits for `una`. That NAK may be lost and the
-    /// responder does not repeat it, so the second probe goes back to `una` as well.
+    /// Sends a tail loss probe (see `tail_loss`): a new packet, or the last one again if no new one
+    /// may be sent. All packets from `una` on if the last one would not help: the response to a
+    /// READ or atomic may be lost, or the responder has sent a NAK and waits for `una`. That NAK
+    /// may be lost, and the responder does not repeat it, so the second probe goes back to `una` as
+    /// well.
     #[cold]
     fn send_probe<Q: RequestQueue>(&mut self, q: &Q) {
         let response = |request: &Request| request.op.wants_response();
@@ -292,9 +295,9 @@ impl Requester {
         }
     }
 
-    /// The response to the READ or atomic at `una` was lost: an answer to something later came
-    /// (IBTA 9.7.6.1, implied NAK). What was in flight at the first such sign brings more of them;
-    /// one going back is enough for all.
+    /// The response to the READ or atomic at `una` was lost, since a response to a later request
+    /// came (IBTA 9.7.6.1, implied NAK). The packets in flight bring more such responses; the
+    /// requester goes back once for all of them.
     #[cold]
     fn implied_nak(&mut self, attr: &Attr) -> Verdict {
         if !self.recovering && !self.rnr_wait {
@@ -305,12 +308,12 @@ impl Requester {
         Verdict::Dropped(DropReason::Gap)
     }
 
-    /// The receiver was not ready for the packet with PSN `una` (IBTA 9.7.5.2.8).
+    /// The responder was not ready for the packet with PSN `una` (IBTA 9.7.5.2.8).
     #[cold]
     fn not_ready(&mut self, now: Instant, attr: &Attr, code: u8) -> Verdict {
         const FOR_EVER: u8 = 7;
         if self.rnr_wait {
-            // The network made two of one NAK.
+            // The network duplicated the NAK.
             return Verdict::Dropped(DropReason::RepeatedNak);
         }
         if attr.rnr_retry != FOR_EVER {
@@ -327,12 +330,13 @@ impl Requester {
         Verdict::Accepted
     }
 
-    /// The packet with PSN `una` was refused (IBTA 9.7.5.2, Table 46; IBTA 9.9.2 for what follows).
+    /// The packet with PSN `una` was refused (IBTA 9.7.5.2, Table 46; IBTA 9.9.2 for the
+    /// consequences).
     #[cold]
     fn refused(&mut self, attr: &Attr, code: NakCode) -> Verdict {
         match code {
             NakCode::PsnSequence => {
-                // The same NAK again, or one that a timeout was faster than.
+                // A duplicate NAK, or one that came after a timeout had the same effect.
                 if self.recovering || self.rnr_wait {
                     return Verdict::Dropped(DropReason::RepeatedNak);
                 }
@@ -342,7 +346,7 @@ impl Requester {
             NakCode::InvalidRequest => self.fail(Status::RemInvReq),
             NakCode::RemoteAccess => self.fail(Status::RemAccess),
             NakCode::RemoteOperational => self.fail(Status::RemOp),
-            // Not for this service: ignored like the reserved ones.
+            // This code is not for this service. It is ignored like the reserved ones.
             NakCode::InvalidRdRequest => return Verdict::Dropped(DropReason::BadResponse),
         }
         Verdict::Accepted
@@ -363,14 +367,14 @@ impl Requester {
             return;
         }
         self.retry(attr);
-        // What was in flight is long gone, or its receiver is slow: the next sign of a loss is a
-        // new one.
+        // The packets in flight have long arrived or are lost, or the receiver is slow: the next
+        // sign of a loss is a new one.
         self.recovering = false;
         self.congestion.on_timeout();
     }
 }
 
-/// Checks and stores the answer to the atomic `request`.
+/// Checks and stores the response to the atomic `request`.
 #[inline]
 fn place_atomic<E: RequesterOps>(
     request: &Request,

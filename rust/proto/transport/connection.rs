@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One RC queue pair: requester, responder and state, joined (IBTA 9.7, 10.3.1).
+//! One RC queue pair: its requester, responder and state (IBTA 9.7, 10.3.1).
 
 use super::resource::Resource;
 use super::wire::{PacketRepr, Position, Psn, Service};
@@ -17,12 +17,12 @@ use super::{
 pub struct Connection<R> {
     state: State,
     attr: Attr,
-    /// The event for a drained send queue is due.
+    /// The QP entered SQD, and the event for a drained send queue is still due.
     draining: bool,
     events: Events,
     requester: Requester,
     responder: Responder<R>,
-    /// The requester has its turn before the responder.
+    /// In the next poll the requester has its turn before the responder.
     requester_next: bool,
 }
 
@@ -46,7 +46,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.state
     }
 
-    /// The attributes as they are.
+    /// The current attributes.
     #[inline]
     pub fn attr(&self) -> &Attr {
         &self.attr
@@ -70,8 +70,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.state == State::Sqd && !self.requester.is_drained()
     }
 
-    /// Changes attributes and, perhaps, the state: all of it or nothing. Which attributes a
-    /// transition takes is the caller's to check.
+    /// Changes attributes and, perhaps, the state: all of it or nothing. The caller checks which
+    /// attributes a transition allows.
     ///
     /// # Errors
     ///
@@ -101,8 +101,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         Ok(())
     }
 
-    /// Goes to the error state: nothing is sent or taken any more, not even what is due, but for an
-    /// ACK that was delayed; and [`Connection::poll_send_completion`] flushes.
+    /// Goes to the error state: no packet is sent or taken any more, not even a due one, except for
+    /// a delayed ACK. [`Connection::poll_send_completion`] flushes from now on.
     ///
     /// Does nothing in the error state, so that a NAK which took the QP there still goes out.
     pub fn to_error(&mut self) {
@@ -112,8 +112,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         }
     }
 
-    /// Goes to the reset state and forgets everything, attributes included. Requests count from 0
-    /// again; a receive request in use is still to be had from [`Connection::abandon_recv`].
+    /// Goes to the reset state and drops everything, attributes included. Requests count from 0
+    /// again. [`Connection::abandon_recv`] still reports a receive request in use.
     pub fn reset(&mut self) {
         self.state = State::Reset;
         self.attr = Attr::DEFAULT;
@@ -124,15 +124,16 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.requester_next = false;
     }
 
-    /// Whether a receive request is in use whose message will never be finished. To be asked in the
-    /// error and reset state: the owner flushes that request before the others. Says so once.
+    /// Whether a receive request is in use whose message will never be finished. The owner asks in
+    /// the error and reset state, and flushes that request before the others. Returns `true` once
+    /// for each.
     pub fn abandon_recv(&mut self) -> bool {
         self.responder.abandon_recv()
     }
 
-    /// Puts other storage for responder resources in place; returns the old one. May be done at any
-    /// time. The indices (`res`) change: the owner forgets the keys that it remembers by them, and
-    /// finds them again by what [`super::Payload::Read`] says.
+    /// Replaces the storage for responder resources; returns the old one. Allowed at any time. The
+    /// indices (`res`) change: the owner drops the keys that it keeps under them, and looks them up
+    /// again from [`super::Payload::Read`].
     pub fn replace_resources(&mut self, resources: R) -> R {
         self.responder.ring.replace(resources)
     }
@@ -160,7 +161,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         if let Some(transmit) = self.poll_requester(now, max_segments, q) {
             return Some(transmit);
         }
-        // A request that could not even begin has ended all, and no one may ask again.
+        // A request that failed before it began has ended the connection, and a delayed ACK is due
+        // now. There may be no other poll.
         if requester_first || self.responder.closing {
             return self.poll_responder_last(now, max_segments);
         }
@@ -179,8 +181,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         }
         let draining = self.state == State::Sqd;
         let begun = self.requester.started.n;
-        // Noted on each way out, so that a Transmit, some 200 bytes, is moved only where there is
-        // one.
+        // `note_started` is called on both paths, so that the `Transmit`, some 200 bytes, is moved
+        // only if there is one.
         let Some(transmit) = self
             .requester
             .poll(now, &self.attr, draining, max_segments, q)
@@ -192,7 +194,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         Some(transmit)
     }
 
-    /// The requester was asked for packets; `begun` was its next request before.
+    /// Called after the requester was polled; `begun` was its next request before.
     #[inline]
     fn note_started(&mut self, now: Instant, begun: u32) {
         if self.requester.started.n != begun {
@@ -212,14 +214,15 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         }
     }
 
-    /// The responder's turn comes after the requester's: between long answers, and once at the end.
+    /// Polls the responder after the requester: in turns with it during a long response, and once
+    /// when the connection ends.
     fn poll_responder_last(&mut self, now: Instant, max_segments: u16) -> Option<Transmit> {
         let transmit = self.poll_responder(now, max_segments)?;
         self.requester_next = transmit.is_long_response();
         Some(transmit)
     }
 
-    /// Whether an ACK or NAK will be the next packet, if there are no answers to READs.
+    /// Whether an ACK or NAK will be the next packet, unless a response to a READ or atomic is due.
     #[inline]
     pub(super) fn ack_is_due(&self) -> bool {
         self.responder
@@ -227,8 +230,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             .is_some_and(|ack| ack.deadline.is_none())
     }
 
-    /// Whether [`Connection::poll_transmit`] may have something to give. When this says no, it has
-    /// not.
+    /// Whether [`Connection::poll_transmit`] may return a packet. If this is false, it returns
+    /// none.
     #[inline]
     pub fn may_transmit<Q: RequestQueue>(&self, q: &Q) -> bool {
         let responds = self.state.responds() || self.responder.closing;
@@ -244,9 +247,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.requester.autocork.reset();
     }
 
-    /// The packets of `t` were never sent, for want of memory perhaps: it is as if they had not
-    /// been asked for, and they will be given again. Costs no retry. If the first segments were
-    /// sent, `t` is the rest of it ([`Transmit::rest`]).
+    /// The packets of `t` were never sent, for example for want of memory.
+    /// [`Connection::poll_transmit`] will return them again. This costs no retry. If the first
+    /// segments were sent, `t` is the rest of it ([`Transmit::rest`]).
     pub fn undo<Q: RequestQueue>(&mut self, t: &Transmit, q: &mut Q) {
         self.requester_next = matches!(t.origin, Origin::Request { .. });
         match t.origin {
@@ -257,21 +260,21 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
                 self.responder.ring.undo(t.header.bth.psn);
             }
             Origin::Acknowledge if self.state.responds() => self.responder.undo_ack(&t.header),
-            // The last word of a connection that its own responder ended.
+            // The NAK with which this side's responder ended the connection.
             Origin::Acknowledge if self.state == State::Err => self.responder.undo_ack(&t.header),
             _ => {}
         }
     }
 
-    /// The answers to READs and atomics that are due are lost, as those that are sent may be:
-    /// nothing leads to the peer now. It asks for them again (IBTA 9.7.5.1.3).
+    /// Drops the due responses to READs and atomics, as if they were lost on the wire: there is no
+    /// route to the peer now. The peer asks for them again (IBTA 9.7.5.1.3).
     pub fn drop_responses(&mut self) {
         self.responder.ring.lose();
     }
 
     /// The payload of the packets of `t` could not be read, and they were not sent; if the first
     /// segments were, `t` is the rest of it. A request completes with `status` in its turn; for the
-    /// answer to a READ the peer gets a NAK (remote access error) and the QP goes to the error
+    /// response to a READ the peer gets a NAK (remote access error) and the QP goes to the error
     /// state.
     pub fn local_error<Q: RequestQueue>(&mut self, t: &Transmit, status: Status, q: &mut Q) {
         let psn = t.header.bth.psn;
@@ -287,8 +290,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         }
     }
 
-    /// Takes a packet that came for this QP, with `payload_len` bytes of payload, which `env` can
-    /// reach. The caller has checked everything below the transport: address, length, ICRC.
+    /// Processes a packet for this QP, with `payload_len` bytes of payload, which `env` can access.
+    /// The caller has checked everything below the transport: address, length, ICRC.
     #[inline]
     pub fn handle_packet<E: RequestQueue + RequesterOps + ResponderOps>(
         &mut self,
@@ -300,9 +303,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.handle_segments(now, pkt, 1, payload_len, env)
     }
 
-    /// How many packets may be given to [`Connection::handle_segments`] at a time, `pkt` being the
-    /// first, with `payload_len` bytes of payload: more than one if it is what was expected, from
-    /// the middle of a message.
+    /// How many packets may be given to [`Connection::handle_segments`] at a time, where `pkt` is
+    /// the first, with `payload_len` bytes of payload. More than one if it is the expected packet,
+    /// and a middle one of its message.
     #[inline]
     pub fn max_segments<Q: RequestQueue>(&self, pkt: &PacketRepr, payload_len: u32, q: &Q) -> u16 {
         let info = pkt.bth.opcode.info();
@@ -318,12 +321,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         u16::try_from(limit).unwrap_or(u16::MAX).max(1)
     }
 
-    /// As [`Connection::handle_packet`], for `count` packets which are alike but for their PSNs,
-    /// which follow each other, and for AckReq, which is set in `pkt` if it was in any of them.
-    /// They are no more than [`Connection::max_segments`] said just before. Each has `payload_len`
-    /// bytes of payload, and `env` can reach all.
+    /// As [`Connection::handle_packet`], for `segments` packets that differ only in PSN and AckReq.
+    /// The PSNs are consecutive. AckReq is set in `pkt` if it was set in any of them. There are no
+    /// more than [`Connection::max_segments`] returned just before. Each has `payload_len` bytes of
+    /// payload, and `env` can access all.
     ///
-    /// They are taken or refused as one, at the PSN of the first: they are of one message.
+    /// All are taken, or all are refused with the PSN of the first, as they are of one message.
     #[inline]
     pub fn handle_segments<E: RequestQueue + RequesterOps + ResponderOps>(
         &mut self,
@@ -352,7 +355,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         if self.state == State::Rtr {
             self.note_established();
         }
-        // A program that is being talked to may be about to answer.
+        // A program that receives requests may be about to reply.
         self.requester.autocork.reset();
         let attr = &self.attr;
         let (verdict, event) =
@@ -385,16 +388,16 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         verdict
     }
 
-    /// The next completion of a send request, in the order of posting. In the error state
-    /// everything that is posted is flushed.
+    /// The next completion of a send request, in the order of posting. In the error state every
+    /// posted request is flushed.
     #[inline]
     pub fn poll_send_completion<Q: RequestQueue>(&mut self, q: &mut Q) -> Option<SendCompletion> {
         self.requester.poll_completion(self.state == State::Err, q)
     }
 
-    /// When [`Connection::handle_timeout`] is to be called, if nothing happens before. It may be
-    /// called earlier, or often, without harm: a timer that was armed for an earlier moment need
-    /// not be stopped.
+    /// The time to call [`Connection::handle_timeout`], if there is no other input before. A call
+    /// that is early or repeated does no harm, so that a timer armed for an earlier time need not
+    /// be stopped.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let ack = if self.state.responds() {
@@ -411,7 +414,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         earlier(earlier(ack, request), cork)
     }
 
-    /// The time is `now`.
+    /// The time is `now`: handles expired timeouts.
     pub fn handle_timeout<Q: RequestQueue>(&mut self, now: Instant, q: &mut Q) {
         if self.state.requests() {
             self.requester.handle_timeout(now, &self.attr, q);
@@ -419,13 +422,13 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         }
     }
 
-    /// What happened since the last call.
+    /// The events since the last call.
     #[inline]
     pub fn take_events(&mut self) -> Events {
         core::mem::take(&mut self.events)
     }
 
-    /// The first request packet on a QP that cannot send yet.
+    /// Raises the event for the first request packet on a QP that cannot send yet.
     #[cold]
     fn note_established(&mut self) {
         if !self.responder.established {
@@ -442,7 +445,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         }
     }
 
-    /// Raises the event for a drained send queue, once for each way into SQD.
+    /// Raises the event for a drained send queue, once for each transition to SQD.
     #[inline]
     fn note_drained(&mut self) {
         if self.draining {
@@ -464,7 +467,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     }
 }
 
-/// The earlier of two moments, of which there may be none.
+/// The earlier of two times, either of which may be absent.
 #[inline]
 fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     match (a, b) {

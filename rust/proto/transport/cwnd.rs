@@ -13,8 +13,8 @@
 /// Largest congestion window, in request packets.
 pub const MAX_CWND: u16 = 128;
 
-/// Congestion window after a timeout, in packets. It doubles with each acknowledgement. What was
-/// sent may still be queued at a slow receiver, which a full window of retransmissions would keep
+/// Congestion window after a timeout, in packets. It doubles with each acknowledgement. The lost
+/// packets may only be queued at a slow receiver, which a full window of retransmissions would keep
 /// busy.
 const RESTART_CWND: u16 = 4;
 

@@ -2,7 +2,8 @@
 
 //! Unreliable datagrams: UD queue pairs and the general services interface, QP 1 (IBTA 9.8.3).
 //!
-//! A message is one packet, nothing is acknowledged, and what does not fit is dropped.
+//! A message is one packet, nothing is acknowledged, and a datagram without a fitting receive is
+//! dropped.
 
 use super::wire::{
     pad_for, BthRepr, DethRepr, Ext, ImmDtRepr, Opcode, PKey, PacketRepr, Psn, Qpn, Service,
@@ -33,17 +34,17 @@ pub struct DatagramAttr {
 pub struct Datagram {
     /// Bytes of the message.
     pub len: u32,
-    /// The receiver.
+    /// The destination QP.
     pub dest_qpn: Qpn,
-    /// The receiver's Q_Key, or any with [`QKEY_FROM_QP`].
+    /// The Q_Key of the destination QP, or any value with [`QKEY_FROM_QP`].
     pub qkey: u32,
-    /// Immediate data, in the order of the wire.
+    /// Immediate data, in wire order.
     pub imm: Option<[u8; 4]>,
     /// Asks for a solicited event.
     pub solicited: bool,
 }
 
-/// The send side: counts PSNs, which nobody checks (IBTA 9.8.3.1).
+/// The send side: counts PSNs, which the receiver does not check (IBTA 9.8.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramSender {
     psn: Psn,
@@ -102,25 +103,26 @@ impl DatagramSender {
     }
 }
 
-/// What a datagram that may be received says of itself.
+/// The header fields of a datagram that may be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramRecv {
-    /// The sender's QP.
+    /// The source QP.
     pub src_qpn: Qpn,
     /// Its partition.
     pub pkey: PKey,
-    /// Immediate data, in the order of the wire.
+    /// Immediate data, in wire order.
     pub imm: Option<[u8; 4]>,
     /// The sender asked for a solicited event.
     pub solicited: bool,
 }
 
-/// Whether a UD queue pair with these attributes takes a packet (IBTA 9.6.1, 9.8.3). It belongs to
-/// one of `pkeys`: the QP's own partition, or for QP 1 all of the port (IBTA 10.9.3).
+/// Checks whether a UD queue pair with these attributes takes a packet (IBTA 9.6.1, 9.8.3). The
+/// packet must belong to one of the partitions `pkeys`: the QP's own partition, or for QP 1 all of
+/// the port (IBTA 10.9.3).
 ///
 /// # Errors
 ///
-/// The cause under which the packet is counted and dropped; nobody is told.
+/// The reason under which the packet is counted and silently dropped.
 #[inline]
 pub fn check_recv(
     pkt: &PacketRepr,

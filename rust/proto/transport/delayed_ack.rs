@@ -25,7 +25,7 @@ pub(super) struct DelayedAck {
     streak: u8,
     /// When the newest message arrived, if this side has not replied yet.
     received: Option<Instant>,
-    /// The peer retransmits before a delayed ACK is sent.
+    /// The peer retransmits sooner than a delayed ACK is sent.
     impatient_peer: bool,
 }
 
@@ -34,7 +34,7 @@ impl DelayedAck {
     #[inline]
     pub(super) fn on_message(&mut self, now: Instant) -> Option<Instant> {
         if self.received.replace(now).is_some() {
-            // The message before had no reply.
+            // The previous message had no reply.
             self.streak = 0;
         }
         (self.streak >= MIN_STREAK && !self.impatient_peer).then(|| now.after(ACK_DELAY_NS))

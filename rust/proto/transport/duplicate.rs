@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Request packets that come again, because an answer was lost or the network made two of one: they
-//! are answered again and, but for READs, not carried out again (IBTA 9.7.5.1.3).
+//! Duplicate request packets: the peer retransmitted because a response was lost, or the network
+//! duplicated the packet. The responder responds again and carries out READs alone again
+//! (IBTA 9.7.5.1.3).
 
 use super::responder::{Acknowledge, Responder};
 use super::wire::{Kind, PacketRepr, Psn, Syndrome};
 use super::{Attr, DropReason, Resource, ResponderOps, Verdict};
 
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
-    /// A request packet that was carried out before (IBTA 9.7.5.1.3).
+    /// Handles a request packet that was carried out before (IBTA 9.7.5.1.3).
     #[cold]
     pub(super) fn duplicate<T: ResponderOps>(
         &mut self,
@@ -25,8 +26,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
                 let Some((part, reth)) = part else {
                     return Verdict::Dropped(DropReason::UnknownDuplicate);
                 };
-                // The key may be gone. The peer may know, and this be a copy from the past, so that
-                // it is no reason to end the connection.
+                // The key may be invalid by now. The packet may be an old copy, and the peer may
+                // know that the key is gone, so this does not end the connection.
                 if reth.dma_len > 0
                     && ops
                         .read_start(part.res, reth.va, reth.rkey, reth.dma_len)
@@ -46,8 +47,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         Verdict::Dropped(DropReason::Duplicate)
     }
 
-    /// Answers a repeated packet of a SEND or WRITE, with the newest PSN that was carried out. Not
-    /// so when READs or atomics came after it: the peer must not take the ACK for their answer.
+    /// Acknowledges a duplicate packet of a SEND or WRITE, with the newest PSN that was carried
+    /// out. If a READ or atomic came after the packet, with the packet's own PSN: the peer must not
+    /// take the ACK for that response.
     fn acknowledge_again(&mut self, psn: Psn) {
         if let Some(ack) = &mut self.acknowledge {
             if ack.deadline.take().is_some() {
@@ -56,7 +58,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             return;
         }
         let response_since = self.last_response.is_some_and(|last| {
-            // Both are behind epsn; the nearer one is the later one.
+            // Both are before epsn; the one nearer to it is the later one.
             self.epsn.offset_from(last) < self.epsn.offset_from(psn)
         });
         self.acknowledge = Some(Acknowledge {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The packets that will probably follow one that is being sent. An owner that builds GSO
+//! Estimates how many packets will follow one that is being sent. An owner that builds GSO
 //! super-packets makes room for them in advance.
 
 use super::wire::bth::BTH_LEN;
@@ -9,7 +9,7 @@ use super::{Connection, Origin, Payload, Request, RequestQueue, Resource, SendOp
 
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// How many packets of the same length will probably follow `transmit`, which
-    /// [`Connection::poll_transmit`] has just given. More or fewer may come.
+    /// [`Connection::poll_transmit`] has just returned. More or fewer may follow.
     #[inline]
     pub fn followers<Q: RequestQueue>(&self, transmit: &Transmit, q: &Q) -> u32 {
         // A packet with more headers than others of its message is longer than they are.
@@ -35,7 +35,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         let due = self.responder().ring.due();
         match transmit.header.bth.opcode.info().position {
             Position::Only => due,
-            // The first packet of the next response is as long, and a shorter one may follow it.
+            // The first packet of the next response has the same length, and a shorter one may
+            // follow it.
             Position::Last if transmit.segment_size() == self.attr().pmtu.bytes() => due.min(2),
             _ => 0,
         }
@@ -43,7 +44,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
 }
 
 /// As [`Connection::followers`], for a packet of request `n` with `segment_size` bytes of payload,
-/// behind which byte `end` of the message is next.
+/// which end before byte `end` of the message.
 #[inline]
 fn after_request<Q: RequestQueue>(q: &Q, n: u32, end: u32, segment_size: u32, plain: bool) -> u32 {
     let Some(request) = q.get(n) else {

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the transport tells its owner besides packets and completions: what became of a packet, and
-//! what happened to the queue pair.
+//! Reports of the transport to its owner besides packets and completions: the verdict on a packet,
+//! and the events of the queue pair.
 
-/// What became of a packet.
+/// The transport's decision on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {
-    /// It did what it was to do.
+    /// The packet was accepted and carried out.
     Accepted,
-    /// It was not carried out; count it under this cause. An answer may be due all the same.
+    /// The packet was not carried out. The owner counts it under this reason. A response may be due
+    /// all the same.
     Dropped(DropReason),
 }
 
-/// Why a packet was not carried out.
+/// The reason that a packet was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DropReason {
@@ -27,19 +28,19 @@ pub enum DropReason {
     QKey = 3,
     /// The payload is longer than the path MTU (datagrams).
     TooLong = 4,
-    /// A request that was carried out before; it is answered again.
+    /// A request that was carried out before; the responder responds again.
     Duplicate = 5,
-    /// A repeated READ or atomic of which there is no record, or not this one.
+    /// A duplicate READ or atomic without a matching responder resource.
     UnknownDuplicate = 6,
     /// A request ahead of the expected PSN.
     OutOfSequence = 7,
-    /// No receive request is posted; the peer was told to try again (RNR NAK).
+    /// No receive request is posted; the peer gets an RNR NAK and tries again.
     NotReady = 8,
     /// Refused with a NAK that ends the connection.
     Refused = 9,
     /// An acknowledgement of nothing that is outstanding.
     Ghost = 10,
-    /// A response after a gap, or one with a NAK: something is sent again.
+    /// A response, ACK or NAK after a lost response: the requester retransmits.
     Gap = 11,
     /// A response that the request did not ask for, or a reserved syndrome.
     BadResponse = 12,
@@ -47,24 +48,24 @@ pub enum DropReason {
     NoReceive = 13,
     /// A datagram longer than the receive request that it would go to; it is lost.
     ReceiveTooShort = 14,
-    /// A datagram without the network header that its receive buffer is to begin with.
+    /// A datagram without the IP header for the GRH area of its receive buffer.
     NoGrh = 15,
-    /// A NAK that was acted upon before, and came again.
+    /// A NAK that was handled before, and came again.
     RepeatedNak = 16,
-    /// A right response that the requester's own memory did not take.
+    /// A valid response that could not be stored in the requester's memory.
     Unplaceable = 17,
-    /// A repeated READ whose key is no longer valid.
+    /// A duplicate READ whose key is no longer valid.
     StaleKey = 18,
-    /// A congestion notification, which nothing acts upon (IBTA annex A17.9.3).
+    /// A congestion notification, which oxe ignores (IBTA annex A17.9.3).
     Cnp = 19,
 }
 
 impl DropReason {
-    /// How many causes there are; each one `as usize` is less.
+    /// The number of reasons; each one `as usize` is less.
     pub const COUNT: usize = 20;
 }
 
-/// What happened to the queue pair since the owner last asked: a set of flags.
+/// The events of the queue pair since the owner last took them: a set of flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Events(u8);
 
@@ -96,7 +97,7 @@ impl Events {
         self.0 == 0
     }
 
-    /// What is set in either.
+    /// The events that are set in either.
     #[inline]
     pub const fn union(self, other: Events) -> Events {
         Events(self.0 | other.0)

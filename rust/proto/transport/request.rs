@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One send work request as the transport sees it, and what it asks of the queue that holds them.
+//! A send work request of the transport, and the interface of the send queue that holds the
+//! requests.
 
 use super::cwnd::READ_CHUNK;
 use super::wire::Psn;
 use super::{Attr, Pmtu, MAX_MESSAGE};
 
-/// What a send work request does.
+/// The operation of a send work request.
 ///
-/// Immediate data are four opaque bytes in the order of the wire.
+/// Immediate data are four opaque bytes in wire order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOp {
     /// SEND.
@@ -23,22 +24,22 @@ pub enum SendOp {
     WriteImm([u8; 4]),
     /// RDMA READ.
     Read,
-    /// Stores `swap` if `compare` is there; values in host order.
+    /// Stores `swap` if the memory holds `compare`; values in host order.
     CompareSwap {
-        /// What must be there.
+        /// The expected value.
         compare: u64,
-        /// What to store.
+        /// The value to store.
         swap: u64,
     },
-    /// Adds to what is there; the value is in host order.
+    /// Adds to the value in memory; the operand is in host order.
     FetchAdd {
-        /// What to add.
+        /// The value to add.
         add: u64,
     },
 }
 
 impl SendOp {
-    /// Whether it is a READ or an atomic: the answer carries data, a plain ACK does not complete
+    /// Whether it is a READ or an atomic: its response carries data, an ACK alone does not complete
     /// it, and it counts against `max_rd_atomic` (IBTA 9.7.5.1.1, 9.7.7.2.2).
     #[inline]
     pub const fn wants_response(&self) -> bool {
@@ -74,9 +75,9 @@ pub enum Status {
     RemAccess,
     /// Remote operational error.
     RemOp,
-    /// No answer, as often as `retry_cnt` allows.
+    /// No response, after as many retries as `retry_cnt` allows.
     RetryExc,
-    /// Receiver not ready, as often as `rnr_retry` allows.
+    /// Receiver not ready, after as many retries as `rnr_retry` allows.
     RnrRetryExc,
     /// Aborted by the responder.
     RemAbort,
@@ -99,7 +100,7 @@ pub struct Flags {
 /// are the transport's own.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// What to do.
+    /// The operation.
     pub op: SendOp,
     /// Bytes of the whole message; for an atomic 8.
     pub len: u32,
@@ -115,10 +116,10 @@ pub struct Request {
     pub fence: bool,
 
     // ----
-    /// Cannot be carried out, or not any further. It completes with this status once all before it
-    /// are complete.
+    /// The request cannot be carried out, or not any further. It completes with this status once
+    /// all requests before it are complete.
     pub(super) local_error: Option<Status>,
-    /// The PSN of the first packet. Valid once started, as the next one.
+    /// The PSN of the first packet. Valid once the request has started, like `psns`.
     pub(super) first_psn: Psn,
     /// How many PSNs it consumes, 1 to 2^23.
     pub(super) psns: u32,
@@ -142,8 +143,8 @@ impl Request {
         }
     }
 
-    /// A request that did not pass its owner's checks: it completes with `status` once all before
-    /// it are complete, and the QP goes to the error state.
+    /// A request that did not pass its owner's checks. It completes with `status` once all requests
+    /// before it are complete, and the QP goes to the error state.
     #[inline]
     pub const fn with_local_error(status: Status) -> Self {
         let mut request = Self::new(SendOp::Send, 0, 0, 0, NO_FLAGS);
@@ -151,7 +152,7 @@ impl Request {
         request
     }
 
-    /// The status that [`Request::with_local_error`] was given, if the request was made by that.
+    /// The status of the local error, if the request has one.
     #[inline]
     pub const fn local_error(&self) -> Option<Status> {
         self.local_error
@@ -170,7 +171,7 @@ impl Request {
         if self.len > MAX_MESSAGE {
             return Err(Status::LocLen);
         }
-        // It would wait for ever.
+        // The request would wait for ever.
         if self.op.wants_response() && attr.max_rd_atomic == 0 {
             return Err(Status::LocQpOp);
         }
@@ -184,8 +185,8 @@ impl Request {
         self.psns = self.count_psns(pmtu);
     }
 
-    /// How many PSNs the request consumes: one for each packet, of the response if it is a READ
-    /// (IBTA 9.7.2), and at least one.
+    /// How many PSNs the request consumes: one for each of its packets, or for a READ one for each
+    /// packet of the response (IBTA 9.7.2), and at least one.
     #[inline]
     pub(super) fn count_psns(&self, pmtu: Pmtu) -> u32 {
         match self.op {
@@ -194,9 +195,9 @@ impl Request {
         }
     }
 
-    /// One past the last packet of the chunk of a READ (see `cwnd`) that the `index`th is of. Where
-    /// chunks end does not depend on where a READ is resumed: the responder has a record of each,
-    /// and answers again what lies within one (IBTA 9.7.5.1.3).
+    /// One past the last packet of the chunk (see `cwnd`) of a READ to which packet `index`
+    /// belongs. The end of a chunk does not depend on where a READ is resumed: the responder has
+    /// one resource for each chunk, and answers a duplicate that lies within one (IBTA 9.7.5.1.3).
     #[inline]
     pub(super) fn chunk_end(&self, index: u32) -> u32 {
         let end = (index / READ_CHUNK)
@@ -205,7 +206,7 @@ impl Request {
         end.min(self.psns)
     }
 
-    /// The PSN after its last.
+    /// The PSN after the last one of the request.
     #[inline]
     pub(super) const fn end_psn(&self) -> Psn {
         self.first_psn.add(self.psns)
@@ -218,28 +219,28 @@ const NO_FLAGS: Flags = Flags {
     fence: false,
 };
 
-/// The send queue, as its owner keeps it. Requests are named by a count `n` which wraps; after a
-/// reset of the QP it starts at 0 again.
+/// The send queue, which the owner keeps. A count `n` identifies each request. The count wraps;
+/// after a reset of the QP it starts at 0 again.
 pub trait RequestQueue {
     /// The count of the next request to be posted: one past the last there is.
     fn tail(&self) -> u32;
-    /// Request `n`. `None` for one that was completed or not posted yet.
+    /// Request `n`. `None` if it was completed or is not posted yet.
     fn get(&self, n: u32) -> Option<&Request>;
     /// Request `n`, as for [`RequestQueue::get`].
     fn get_mut(&mut self, n: u32) -> Option<&mut Request>;
 }
 
-/// Where answers of the responder go: the local memory of a READ or an atomic.
+/// The destination of responses: the local memory of a READ or an atomic.
 pub trait RequesterOps {
-    /// Puts the whole payload of the packet in hand `offset` bytes into the local memory of READ
-    /// request `n`. Called with every byte of a READ at most once, in order, and never past its
-    /// length.
+    /// Copies the whole payload of the packet that is being handled to byte `offset` of the local
+    /// memory of READ request `n`. Every byte of a READ is placed at most once, in order, and never
+    /// past its length.
     ///
     /// # Errors
     ///
     /// The status with which the request is to fail.
     fn place(&mut self, n: u32, offset: u32) -> Result<(), Status>;
-    /// Stores the 8 bytes that atomic request `n` found, a value in host order.
+    /// Stores the original value that atomic request `n` returns, in host order.
     ///
     /// # Errors
     ///
@@ -247,15 +248,16 @@ pub trait RequesterOps {
     fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), Status>;
 }
 
-/// A send request is done with. They come in the order of posting, each exactly once.
+/// The completion of a send request. Completions come in the order of posting, one for each
+/// request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendCompletion {
-    /// Which request.
+    /// The request.
     pub n: u32,
-    /// How it ended.
+    /// Its status.
     pub status: Status,
     /// Bytes transferred, on success.
     pub byte_len: u32,
-    /// Whether the consumer is to hear of it; the slot is free in any case.
+    /// Whether the consumer gets a completion; the slot is free in any case.
     pub signaled: bool,
 }

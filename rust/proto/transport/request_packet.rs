@@ -18,7 +18,7 @@ fn header(opcode: Opcode, psn: Psn, ext: Ext, attr: &Attr) -> PacketRepr {
     }
 }
 
-/// The packet of a SEND or WRITE that is the `index`th of its message, or `segments` packets from
+/// The packet of a SEND or WRITE that has index `index` in its message, or `segments` packets from
 /// there on.
 #[inline]
 pub(super) fn message_packet(
@@ -44,13 +44,13 @@ pub(super) fn message_packet(
         _ => (Kind::Write, Tail::Plain),
     };
     let opcode = Opcode::compose(Service::Rc, kind, Position::of(starts, ends), tail)
-        // There is one for each of the kinds above; any will do here.
+        // Each of the kinds above has an opcode, so this value is not used.
         .unwrap_or(Opcode::RcSendOnly);
     let psn = request.first_psn.add(index);
     let mut header = header(opcode, psn, message_ext(request, starts, ends), attr);
     header.bth.pad = pad_for(len as usize);
     header.bth.ack_req = ask;
-    // IBTA 9.2.3: SE stands in the last packet, of a SEND or a WRITE with immediate.
+    // IBTA 9.2.3: SE is set in the last packet of a SEND or a WRITE with immediate.
     header.bth.solicited = ends && request.solicited && !matches!(request.op, SendOp::Write);
     Transmit {
         header,
@@ -83,8 +83,8 @@ fn message_ext(request: &Request, starts: bool, ends: bool) -> Ext {
     }
 }
 
-/// The packet of an atomic, or of a READ from its `index`th packet to the end of that part: after a
-/// loss only what is missing is asked for again (IBTA 9.7.6.1, 9.9.2.1).
+/// The packet of an atomic, or of a READ, from response packet `index` to the end of its chunk:
+/// after a loss the requester asks for the missing part alone (IBTA 9.7.6.1, 9.9.2.1).
 #[inline]
 pub(super) fn rd_atomic_request_packet(
     request: &Request,

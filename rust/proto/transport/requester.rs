@@ -2,17 +2,16 @@
 
 //! The requester of a reliable connection: which request packet goes out next (IBTA 9.7.2, 9.7.3).
 //!
-//! Four positions describe everything that is outstanding, and none of them needs a search:
+//! Four positions describe all outstanding requests without a search:
 //!
 //! ```text
 //!   head      una            cursor        started       tail
 //!    |  done   |  in flight    |  to resend   |  not begun  |
 //! ```
 //!
-//! `una` is the oldest PSN without an answer, `cursor` the packet to send next; both know the request
-//! they are in. Whatever goes wrong, the way back is the same: the cursor returns to `una`. The other
-//! half, what answers and timeouts do to these positions, is in `completer`; packets that could not be
-//! sent are in `undo`.
+//! `una` is the oldest unacknowledged PSN, `cursor` the packet to send next; both know their
+//! request. Every recovery goes the same way: the cursor returns to `una`. `completer` moves these
+//! positions on responses and timeouts; `undo` takes back packets that could not be sent.
 
 mod undo;
 
@@ -24,18 +23,18 @@ use super::time::{ack_timeout, ack_wait};
 use super::wire::Psn;
 use super::{Attr, Instant, Request, RequestQueue, SendCompletion, Status, Transmit};
 
-/// An acknowledgement is asked for at least this often.
+/// The requester asks for an acknowledgement at least every so many packets.
 const ACK_EVERY: u16 = MAX_CWND / 4;
 
-/// Less than this part of the window is little room.
+/// Less than one such part of the window counts as little room.
 const LITTLE: u16 = 4;
 
-/// How many PSNs may be outstanding, responses to READs included: half of the circle, so that old
-/// and new can be told apart (IBTA 9.7.3.1). One READ of 2^31 bytes at a path MTU of 256 needs them
-/// all.
+/// How many PSNs may be outstanding, responses to READs included: half of the number space, so that
+/// old and new PSNs can be told apart (IBTA 9.7.3.1). One READ of 2^31 bytes at a path MTU of 256
+/// needs them all.
 const SPAN: u32 = Psn::HALF;
 
-/// A packet of the send queue.
+/// The position of a packet in the send queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor {
     /// The request.
@@ -47,42 +46,43 @@ pub(super) struct Cursor {
 /// The send side of a connection.
 #[derive(Debug)]
 pub struct Requester {
-    /// The oldest request whose completion was not handed out.
+    /// The oldest request whose completion was not returned yet.
     pub(super) head: u32,
-    /// The oldest PSN without an answer and its request.
+    /// The oldest unacknowledged PSN and its request.
     pub(super) una: Cursor,
     /// The packet to send next. Never before `una`.
     pub(super) cursor: Cursor,
-    /// The first request that has no PSNs yet, and the PSN that it will begin with.
+    /// The first request that has not begun and has no PSNs yet, and the PSN that it will begin
+    /// with.
     pub(super) started: Cursor,
-    /// One past the highest PSN that was sent: answers are about PSNs in `una .. max`.
+    /// One past the highest PSN that was sent: a valid response has a PSN in `una .. max`.
     pub(super) max: Psn,
     /// Packets between `una` and `cursor`; a READ counts as one.
     pub(super) in_flight: u16,
     /// READs and atomics between `una` and `cursor`.
     pub(super) outstanding_rd_atomic: u16,
-    /// Packets since one asked for an acknowledgement.
+    /// Packets sent since one asked for an acknowledgement.
     pub(super) since_ack_req: u16,
     /// The packet before `cursor` did not ask for an acknowledgement.
     pub(super) ack_req_owed: bool,
-    /// What `ack_req_owed` was before the latest packets were sent.
+    /// The value of `ack_req_owed` before the latest packets were sent.
     ack_req_was_owed: bool,
-    /// How many these were.
+    /// The number of the latest packets.
     segments: u16,
-    /// The cursor went back to `una` and nothing was acknowledged since.
+    /// The cursor went back to `una`, and no packet was acknowledged since.
     pub(super) recovering: bool,
-    /// `deadline` is the end of a wait that an RNR NAK asked for.
+    /// `deadline` is the end of the wait that an RNR NAK asked for.
     pub(super) rnr_wait: bool,
-    /// Times sent again without progress.
+    /// Retries without progress.
     pub(super) retries: u8,
     /// RNR NAKs without progress.
     pub(super) rnr_retries: u8,
     pub(super) congestion: Congestion,
     pub(super) autocork: Autocork,
     pub(super) tail_loss: TailLoss,
-    /// When to act if nothing arrives.
+    /// The time of the next timeout, if no response arrives before.
     pub(super) deadline: Option<Instant>,
-    /// How request `una.n` failed, until its completion is handed out.
+    /// The status of request `una.n`, which has failed, until its completion is returned.
     pub(super) failed: Option<Status>,
 }
 
@@ -140,7 +140,7 @@ impl Requester {
         self.tail_loss.on_retransmission();
     }
 
-    /// Whether something is left to be sent, now or later.
+    /// Whether packets are left to be sent, now or later.
     #[inline]
     pub(super) fn may_transmit<Q: RequestQueue>(&self, q: &Q) -> bool {
         self.cursor.n != q.tail() || self.ack_req_owed
@@ -167,7 +167,7 @@ impl Requester {
         }
         let next = self.started.n;
         let fresh = self.cursor.n == next && next != q.tail() && !draining;
-        // After a packet that did not ask for an acknowledgement another must follow.
+        // Another packet must follow one that did not ask for an acknowledgement.
         if !fresh || self.ack_req_owed {
             self.autocork.flush();
         } else if self.autocork.is_corked(now, next, q) {
@@ -182,7 +182,7 @@ impl Requester {
         self.send(now, attr, draining, Some(max_segments), q)
     }
 
-    /// Whether the packet at the cursor may go out now. Notices when its request can never.
+    /// Whether the packet at the cursor may be sent now. Fails the request if it can never be sent.
     #[inline]
     fn may_send<Q: RequestQueue>(&mut self, attr: &Attr, draining: bool, q: &Q) -> bool {
         let n = self.cursor.n;
@@ -199,7 +199,7 @@ impl Requester {
             request.local_error.map_or(Ok(()), Err)
         };
         if let Err(status) = valid {
-            // It fails in its turn: when all before it are complete.
+            // The request fails in its turn, when all before it are complete.
             if self.una.n == n {
                 self.fail(status);
             }
@@ -228,8 +228,8 @@ impl Requester {
         left.saturating_add(others) > room.into()
     }
 
-    /// Whether window, fence and READ limit admit the packet at the cursor, which is of `request`,
-    /// when `ahead` more than are counted go before it.
+    /// Whether window, fence and READ limit admit a packet of `request` at the cursor, when `ahead`
+    /// packets that are not counted yet go before it.
     #[inline]
     fn has_room(
         &self,
@@ -249,10 +249,11 @@ impl Requester {
         let span = if !request.op.wants_response() {
             1
         } else if self.outstanding_rd_atomic >= u16::from(attr.max_rd_atomic.max(1)) {
-            // One may always be sent again, even if the limit went to 0 meanwhile.
+            // The limit counts as at least 1: a READ or atomic may always be retransmitted, even if
+            // the limit was set to 0 meanwhile.
             return false;
         } else if fresh {
-            // Not started: its PSNs are not counted out yet.
+            // The request has not begun and has no PSNs yet.
             request.count_psns(attr.pmtu).min(READ_CHUNK)
         } else {
             let at = if starts {
@@ -264,7 +265,8 @@ impl Requester {
             request.chunk_end(index).saturating_sub(index)
         };
         let span = self.offset(self.cursor.psn).wrapping_add(span);
-        // A READ that stands alone is answered, whatever is lost.
+        // The READ window does not limit a READ that is the only one outstanding, so that it makes
+        // progress.
         let limit = if self.outstanding_rd_atomic > 0 {
             self.congestion.read_window
         } else {
@@ -273,9 +275,9 @@ impl Requester {
         span <= SPAN && (span <= limit || !request.op.wants_response())
     }
 
-    /// Nothing more may go out now. If the last packet did not ask for an acknowledgement, sends it
-    /// again so that it does: it looked as if more would follow, and whatever waits must not wait
-    /// for the timeout.
+    /// No other packet may be sent now. If the last packet did not ask for an acknowledgement,
+    /// because more packets were expected to follow, sends it again and asks: the requests that
+    /// wait for it must not wait for the timeout.
     #[cold]
     fn request_ack<Q: RequestQueue>(
         &mut self,
@@ -366,9 +368,9 @@ impl Requester {
         self.in_flight <= much && self.in_flight.saturating_add(self.segments) > much
     }
 
-    /// How many packets from the `index`th of `request` on are sent as segments: only middle ones,
-    /// no more than `max_segments`, than the window admits, and than may go before one asks for an
-    /// acknowledgement.
+    /// How many packets of `request`, from index `index` on, are sent as segments: only middle
+    /// packets, and no more than `max_segments`, than the window admits, or than may be sent before
+    /// one asks for an acknowledgement.
     #[inline]
     fn segment_count(&self, request: &Request, index: u32, max_segments: u16) -> u16 {
         let middle = request.psns.saturating_sub(1).saturating_sub(index);
@@ -383,9 +385,9 @@ impl Requester {
         u32::from(max_segments).min(middle).min(span).max(1) as u16
     }
 
-    /// Whether the last of the packets about to be sent, which `ends` its message or not, is to ask
-    /// for an acknowledgement (IBTA 9.7.5.1.2, coalesced ACKs): now and then, and when none may
-    /// follow it.
+    /// Whether the last of the packets about to be sent asks for an acknowledgement
+    /// (IBTA 9.7.5.1.2, coalesced ACKs): at least every [`ACK_EVERY`] packets, and when no packet
+    /// may follow. `ends` says whether it ends its message.
     #[inline]
     fn wants_ack<Q: RequestQueue>(&self, ends: bool, attr: &Attr, draining: bool, q: &Q) -> bool {
         if self.since_ack_req.saturating_add(self.segments) >= ACK_EVERY
@@ -415,14 +417,14 @@ impl Requester {
         })
     }
 
-    /// How far `psn` lies after the oldest outstanding one.
+    /// The distance of `psn` from the oldest unacknowledged PSN.
     #[inline]
     pub(super) fn offset(&self, psn: Psn) -> u32 {
         psn.offset_from(self.una.psn)
     }
 
-    /// The next completion, in the order of posting. With `flush` whatever is left in the queue is
-    /// flushed (IBTA 10.3.1, 11.6.2: error state).
+    /// The next completion, in the order of posting. With `flush` the requests that are left in the
+    /// queue are flushed (IBTA 10.3.1, 11.6.2: error state).
     #[inline]
     pub(super) fn poll_completion<Q: RequestQueue>(
         &mut self,

@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Responder resources: the READs and atomics that are still to be answered, and what may be asked
-//! for again (IBTA 9.4.4, 9.4.5, 9.7.5.1: as many as `max_dest_rd_atomic`).
+//! Responder resources: the READs and atomics whose response is due, and those whose response the
+//! peer may ask for again (IBTA 9.4.4, 9.4.5, 9.7.5.1: as many as `max_dest_rd_atomic`).
 //!
-//! A ring in the order of PSNs. A READ is answered from its resource, packet by packet; an atomic
-//! is carried out on arrival and its resource keeps the result. A resource stays until a newer one
-//! takes its place, so that a repeated request finds it.
+//! The resources are a ring in the order of PSNs. The response to a READ is made from its resource,
+//! packet by packet. An atomic is carried out on arrival, and its resource keeps the result. A
+//! resource stays until a newer one takes its place, so that a duplicate request finds it.
 
 use super::wire::Psn;
 use super::{Attr, Pmtu};
 
-/// What a resource is about.
+/// The kind of request of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResourceKind {
     /// A READ of `len` bytes at `va`.
     Read { va: u64, rkey: u32, len: u32 },
-    /// An atomic which found this value.
+    /// An atomic, with the original value.
     Atomic { original: u64 },
 }
 
-/// The resource of one READ or atomic. Its content is the responder's own; the owner provides the
-/// memory.
+/// The resource of one READ or atomic. Its content is private to the responder; the owner provides
+/// the memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Resource {
     kind: ResourceKind,
-    /// Something is still to be sent.
+    /// Packets of the response are still to be sent.
     due: bool,
-    /// The answer in hand is not the first.
+    /// The current response repeats one that was sent completely.
     again: bool,
     first_psn: Psn,
     psns: u32,
-    /// The MSN that its answer carries.
+    /// The MSN of the response.
     msn: u32,
-    /// The packets to be sent: those from `next` on, before `end`; the answer in hand began with
-    /// `start` and has `play_len` bytes in all.
+    /// The packets to be sent are those from index `next` on, before `end`. The current response
+    /// began with packet `start` and has `play_len` bytes in all.
     start: u32,
     next: u32,
     end: u32,
@@ -55,7 +55,7 @@ impl Resource {
         play_len: 0,
     };
 
-    /// The resource of new work whose PSNs begin with `first_psn`.
+    /// The resource of a new request whose PSNs begin with `first_psn`.
     pub(super) fn new(kind: ResourceKind, first_psn: Psn, msn: u32, pmtu: Pmtu) -> Self {
         let (psns, play_len) = match kind {
             ResourceKind::Read { len, .. } => (pmtu.packets(len), len),
@@ -75,8 +75,8 @@ impl Resource {
         }
     }
 
-    /// The answer, or a part of it, is to be sent again. It is still the first when it was not sent
-    /// to its end.
+    /// The response, or a part of it, is to be sent again. It still counts as the first response if
+    /// that was not sent to its end.
     fn duplicate(&mut self) {
         if !self.due {
             self.due = true;
@@ -84,7 +84,7 @@ impl Resource {
         }
     }
 
-    /// How many PSNs it consumes.
+    /// How many PSNs the request consumes.
     pub(super) fn psns(&self) -> u32 {
         self.psns
     }
@@ -101,36 +101,36 @@ impl Default for Resource {
 pub(super) struct Response {
     /// Index of the resource.
     pub(super) res: u8,
-    /// What is answered.
+    /// The kind of request.
     pub(super) kind: ResourceKind,
     /// PSN of the packet.
     pub(super) psn: Psn,
     /// MSN of the packet.
     pub(super) msn: u32,
-    /// The answer begins with this packet.
+    /// The response begins with this packet.
     pub(super) starts: bool,
-    /// The answer ends with this packet.
+    /// The response ends with this packet.
     pub(super) ends: bool,
-    /// How many packets these are.
+    /// The number of packets.
     pub(super) segments: u16,
-    /// The part of a READ that is being answered begins so many bytes after its address.
+    /// The offset, from the address of the READ, of the part that this response is for.
     pub(super) base: u32,
-    /// The packet's bytes, counted from `base`.
+    /// The offset of the packet's payload, counted from `base`.
     pub(super) offset: u32,
-    /// How many bytes.
+    /// The length of the payload in bytes.
     pub(super) len: u32,
 }
 
-/// The part of a READ that a repeated request asks for.
+/// The part of a READ that a duplicate request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Which resource, as an age: 1 is the newest.
+    /// The age of the resource: 1 is the newest.
     age: usize,
     /// Its index in the storage.
     pub(super) res: u8,
-    /// First packet.
+    /// The index of the first packet.
     start: u32,
-    /// Bytes.
+    /// The length in bytes.
     len: u32,
 }
 
@@ -138,11 +138,11 @@ pub(super) struct Part {
 #[derive(Debug)]
 pub(super) struct ResourceRing<R> {
     slots: R,
-    /// Where the next resource goes.
+    /// The index of the next resource.
     head: usize,
     /// How many resources there are.
     count: usize,
-    /// The newest so many resources may have something to send; older ones have not.
+    /// So many of the newest resources may have packets to send; older ones have none.
     due: usize,
 }
 
@@ -156,26 +156,26 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
         }
     }
 
-    /// Forgets all resources.
+    /// Drops all resources.
     pub(super) fn clear(&mut self) {
         self.head = 0;
         self.count = 0;
         self.due = 0;
     }
 
-    /// Whether nothing is to be sent.
+    /// Whether no response is due.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
         self.due == 0
     }
 
-    /// How many resources may have something to send.
+    /// How many resources may have packets to send.
     #[inline]
     pub(super) fn due(&self) -> u32 {
         self.due as u32
     }
 
-    /// How many packets of an answer are to be sent still, but for its last.
+    /// How many packets of a response are still to be sent, without the last one.
     #[inline]
     pub(super) fn middle_left(&self, res: u8) -> u32 {
         let slot = self.slots.as_ref().get(usize::from(res));
@@ -184,12 +184,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
         })
     }
 
-    /// Forgets what is still to be sent.
+    /// Cancels the due responses.
     pub(super) fn quiesce(&mut self) {
         self.due = 0;
     }
 
-    /// What is still to be sent is lost: it counts as sent.
+    /// Marks the due responses as sent: they count as lost on the wire.
     #[cold]
     pub(super) fn lose(&mut self) {
         for age in 1..=self.due {
@@ -230,8 +230,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
             return None;
         }
         if self.due == capacity && self.count == capacity {
-            // The oldest is overwritten. If it is only being repeated the peer has had it all: it
-            // would not ask for more otherwise.
+            // The new resource overwrites the oldest one. A response that is only repeated may be
+            // cut off: the peer has received all of it, or it would not send a new request.
             let oldest = self.get(capacity)?;
             if oldest.due && !oldest.again {
                 return None;
@@ -253,7 +253,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
         }
     }
 
-    /// The next packet to be sent, if there is one, or up to `max_segments` segments. Counts as
+    /// The next packet to be sent, if there is one, or up to `max_segments` segments. They count as
     /// sent.
     #[inline]
     pub(super) fn next_response(&mut self, pmtu: Pmtu, max_segments: u16) -> Option<Response> {
@@ -296,8 +296,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
         None
     }
 
-    /// The age of the resource which has `psn` among its own, 0 when there is none. Only repeated
-    /// requests, and packets taken back, look for one.
+    /// The age of the resource that has `psn` among its PSNs, 0 if there is none. Only duplicate
+    /// requests, and packets that are taken back, need this.
     #[cold]
     fn find(&self, psn: Psn) -> usize {
         (1..=self.count)
@@ -347,7 +347,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
         })
     }
 
-    /// Sends this part of a READ again.
+    /// Schedules the response to this part of a READ again.
     #[cold]
     pub(super) fn replay_read(&mut self, part: Part, pmtu: Pmtu) {
         if let Some(slot) = self.get_mut(part.age) {
@@ -360,7 +360,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
         }
     }
 
-    /// Sends the result of the atomic with `psn` again. Whether there is one.
+    /// Schedules the response to the atomic with `psn` again. Returns whether there is one.
     #[cold]
     pub(super) fn replay_atomic(&mut self, psn: Psn) -> bool {
         let age = self.find(psn);
@@ -379,7 +379,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
         true
     }
 
-    /// The packet with `psn` was not sent after all: it is the next again.
+    /// Takes back the packet with `psn`, which was not sent: it is the next one again.
     #[cold]
     pub(super) fn undo(&mut self, psn: Psn) {
         let age = self.find(psn);
@@ -397,8 +397,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
         }
     }
 
-    /// The packet with `psn` cannot be made: its memory is gone. Gives up the answer; whether it
-    /// was the first to that request.
+    /// Gives up the response with the packet with `psn`, whose memory cannot be read. Returns
+    /// whether it was the first response to that request.
     #[cold]
     pub(super) fn abandon(&mut self, psn: Psn) -> bool {
         let age = self.find(psn);
@@ -412,8 +412,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
         !slot.again
     }
 
-    /// Moves the resources to other storage; gives the old one. When that is smaller the newest are
-    /// kept: a peer that keeps to the new limit cannot ask for the others. Indices change.
+    /// Moves the resources to other storage; returns the old one. If the new storage is smaller,
+    /// the newest resources are kept: a peer that respects the new limit cannot ask for the others.
+    /// The indices change.
     pub(super) fn replace(&mut self, slots: R) -> R {
         let old = core::mem::replace(self, ResourceRing::new(slots));
         let keep = old.count.min(self.capacity());

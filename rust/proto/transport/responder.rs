@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The responder of a reliable connection: carries out request packets in order, and answers
+//! The responder of a reliable connection: carries out request packets in order, and responds
 //! (IBTA 9.7.4, 9.7.5).
 //!
 //! Each packet passes the checks of IBTA 9.7.4.1 in this order: sequence number, opcode sequence,
-//! support for the operation, length, receive request or key. What fails one is answered by a NAK,
-//! or not at all, and changes nothing. READs and atomics are in `rd_atomic`, duplicates in
-//! `duplicate`; responses and acknowledgements are made in `response`.
+//! support for the operation, length, receive request or key. A packet that fails a check gets a
+//! NAK, or no response at all, and is not carried out. READs and atomics are in `rd_atomic`,
+//! duplicates in `duplicate`; responses and acknowledgements are made in `response`.
 
 mod rd_atomic;
 
@@ -18,18 +18,18 @@ use super::{
     Status, Verdict, MAX_MESSAGE,
 };
 
-/// The message of which packets are still to come.
+/// The message in progress: more of its packets are expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
     /// None: the next packet must begin one.
     None,
-    /// A SEND, of which this many bytes have come.
+    /// A SEND, of which this many bytes have arrived.
     Send { received: u32 },
-    /// A WRITE of `total` bytes, of which this many have come.
+    /// A WRITE of `total` bytes, of which this many have arrived.
     Write { received: u32, total: u32 },
 }
 
-/// The ACK or NAK that is due after the answers to READs and atomics.
+/// The ACK or NAK that is due after the responses to READs and atomics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Acknowledge {
     pub(super) syndrome: Syndrome,
@@ -41,31 +41,32 @@ pub(super) struct Acknowledge {
 /// The receive side of a connection. `R` is the storage for responder resources.
 #[derive(Debug)]
 pub struct Responder<R> {
-    /// The PSN that the next new request packet must have.
+    /// The expected PSN: that of the next new request packet.
     pub(super) epsn: Psn,
     /// Requests completed (IBTA 9.7.7.1). A READ counts when it is accepted.
     pub(super) msn: u32,
     pub(super) message: Message,
     /// A receive work request is in use.
     pub(super) recv_in_use: bool,
-    /// The peer was told to send from `epsn` again: nothing more is said until it does.
+    /// A NAK asked the peer to retransmit from `epsn` on. No other NAK is sent until it does.
     pub(super) nak_sent: bool,
     pub(super) acknowledge: Option<Acknowledge>,
     pub(super) delayed_ack: DelayedAck,
-    /// The connection is over, but for what is due and the NAK that says so.
+    /// The connection has ended, except for the packets that are still due: responses, a delayed
+    /// ACK, or the NAK that reports the end.
     pub(super) closing: bool,
-    /// The first packet has come.
+    /// The first packet has arrived.
     pub(super) established: bool,
     /// The last PSN of the newest READ or atomic, if there was any.
     pub(super) last_response: Option<Psn>,
     pub(super) ring: ResourceRing<R>,
 }
 
-/// Why a request packet is not carried out.
+/// The reason that a request packet is not carried out.
 enum Refusal {
     /// No receive request: RNR NAK.
     NotReady,
-    /// This NAK, which ends the connection. The event is due unless a completion tells the
+    /// This NAK, which ends the connection. The event is due unless a completion informs the
     /// consumer.
     Nak(NakCode, Events),
 }
@@ -83,7 +84,7 @@ impl From<AccessError> for Refusal {
 }
 
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
-    /// A responder that has seen nothing.
+    /// A responder that has received nothing.
     pub(super) fn new(resources: R) -> Self {
         Responder {
             epsn: Psn::ZERO,
@@ -100,7 +101,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         }
     }
 
-    /// Forgets everything and expects `psn`.
+    /// Drops all state and expects `psn`.
     pub(super) fn restart(&mut self, psn: Psn) {
         self.epsn = psn;
         self.msn = 0;
@@ -115,7 +116,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     }
 
     /// Sends nothing any more but a delayed ACK: the requests that it acknowledges were carried
-    /// out, and the consumer knows.
+    /// out, and the consumer has their completions.
     pub(super) fn quiesce(&mut self) {
         self.closing = self.acknowledge.is_some_and(|ack| ack.deadline.is_some());
         self.flush_delayed_ack();
@@ -133,26 +134,26 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         }
     }
 
-    /// The PSN that is expected next, as a query of the QP shows it.
+    /// The expected PSN, as a query of the QP shows it.
     pub fn expected_psn(&self) -> Psn {
         self.epsn
     }
 
-    /// Whether a receive work request is in use whose message will not be finished, for the owner
-    /// to flush before the others. Says so once.
+    /// Whether a receive work request is in use whose message will not be finished. The owner
+    /// flushes it before the others. Returns `true` once for each.
     pub fn abandon_recv(&mut self) -> bool {
         self.message = Message::None;
         core::mem::take(&mut self.recv_in_use)
     }
 
-    /// How many middle packets may be taken at a time, of which `psn` is the first's.
+    /// How many middle packets may be taken at a time; `psn` is that of the first.
     #[inline]
     pub(super) fn max_segments(&self, psn: Psn, pmtu: Pmtu) -> u32 {
         match self.message {
             _ if psn != self.epsn => 1,
             Message::None => 1,
             Message::Send { .. } => u32::MAX,
-            // One more would be too much: that is to be found in its turn.
+            // A further packet would exceed `total`. It is checked, and refused, on its own.
             Message::Write { received, total } => {
                 total.saturating_sub(received).saturating_sub(1) / pmtu.bytes()
             }
@@ -160,8 +161,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     }
 
     /// Takes a request packet with `payload_len` bytes of payload, or `segments` of them, no more
-    /// than [`Responder::max_segments`] says. Gives what the consumer is to know, too; sets
-    /// `closing` when the connection is over.
+    /// than [`Responder::max_segments`] says. Also returns the events for the consumer, and sets
+    /// `closing` when the connection has ended.
     #[inline]
     pub(super) fn handle_request<T: ResponderOps>(
         &mut self,
@@ -200,7 +201,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         }
     }
 
-    /// Ends the connection with this NAK, which goes out after the answers to earlier requests.
+    /// Ends the connection with this NAK, which is sent after the responses to earlier requests.
     #[cold]
     pub(super) fn close(&mut self, code: NakCode, psn: Psn) {
         self.closing = true;
@@ -211,7 +212,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         });
     }
 
-    /// A packet is missing: says so, once (IBTA 9.7.5.2, PSN sequence error).
+    /// A packet is missing: reports it once (IBTA 9.7.5.2, PSN sequence error).
     #[cold]
     fn out_of_sequence(&mut self) -> Verdict {
         if !self.nak_sent {
@@ -239,7 +240,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         ops: &mut T,
     ) -> Result<(), Refusal> {
         let info = pkt.bth.opcode.info();
-        // IBTA 9.7.4.1.6: the length that the position asks for.
+        // IBTA 9.7.4.1.6: the payload length depends on the position.
         if !info
             .payload
             .allows(payload_len as usize, attr.pmtu.bytes() as usize)
@@ -254,8 +255,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             _ => return self.execute_atomic(attr, pkt, ops),
         }
         self.nak_sent = false;
-        // A NAK that asked for this very packet and was not sent yet becomes an ACK: it may have
-        // taken the place of one that was due.
+        // A NAK that asked for this packet and was not sent yet becomes an ACK, since it may have
+        // replaced an ACK that was due.
         let was_nak = self.acknowledge.is_some_and(|ack| ack.psn == self.epsn);
         let ends = info.position.is_end();
         let end = self.epsn.add(segments.into());
@@ -310,7 +311,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         });
     }
 
-    /// A packet of a SEND.
+    /// Executes a packet of a SEND.
     #[inline]
     fn execute_send<T: ResponderOps>(
         &mut self,
@@ -319,7 +320,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         ops: &mut T,
     ) -> Result<(), Refusal> {
         let position = pkt.bth.opcode.position();
-        // IBTA 9.7.4.1.3: first or only where none is under way, else a middle or last of the same.
+        // IBTA 9.7.4.1.3: without a message in progress a first or only packet, otherwise a middle
+        // or last one of the same message.
         let received = match self.message {
             Message::None if position.is_start() => {
                 self.start_recv(false, ops)?;
@@ -363,7 +365,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         Ok(())
     }
 
-    /// Completes the receive request in use, well.
+    /// Completes the receive request in use with success.
     #[inline]
     fn finish_recv<T: ResponderOps>(
         &mut self,
@@ -384,7 +386,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         });
     }
 
-    /// A packet of a WRITE.
+    /// Executes a packet of a WRITE.
     #[inline]
     fn execute_write<T: ResponderOps>(
         &mut self,
@@ -399,7 +401,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             (Message::Write { received, total }, None) => (received, total),
             _ => return Err(INVALID),
         };
-        // IBTA 9.7.4.1.6: the packets must bring what the RETH announced, no more and no less.
+        // IBTA 9.7.4.1.6: the packets must carry exactly as many bytes as the RETH says.
         let after = received.saturating_add(payload_len);
         let fits = if position.is_end() {
             after == total
@@ -439,7 +441,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     }
 }
 
-/// Checks what a WRITE announces; gives its length.
+/// Checks the RETH of a WRITE; returns its length.
 #[inline]
 fn begin_write(attr: &Attr, reth: &RethRepr) -> Result<u32, Refusal> {
     if !attr.access.write || reth.dma_len > MAX_MESSAGE {

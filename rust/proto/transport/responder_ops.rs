@@ -1,59 +1,59 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the responder asks of its owner while a request packet is in hand: receive buffers, and
+//! The calls of the responder to its owner while it handles a request packet: receive buffers, and
 //! access to memory that the peer names.
 
 use super::Status;
 
-/// Why the peer may not do what it asked for.
+/// The reason for refusing an access of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessError {
     /// The key, the range or the rights are wrong (IBTA 9.7.4.1.5): NAK remote access error.
     Access,
-    /// It could not be done for local reasons: NAK remote operational error.
+    /// It failed for local reasons: NAK remote operational error.
     Op,
     /// The address of an atomic is not a multiple of 8: NAK invalid request.
     Misaligned,
 }
 
-/// What a receive queue had.
+/// The result of taking a receive work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvStart {
-    /// A work request, now in use.
+    /// A work request was taken, and is in use now.
     Taken,
-    /// Nothing: RNR NAK.
+    /// The queue is empty: RNR NAK.
     Empty,
-    /// A work request that is garbage, now in use: it completes with this status.
+    /// An invalid work request was taken, and is in use now: it completes with this status.
     LocalError(Status),
 }
 
 /// An atomic operation; values in host order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicOp {
-    /// Stores `swap` if `compare` is there.
+    /// Stores `swap` if the memory holds `compare`.
     CompareSwap {
-        /// What must be there.
+        /// The expected value.
         compare: u64,
-        /// What to store.
+        /// The value to store.
         swap: u64,
     },
-    /// Adds to what is there, modulo 2^64.
+    /// Adds to the value in memory, modulo 2^64.
     FetchAdd {
-        /// What to add.
+        /// The value to add.
         add: u64,
     },
 }
 
-/// The receive work request in use is done with.
+/// The completion of the receive work request in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvCompletion {
-    /// How it ended.
+    /// Its status.
     pub status: Status,
     /// Consumed by a WRITE with immediate; its buffers were not touched.
     pub write_imm: bool,
     /// Bytes of the message.
     pub byte_len: u32,
-    /// Immediate data, in the order of the wire.
+    /// Immediate data, in wire order.
     pub imm: Option<[u8; 4]>,
     /// The key that the peer invalidated.
     pub inv_rkey: Option<u32>,
@@ -61,11 +61,11 @@ pub struct RecvCompletion {
     pub solicited: bool,
 }
 
-/// The owner's side of the responder. Every call is about the one request packet in hand.
+/// The owner's side of the responder. Every call is about the request packet that is being handled.
 pub trait ResponderOps {
     /// Takes the next receive work request for a SEND or a WRITE with immediate.
     fn recv_start(&mut self) -> RecvStart;
-    /// Puts the whole payload `offset` bytes into the receive request in use.
+    /// Copies the whole payload to byte `offset` of the receive request in use.
     ///
     /// # Errors
     ///
@@ -73,27 +73,27 @@ pub trait ResponderOps {
     fn recv_place(&mut self, offset: u32) -> Result<(), Status>;
     /// Completes the receive request in use.
     fn recv_done(&mut self, completion: RecvCompletion);
-    /// A WRITE of `len` bytes (not 0) begins: resolves the key, once for the message.
+    /// Begins a WRITE of `len` bytes (not 0): resolves the key, once for the message.
     ///
     /// # Errors
     ///
     /// [`AccessError`] refuses the message.
     fn write_start(&mut self, va: u64, rkey: u32, len: u32) -> Result<(), AccessError>;
-    /// Puts the whole payload `offset` bytes into the memory that the WRITE in progress named.
-    /// Never past its length.
+    /// Copies the whole payload to byte `offset` of the memory that the WRITE in progress named.
+    /// The responder never exceeds its length.
     ///
     /// # Errors
     ///
-    /// [`AccessError`] when the memory is gone meanwhile.
+    /// [`AccessError`] when the memory was deregistered meanwhile.
     fn write_place(&mut self, offset: u32) -> Result<(), AccessError>;
-    /// A READ of `len` bytes (not 0) begins, or a part of one begins again: checks the key and
-    /// remembers it under `res` in place of what was there.
+    /// Begins a READ of `len` bytes (not 0), or repeats a part of one: checks the key and remembers
+    /// it under `res` in place of the previous one.
     ///
     /// # Errors
     ///
     /// [`AccessError`] refuses the READ.
     fn read_start(&mut self, res: u8, va: u64, rkey: u32, len: u32) -> Result<(), AccessError>;
-    /// Carries out an atomic operation; gives the 8 bytes as they were, in host order.
+    /// Carries out an atomic operation; returns the original 8 bytes, in host order.
     ///
     /// # Errors
     ///
@@ -103,6 +103,6 @@ pub trait ResponderOps {
     ///
     /// # Errors
     ///
-    /// [`AccessError`] when it is none that may be invalidated.
+    /// [`AccessError`] when the key is not one that may be invalidated.
     fn invalidate(&mut self, rkey: u32) -> Result<(), AccessError>;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the responder sends: the answers to READs and atomics in the order of their PSNs, and after
-//! them one ACK or NAK (IBTA 9.7.5.1). An ACK thereby never overtakes an answer that it would stand
-//! for, and one ACK stands for as many packets as have come meanwhile.
+//! The packets that the responder sends: the responses to READs and atomics in the order of their
+//! PSNs, and after them one ACK or NAK (IBTA 9.7.5.1). An ACK therefore never overtakes a response
+//! before it, and one ACK acknowledges all packets that have arrived meanwhile.
 
 use super::resource::{Resource, ResourceKind, Response};
 use super::responder::{Acknowledge, Responder};
@@ -45,7 +45,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         })
     }
 
-    /// The ACK or NAK with these headers was not sent after all. A newer one takes precedence.
+    /// Takes back the ACK or NAK with these headers, which was not sent. A newer one takes
+    /// precedence.
     #[cold]
     pub(super) fn undo_ack(&mut self, header: &PacketRepr) {
         let Some(aeth) = header.ext.aeth() else {
@@ -61,9 +62,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         }
     }
 
-    /// The bytes for the answer packet with `psn` could not be read. Whether this ends the
-    /// connection, for which the NAK is then due: it does not when the packet was a repetition, as
-    /// the peer may have all it needs.
+    /// The payload of the response packet with `psn` could not be read. Returns whether this ends
+    /// the connection; a NAK is then due. It does not if the response was repeated for a duplicate,
+    /// as the peer may already have it.
     #[cold]
     pub(super) fn local_error(&mut self, psn: Psn) -> bool {
         if !self.ring.abandon(psn) {
@@ -75,7 +76,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     }
 }
 
-/// The packet of an answer (IBTA 9.7.5.1, opcodes in Table 38).
+/// A packet, or segments, of a response (IBTA 9.7.5.1, opcodes in Table 38).
 #[inline]
 fn response_packet(response: &Response, attr: &Attr) -> Transmit {
     let aeth = AethRepr {
@@ -101,7 +102,7 @@ fn response_packet(response: &Response, attr: &Attr) -> Transmit {
         bth: BthRepr::new(opcode, attr.pkey, attr.dest_qpn, response.psn),
         ext,
     };
-    // Segments of several need no pad, as any path MTU is a multiple of four.
+    // Segments need no pad, as any path MTU is a multiple of four.
     header.bth.pad = pad_for(payload.len() as usize);
     Transmit {
         header,
@@ -114,7 +115,7 @@ fn response_packet(response: &Response, attr: &Attr) -> Transmit {
 #[inline]
 fn read_opcode(position: Position) -> Opcode {
     Opcode::compose(Service::Rc, Kind::ReadResponse, position, Tail::Plain)
-        // There is one for each position.
+        // Each position has an opcode, so this value is not used.
         .unwrap_or(Opcode::RcReadResponseOnly)
 }
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The states of a queue pair and the ways between them (IBTA 10.3.1, Figure 124).
+//! The states of a queue pair and the transitions between them (IBTA 10.3.1, Figure 124).
 
 /// The state of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum State {
-    /// Reset: nothing is set up, nothing moves.
+    /// Reset: nothing is set up, and packets and requests are not processed.
     #[default]
     Reset,
     /// Initialised: receives may be posted, packets are dropped.
     Init,
-    /// Ready to receive: the responder works.
+    /// Ready to receive: the responder is active.
     Rtr,
-    /// Ready to send: all works.
+    /// Ready to send: requester and responder are active.
     Rts,
-    /// Send queue drain: what was begun is finished, nothing new starts.
+    /// Send queue drain: the requester finishes the requests that have begun, and begins no other.
     Sqd,
     /// Send queue error; an RC queue pair never gets here.
     Sqe,
@@ -23,7 +23,7 @@ pub enum State {
 }
 
 impl State {
-    /// All of them.
+    /// All states.
     pub const ALL: [State; 7] = [
         State::Reset,
         State::Init,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tail loss probe, and the round trip time estimator that it waits by.
+//! Tail loss probe, and the round trip time estimator that sets its timeout.
 //!
 //! A responder detects a lost packet by the next one (IBTA 9.7.5.2, PSN sequence error). The loss
 //! of the last packet, or of its response, is detected by the requester's ACK timeout alone, which
-//! programs set to a thousand round trips. The requester therefore sends a probe when a response is
-//! several round trips late: one outstanding packet once more. The responder acknowledges it again
-//! or reports the gap, as it does for any duplicate (IBTA 9.7.5.1.3). A probe is not a retry as
-//! IBTA 9.9.2.1 counts them, and the ACK timeout runs on.
+//! programs set to a thousand round trips. The requester therefore sends a probe, one outstanding
+//! packet once more, when a response is several round trips late. The responder acknowledges it
+//! again or reports the gap, as it does for any duplicate (IBTA 9.7.5.1.3). A probe is not a retry
+//! as IBTA 9.9.2.1 counts them, and the ACK timeout runs on.
 //!
 //! The estimator follows RFC 6298 2; the probe is as in RFC 8985 7.
 
@@ -18,8 +18,8 @@ use super::Instant;
 /// host delays a packet.
 pub(super) const MIN_TIMEOUT_NS: u64 = 1_000_000;
 
-/// The shortest probe timeout while the connection never lost a packet, in nanoseconds: a timer
-/// that expires in vain costs as much as a packet.
+/// The shortest probe timeout while the connection has never lost a packet, in nanoseconds: a timer
+/// that expires needlessly costs as much as a packet.
 pub(super) const LOSSLESS_MIN_TIMEOUT_NS: u64 = 4_000_000;
 
 /// Probes in a row at most, each after twice the timeout of the one before: a probe may be lost,
@@ -35,8 +35,8 @@ pub(super) struct TailLoss {
     rttvar: u64,
     /// The shortest probe timeout, in nanoseconds.
     min_timeout: u64,
-    /// The round trip being measured: an acknowledgement of every PSN before this one was requested
-    /// then.
+    /// The round trip being measured: at this time the requester asked for an acknowledgement of
+    /// every PSN before this one.
     sample: Option<(Psn, Instant)>,
     /// Probes sent since `una` advanced.
     probes: u8,
@@ -56,8 +56,8 @@ impl TailLoss {
     };
 
     /// The requester asked for an acknowledgement of every PSN before `end`, by a `fresh` packet or
-    /// by a retransmission: that gives no sample, since the response may belong to either
-    /// transmission (RFC 6298 3, Karn's algorithm). `timeout` is the ACK timeout in
+    /// by a retransmission. A retransmission gives no sample, since the response may belong to
+    /// either transmission (RFC 6298 3, Karn's algorithm). `timeout` is the ACK timeout in
     /// nanoseconds; with `None` there is none, and no probe either.
     #[inline]
     pub(super) fn on_ack_req(&mut self, now: Instant, end: Psn, fresh: bool, timeout: Option<u64>) {
@@ -120,7 +120,7 @@ impl TailLoss {
     /// Takes a sample of the round trip time into account (RFC 6298 2.2, RFC 6298 2.3).
     #[inline]
     fn update_rtt(&mut self, nanos: u64) {
-        // 0 stands for no sample yet; a coarse clock may give it.
+        // A coarse clock may give 0, which stands for no sample yet.
         let nanos = nanos.max(1);
         if self.srtt == 0 {
             self.srtt = nanos;

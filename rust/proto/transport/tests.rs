@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of the transport: two connections on a wire that does what the test says, and single ones
-//! that are fed by hand.
+//! Tests of the transport: pairs of connections on a wire that each test controls, and single
+//! connections whose packets the test makes.
 
 mod host;
 mod pair;

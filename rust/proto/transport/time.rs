@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Time as the transport sees it: a monotonic clock that its owner reads, and the two encodings of
-//! waiting times that the specification has.
+//! Time in the transport: a monotonic clock that the owner reads, and the specification's two
+//! encodings of waiting times.
 
 use super::wire::RnrTimer;
 
@@ -25,17 +25,17 @@ pub const fn rnr_delay(code: u8) -> u64 {
     RnrTimer::new(code).as_nanos()
 }
 
-/// The least exponent of the local ACK timeout that is acted upon: 4.096 us * 2^10 = 4.2 ms.
+/// The smallest effective exponent of the local ACK timeout: 4.096 us * 2^10 = 4.2 ms.
 ///
-/// A peer in software answers in tens of microseconds when its processor is free, but not reliably:
-/// it may hold an ACK back for half a millisecond (see [`super::delayed_ack`]), and work put off to
-/// a thread waits for a tick of the scheduler, 4 ms at 250 Hz. A shorter timeout would expire again
-/// and again for nothing, until the retries are used up.
+/// A software peer responds in tens of microseconds when its CPU is idle, but not reliably: it may
+/// delay an ACK for half a millisecond (see [`super::delayed_ack`]), and work that it defers to a
+/// thread may wait for a scheduler tick, 4 ms at 250 Hz. A shorter timeout would expire needlessly,
+/// until the retries are used up.
 const LEAST_EXPONENT: u8 = 10;
 
 /// The local ACK timeout for this 5-bit exponent, in nanoseconds: 4.096 us * 2^exp, and no less
-/// than 4.2 ms. 0 means that there is none. IBTA 9.7.6.1.3 asks for a timeout of at least that
-/// length. Only the low five bits of `exp` count.
+/// than 4.2 ms. 0 means that there is no timeout. IBTA 9.7.6.1.3 asks for a timeout of at least the
+/// configured length. Only the low five bits of `exp` count.
 #[inline]
 pub const fn ack_timeout(exp: u8) -> Option<u64> {
     match exp & 0x1f {
@@ -45,10 +45,10 @@ pub const fn ack_timeout(exp: u8) -> Option<u64> {
     }
 }
 
-/// How long to wait for an answer, in nanoseconds, after as many retries without progress: the
-/// timeout, and then longer, as a receiver may be slow rather than the network lossy, but no more
-/// than four times as long: IBTA 9.7.6.1.3 allows that much above the timeout asked for (where that
-/// is not below the least one).
+/// How long to wait for a response, in nanoseconds, after `retries` retries without progress. The
+/// first wait is the ACK timeout. Later ones are longer, since the receiver may be slow rather than
+/// the network lossy, but at most four times as long: IBTA 9.7.6.1.3 allows that much (for a
+/// timeout that is not below the smallest effective one).
 #[inline]
 pub(super) const fn ack_wait(exp: u8, retries: u8) -> Option<u64> {
     let shift = match retries {

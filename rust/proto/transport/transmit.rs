@@ -11,24 +11,24 @@ pub enum Payload {
     None,
     /// Bytes of a send request's local memory.
     Request {
-        /// Which request.
+        /// The request.
         n: u32,
-        /// First byte, counted from the start of the message.
+        /// The first byte, counted from the start of the message.
         offset: u32,
-        /// How many; not 0.
+        /// The number of bytes; not 0.
         len: u32,
     },
-    /// Bytes of this side's memory that the peer reads.
+    /// Bytes of this side's memory, for a READ of the peer.
     Read {
         /// The resource for which the key was resolved by `ResponderOps::read_start`.
         res: u8,
         /// The address that the latest `read_start` for it had.
         va: u64,
-        /// The key that it had.
+        /// The key of that `read_start`.
         rkey: u32,
-        /// First byte, counted from `va`.
+        /// The first byte, counted from `va`.
         offset: u32,
-        /// How many; not 0.
+        /// The number of bytes; not 0.
         len: u32,
     },
 }
@@ -50,32 +50,31 @@ impl Payload {
     }
 }
 
-/// Which part of the transport made a packet, for taking it back.
+/// The part of the transport that made a packet; used to take the packet back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The requester, for send request `n`.
     Request {
-        /// Which request.
+        /// The request.
         n: u32,
     },
-    /// The responder, as part of the answer to a READ or an atomic.
+    /// The responder, as part of the response to a READ or an atomic.
     Response,
     /// The responder, as an ACK or NAK.
     Acknowledge,
 }
 
-/// A packet to be sent, or several segments: middle ones of a message, which differ in nothing but
-/// the PSN, their part of the payload, and that the last one alone may ask for an acknowledgement.
+/// A packet to be sent, or several segments: middle packets of a message. These differ only in the
+/// PSN and their part of the payload, and the last one alone may ask for an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// The headers of the first packet, complete; but AckReq is the last one's.
+    /// The complete headers of the first packet, except that AckReq is that of the last one.
     pub header: PacketRepr,
-    /// What follows them, of all packets, each of which has an equal share. Pad and ICRC come after
-    /// that.
+    /// The payload of all packets together; each has an equal part. Pad and ICRC are not included.
     pub payload: Payload,
-    /// Who made it.
+    /// The part of the transport that made it.
     pub origin: Origin,
-    /// How many packets these are; not 0.
+    /// The number of packets; not 0.
     pub segments: u16,
 }
 
@@ -86,13 +85,13 @@ impl Transmit {
         self.payload.len() / u32::from(self.segments.max(1))
     }
 
-    /// Whether these belong to an answer that takes more than a packet.
+    /// Whether these are packets of a response that is longer than one packet.
     #[inline]
     pub(super) fn is_long_response(&self) -> bool {
         self.origin == Origin::Response && self.header.bth.opcode.info().position != Position::Only
     }
 
-    /// What is left when the first `done` packets are gone; `None` when that is nothing.
+    /// The rest without the first `done` packets; `None` if nothing is left.
     #[inline]
     pub fn rest(&self, done: u16) -> Option<Transmit> {
         let segments = self.segments.checked_sub(done).filter(|left| *left > 0)?;

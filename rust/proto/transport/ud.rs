@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One datagram queue pair, UD or GSI: its state, its send queue, and what it does with a datagram
+//! One datagram queue pair, UD or GSI: its state, its send queue, and receiving a datagram
 //! (IBTA 9.8.3, 10.3.1).
 //!
 //! A datagram is complete when it is sent, so nothing is retransmitted, and no timer is needed.
@@ -15,32 +15,33 @@ use super::{
 /// The longest datagram that is received, in bytes: the largest path MTU (IBTA 9.8.3).
 const MAX_RECV_LEN: u32 = 4096;
 
-/// The receiver of a datagram, as its request names it.
+/// The destination of a datagram, as its send request names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdDest {
-    /// The receiver's QP.
+    /// The destination QP.
     pub qpn: u32,
-    /// The receiver's Q_Key, or any with [`super::datagram::QKEY_FROM_QP`].
+    /// The Q_Key of the destination QP, or any value with [`super::datagram::QKEY_FROM_QP`].
     pub qkey: u32,
 }
 
 /// A send queue of datagrams.
 pub trait UdRequestQueue: RequestQueue {
-    /// Where request `n` goes. `None` as for [`RequestQueue::get`].
+    /// The destination of request `n`. `None` as for [`RequestQueue::get`].
     fn dest(&self, n: u32) -> Option<UdDest>;
 }
 
-/// The owner's side of receiving. Every call is about the one datagram in hand.
+/// The owner's side of receiving. Every call is about the datagram that is being handled.
 pub trait UdResponderOps {
-    /// The bytes that the receive buffer begins with: the IP header (IBTA annex A17.4.5.2).
+    /// The GRH area, with which the receive buffer begins: the IP header (IBTA annex A17.4.5.2).
     fn grh(&self) -> Option<[u8; GRH_LEN]>;
     /// Takes the next receive work request.
     fn recv_start(&mut self) -> RecvStart;
     /// How many bytes the receive request in use holds.
     fn recv_room(&self) -> u32;
-    /// Gives the receive request in use back, unused: it is the next one again.
+    /// Puts the unused receive request back: it is the next one again.
     fn recv_put_back(&mut self);
-    /// Puts `grh` at the beginning of the receive request in use, and the whole payload behind it.
+    /// Copies `grh` to the beginning of the receive request in use, and the whole payload behind
+    /// it.
     ///
     /// # Errors
     ///
@@ -61,15 +62,15 @@ pub struct UdModify {
     pub sq_psn: Option<u32>,
 }
 
-/// What is to be done for the send queue.
+/// The next step of the send queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UdPoll {
     /// Nothing.
     Idle,
     /// This packet is to be sent.
     Transmit(Transmit),
-    /// A request is done, and has no packet: it is too long for the port, which is no error (IBTA,
-    /// statement C10-93.1.1).
+    /// A request is complete without a packet: it is too long for the port, which is no error
+    /// (IBTA, statement C10-93.1.1).
     Skipped,
 }
 
@@ -85,7 +86,7 @@ pub struct UdQp {
     sender: DatagramSender,
     /// The oldest request that is not complete.
     una: u32,
-    /// The request that is not sent yet, or has failed and waits to be completed.
+    /// The first request that is not sent yet, or that has failed and waits for its completion.
     next: u32,
     failed: Option<Status>,
     events: Events,
@@ -142,7 +143,7 @@ impl UdQp {
         if let Some(psn) = change.sq_psn {
             self.sender = DatagramSender::new(Psn::new(psn));
         }
-        // A send queue that stops is drained at once: nothing waits for a response.
+        // A send queue that stops is drained at once, as datagrams have no responses.
         if to == State::Sqd && self.state != State::Sqd {
             self.events.raise(Events::SQ_DRAINED);
         }
@@ -156,8 +157,8 @@ impl UdQp {
         self.state == State::Rts && self.failed.is_none()
     }
 
-    /// The next step of the send queue. `mtu` gives the path MTU of the port in bytes; it is called
-    /// only where there is a datagram to send. A request counts as sent from then on; see
+    /// The next step of the send queue. `mtu` returns the path MTU of the port in bytes; it is
+    /// called only if there is a datagram to send. A request counts as sent from then on; see
     /// [`UdQp::undo`] and [`UdQp::local_error`].
     #[inline]
     pub fn poll_transmit<Q: UdRequestQueue>(&mut self, mtu: impl FnOnce() -> u32, q: &Q) -> UdPoll {
@@ -197,8 +198,8 @@ impl UdQp {
         })
     }
 
-    /// The packet of `t`, the newest, was never sent, for want of memory perhaps: it will be given
-    /// again.
+    /// The packet of `t`, the newest one, was never sent, for example for want of memory.
+    /// [`UdQp::poll_transmit`] will return it again.
     pub fn undo(&mut self, t: &Transmit) {
         if let Origin::Request { n } = t.origin {
             self.sender.undo(&t.header);
@@ -216,7 +217,8 @@ impl UdQp {
     }
 
     /// The next request that is complete. A request that failed takes the send queue to the SQE
-    /// state, and the requests after it are flushed (IBTA 10.3.1.6). In the error state all are.
+    /// state, and the requests after it are flushed (IBTA 10.3.1.6). In the error state all
+    /// requests are flushed.
     #[inline]
     pub fn poll_send_completion<Q: RequestQueue>(&mut self, q: &Q) -> Option<SendCompletion> {
         let n = self.una;
@@ -245,8 +247,8 @@ impl UdQp {
         })
     }
 
-    /// Takes a datagram with `payload_len` bytes of payload, which `ops` can reach. The caller has
-    /// checked everything below the transport: address, length, ICRC.
+    /// Processes a datagram with `payload_len` bytes of payload, which `ops` can access. The caller
+    /// has checked everything below the transport: address, length, ICRC.
     #[inline]
     pub fn handle_packet<T: UdResponderOps>(
         &mut self,
@@ -260,7 +262,7 @@ impl UdQp {
         }
     }
 
-    /// What happened since the last call.
+    /// The events since the last call.
     #[inline]
     pub fn take_events(&mut self) -> Events {
         core::mem::take(&mut self.events)

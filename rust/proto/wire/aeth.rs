@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The acknowledge extended transport header, 4 bytes: what the responder thinks of the requests so
-//! far (IBTA 9.3.5; the syndrome in IBTA 9.7.5.2.1, Table 44).
+//! The acknowledge extended transport header, 4 bytes: an ACK or NAK, and the number of requests
+//! completed (IBTA 9.3.5; the syndrome in IBTA 9.7.5.2.1, Table 44).
 
 use super::{HeaderRepr, RnrTimer};
 use zerocopy::byteorder::big_endian::U32;
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The credit count that means "not used": the responder does not do end-to-end flow control.
+/// The credit count that means "not used": the responder does not use end-to-end flow control.
 pub const CREDIT_NONE: u8 = 0x1f;
 
 const TYPE_SHIFT: u32 = 5;
@@ -25,13 +25,13 @@ pub struct Aeth {
     word: U32,
 }
 
-/// Why a responder refuses a request (IBTA 9.7.5.2, Table 46).
+/// The reason for a NAK (IBTA 9.7.5.2, Table 46).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NakCode {
     /// A packet is missing; everything before the PSN in the BTH has arrived.
     PsnSequence = 0,
-    /// The request makes no sense: opcode out of order, wrong length, unsupported operation.
+    /// The request is invalid: opcode out of order, wrong length, unsupported operation.
     InvalidRequest = 1,
     /// The key, the range or the rights of the remote memory are wrong.
     RemoteAccess = 2,
@@ -59,7 +59,8 @@ impl NakCode {
 /// The syndrome of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syndrome {
-    /// All up to the PSN is well. Carries the 5-bit credit count *code*, or [`CREDIT_NONE`].
+    /// A positive acknowledgement of all packets up to the PSN. Carries the 5-bit credit count
+    /// *code*, or [`CREDIT_NONE`].
     Ack {
         /// The code of IBTA 9.7.7.2, Table 48, not a number of requests.
         credit: u8,
@@ -71,10 +72,10 @@ pub enum Syndrome {
     },
     /// Refused.
     Nak {
-        /// Why.
+        /// The reason.
         code: NakCode,
     },
-    /// A value that the specification reserves, whole.
+    /// The whole byte, a value that the specification reserves.
     Reserved(u8),
 }
 
@@ -101,7 +102,7 @@ impl Syndrome {
         }
     }
 
-    /// The byte of the syndrome. Of a credit code the low five bits count.
+    /// The byte of the syndrome. Only the low five bits of a credit code count.
     #[inline]
     pub const fn to_u8(self) -> u8 {
         match self {
@@ -113,7 +114,7 @@ impl Syndrome {
     }
 }
 
-/// What an acknowledge extended transport header says.
+/// The fields of an acknowledge extended transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AethRepr {
     /// Positive, not ready, or refused.
@@ -154,7 +155,7 @@ mod tests {
         }
     }
 
-    /// IBTA 9.3.5, 9.7.5.2.1, 9.7.7.2: the syndrome of an ACK has a credit code, of which 31 is
+    /// IBTA 9.3.5, 9.7.5.2.1, 9.7.7.2: the syndrome of an ACK has a credit code, where 31 means
     /// none; that of an RNR NAK has a timer code, and that of a NAK its reason.
     #[test]
     fn each_kind_of_syndrome() {

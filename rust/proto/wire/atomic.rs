@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The headers of atomic operations: AtomicETH, 28 bytes, in the request, and AtomicAckETH, 8
-//! bytes, in the answer (IBTA 9.3.4, 9.5.2).
+//! bytes, in the response (IBTA 9.3.4, 9.5.2).
 
 use super::HeaderRepr;
 use zerocopy::byteorder::big_endian::{U32, U64};
@@ -17,17 +17,17 @@ pub struct AtomicEth {
     compare: U64,
 }
 
-/// What an atomic extended transport header says. Nothing in it is checked: `va` may be unaligned,
-/// for which the responder refuses the request.
+/// The fields of an atomic extended transport header. They are not checked: `va` may be unaligned,
+/// in which case the responder refuses the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtomicEthRepr {
     /// Address of the 8-byte operand.
     pub va: u64,
     /// Key of the remote region or window.
     pub rkey: u32,
-    /// What to store (compare and swap) or to add (fetch and add).
+    /// The value to store (compare and swap) or to add (fetch and add).
     pub swap_add: u64,
-    /// What must be there for a swap; meaningless for fetch and add.
+    /// The expected value for a swap; ignored for fetch and add.
     pub compare: u64,
 }
 
@@ -62,7 +62,7 @@ pub struct AtomicAckEth {
     original: U64,
 }
 
-/// What an atomic acknowledge extended transport header says.
+/// The fields of an atomic acknowledge extended transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtomicAckEthRepr {
     /// The operand as it was before the operation.
@@ -110,7 +110,7 @@ mod tests {
         );
     }
 
-    /// IBTA 9.5.2: the AtomicAckETH is the value that the operation found.
+    /// IBTA 9.5.2: the AtomicAckETH is the original value.
     #[test]
     fn the_answer_is_one_big_endian_word() {
         check(

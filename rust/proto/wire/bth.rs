@@ -30,26 +30,27 @@ pub struct Bth {
     opcode: u8,
     flags: u8,
     pkey: U16,
-    /// FECN, BECN, six reserved bits (all of which the ICRC leaves out), destination QP.
+    /// FECN, BECN, six reserved bits (the ICRC covers none of these), destination QP.
     qp_word: U32,
     /// AckReq, seven reserved bits, PSN.
     psn_word: U32,
 }
 
-/// What a base transport header says. The transport version is checked on reading and is not kept.
+/// The fields of a base transport header. The transport version is checked on reading and is not
+/// kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BthRepr {
-    /// What kind of packet, and so which headers follow.
+    /// The opcode, which determines the headers that follow.
     pub opcode: Opcode,
-    /// SE: the receiver is asked to raise a solicited event.
+    /// SE: asks the receiver to raise a solicited event.
     pub solicited: bool,
-    /// MigReq: path migration state, set by those who do not migrate.
+    /// MigReq: path migration state, set by a QP that does not migrate.
     pub migrated: bool,
     /// Pad bytes between payload and ICRC, 0 to 3; see [`super::pad_for`].
     pub pad: u8,
     /// Partition of the packet.
     pub pkey: PKey,
-    /// Forward congestion notification, as a switch left it. Not covered by the ICRC.
+    /// Forward congestion notification, which a switch may set. Not covered by the ICRC.
     pub fecn: bool,
     /// Backward congestion notification. Not covered by the ICRC.
     pub becn: bool,
@@ -79,7 +80,7 @@ impl BthRepr {
         }
     }
 
-    /// Reads the header at the start of `bytes`; gives it and what follows.
+    /// Reads the header at the start of `bytes`; returns it and the bytes after it.
     ///
     /// # Errors
     ///
@@ -112,7 +113,7 @@ impl BthRepr {
         Ok((repr, rest))
     }
 
-    /// The 12 bytes of the header. Of `pad` the low two bits count.
+    /// The 12 bytes of the header. Only the low two bits of `pad` count.
     #[inline]
     pub fn to_view(&self) -> Bth {
         let bit = |set: bool, mask: u32| if set { mask } else { 0 };
@@ -132,8 +133,8 @@ impl BthRepr {
         }
     }
 
-    /// Writes the header to the start of `out`; gives what follows, or `None`, with nothing
-    /// written, when `out` is too short.
+    /// Writes the header to the start of `out`; returns the rest of `out`. When `out` is too short,
+    /// writes nothing and returns `None`.
     #[inline]
     pub fn emit<'a>(&self, out: &'a mut [u8]) -> Option<&'a mut [u8]> {
         let (head, rest) = Bth::mut_from_prefix(out).ok()?;
@@ -142,7 +143,7 @@ impl BthRepr {
     }
 }
 
-/// Gives a header as it stands on the wire another PSN and AckReq.
+/// Sets the PSN and AckReq of a header in wire format.
 #[inline]
 pub fn set_psn(bth: &mut [u8; BTH_LEN], psn: Psn, ack_req: bool) {
     let word = psn.get() | if ack_req { ACK_REQ } else { 0 };
@@ -151,8 +152,8 @@ pub fn set_psn(bth: &mut [u8; BTH_LEN], psn: Psn, ack_req: bool) {
     }
 }
 
-/// Whether `next` is the header of the packet after that of `this`, and but for the PSN like it;
-/// gives its AckReq then, which may differ, too.
+/// If `next` is the header of the packet after that of `this`, and differs in PSN and AckReq alone,
+/// returns its AckReq.
 #[inline]
 pub fn next_asks(this: &[u8; BTH_LEN], next: &[u8; BTH_LEN]) -> Option<bool> {
     const ALIKE: usize = BTH_LEN - 4;

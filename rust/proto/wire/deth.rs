@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The datagram extended transport header, 8 bytes: who sent a UD packet (IBTA 9.3.1).
+//! The datagram extended transport header, 8 bytes: the source QP and the Q_Key of a UD packet
+//! (IBTA 9.3.1).
 
 use super::{HeaderRepr, Qpn};
 use zerocopy::byteorder::big_endian::U32;
@@ -15,12 +16,12 @@ pub struct Deth {
     src_qp: U32,
 }
 
-/// What a datagram extended transport header says.
+/// The fields of a datagram extended transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DethRepr {
     /// The key that the receiving QP must hold.
     pub qkey: u32,
-    /// The sending QP, to which an answer goes.
+    /// The source QP, to which a reply goes.
     pub src_qp: Qpn,
 }
 

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Why bytes are no packet, and why a packet was not written.
+//! Errors of reading and writing packets.
 
-/// Why a datagram is no packet. Each is a counter of the driver; none is worth an answer.
+/// The reason that a datagram is not a valid packet. Each has a counter in the driver; none causes
+/// a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ParseError {
-    /// Ends within its headers.
+    /// The datagram ends within its headers.
     TooShort = 0,
-    /// Another transport version than 0.
+    /// The transport version is not 0.
     BadVersion = 1,
-    /// No such opcode.
+    /// The opcode is not defined.
     UnknownOpcode = 2,
     /// The pad does not make the payload a multiple of four, or there is nothing to pad.
     BadPad = 3,
@@ -21,11 +22,11 @@ pub enum ParseError {
 }
 
 impl ParseError {
-    /// How many causes there are; each one `as usize` is less.
+    /// The number of reasons; each one `as usize` is less.
     pub const COUNT: usize = 6;
 }
 
-/// Why headers were not written.
+/// The reason that headers were not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmitError {
     /// The buffer is too short.

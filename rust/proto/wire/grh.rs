@@ -3,8 +3,8 @@
 //! The 40 bytes before the payload of a received datagram (IBTA annex A17.4.5.2, IBTA 11.4.1.2).
 //!
 //! An InfiniBand UD receive buffer starts with a global route header. RoCEv2 has none on the wire;
-//! the IP header of the packet takes its place: an IPv6 header all of it, an IPv4 header the last
-//! 20 bytes, where the first 20 carry nothing.
+//! the IP header of the packet takes its place. An IPv6 header takes all 40 bytes. An IPv4 header
+//! takes the last 20 bytes, and the first 20 are unused.
 
 use super::icrc::DatagramFields;
 use super::Gid;
@@ -45,12 +45,12 @@ impl NetworkType {
     }
 }
 
-/// Where the IP header lies in the area.
+/// The place of the IP header in the area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GrhLayout {
-    /// Offset of the IP header in the area, in bytes; what is before it is zero.
+    /// Offset of the IP header in the area, in bytes; the bytes before it are zero.
     pub offset: usize,
-    /// How many bytes of the IP header are kept, from its start: IPv4 options are not.
+    /// How many bytes of the IP header are kept, from its start. IPv4 options are dropped.
     pub len: usize,
 }
 
@@ -70,8 +70,8 @@ impl GrhLayout {
         }
     }
 
-    /// The whole area for a packet whose IP header `header` begins with, or `None` when `header`
-    /// is too short or is no IP header.
+    /// The whole area for a packet whose IP header is at the start of `header`. `None` when
+    /// `header` is too short or is no IP header.
     pub fn area(header: &[u8]) -> Option<[u8; GRH_LEN]> {
         let network = NetworkType::of_header(*header.first()?)?;
         let layout = Self::of(network);
@@ -81,9 +81,9 @@ impl GrhLayout {
         Some(area)
     }
 
-    /// As [`GrhLayout::area`], for one of several datagrams which have this header but for what
-    /// differs between them: its lengths and identification are put in, and the checksum that an
-    /// IPv4 header without options then has (RFC 791 3.1).
+    /// As [`GrhLayout::area`], for one of several datagrams that share this header. Replaces the
+    /// lengths and the identification by those of the datagram, and updates the checksum of an IPv4
+    /// header without options (RFC 791 3.1).
     pub fn area_of(header: &[u8], datagram: DatagramFields) -> Option<[u8; GRH_LEN]> {
         let mut area = Self::area(header)?;
         if NetworkType::of_header(*header.first()?)? == NetworkType::Ipv6 {
@@ -104,7 +104,7 @@ impl GrhLayout {
     }
 }
 
-/// The checksum of an IPv4 header in which it is zero.
+/// The checksum of an IPv4 header whose checksum field is zero.
 fn checksum(header: &[u8; IPV4_LEN]) -> u16 {
     let words = header.chunks_exact(2);
     let sum: u32 = words
@@ -113,7 +113,7 @@ fn checksum(header: &[u8; IPV4_LEN]) -> u16 {
                 .fold(0, |sum, byte| (sum << 8) | u32::from(*byte))
         })
         .sum();
-    // Ten words: two carries at most, the second of one.
+    // Ten words have two carries at most, the second of 1.
     let folded = (sum & 0xffff).wrapping_add(sum >> 16);
     let folded = (folded & 0xffff).wrapping_add(folded >> 16);
     !folded as u16
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(GrhLayout::area(&header[..39]), None);
     }
 
-    /// The words of a header with a right checksum add up to all ones.
+    /// Whether the checksum is right: the words of the header then add up to all ones.
     fn is_right(ip: &[u8]) -> bool {
         let words = ip
             .chunks(2)

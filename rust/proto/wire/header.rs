@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What all headers have in common: a fixed size, a view of the bytes, and a meaning.
+//! The common interface of the headers: a fixed size, a view of the bytes, and a representation of
+//! their meaning.
 
 use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// A header of fixed size every bit pattern of which can be read.
+/// A header of fixed size. Every bit pattern of it can be read.
 ///
 /// The base header is not one of these: it has an opcode and a version that may be wrong.
 pub trait HeaderRepr: Copy {
@@ -21,7 +22,7 @@ pub trait HeaderRepr: Copy {
     /// The bytes of the meaning, reserved bits zero.
     fn to_view(&self) -> Self::View;
 
-    /// Reads the header at the start of `bytes`; gives it and what follows, or `None` when
+    /// Reads the header at the start of `bytes`; returns it and the bytes after it, or `None` when
     /// `bytes` is too short.
     #[inline]
     fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
@@ -29,8 +30,8 @@ pub trait HeaderRepr: Copy {
         Some((Self::from_view(view), rest))
     }
 
-    /// Writes the header to the start of `out`; gives what follows, or `None`, with nothing
-    /// written, when `out` is too short.
+    /// Writes the header to the start of `out`; returns the rest of `out`. When `out` is too short,
+    /// writes nothing and returns `None`.
     #[inline]
     fn emit<'a>(&self, out: &'a mut [u8]) -> Option<&'a mut [u8]> {
         let (head, rest) = Self::View::mut_from_prefix(out).ok()?;
@@ -45,7 +46,8 @@ pub(super) mod testing {
     use super::HeaderRepr;
     use core::fmt::Debug;
 
-    /// `repr` is `bytes` on the wire, both ways, and no shorter slice will do.
+    /// Checks that `repr` is `bytes` on the wire, both for reading and for writing, and that a
+    /// shorter slice is refused.
     pub(crate) fn check<R: HeaderRepr + Debug + PartialEq>(repr: R, bytes: &[u8]) {
         assert_eq!(bytes.len(), R::LEN);
         let mut longer = bytes.to_vec();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The invariant CRC, which ends every packet and covers what no router may change
+//! The invariant CRC, which ends every packet and covers all fields that a router may not change
 //! (IBTA annex A17.3.3; the CRC itself in IBTA 7.8.1).
 //!
 //! It is the CRC-32 of Ethernet over eight bytes of ones (where InfiniBand has its local route
@@ -32,8 +32,8 @@ pub const IPV4_MIN_LEN: usize = 20;
 /// Longest IPv4 header in bytes, with options.
 pub const IPV4_MAX_LEN: usize = 60;
 
-/// Room for the longest IP and UDP headers and the BTH after them; and for a whole short packet
-/// behind headers of the usual length, as one call of the engine costs less than two.
+/// Room for the longest IP and UDP headers and the BTH. Behind headers of the usual length this
+/// also holds a whole short packet, as one call of the engine costs less than two.
 const ROOM: usize = IPV4_MAX_LEN + UDP_LEN + BTH_LEN + 32;
 
 /// The CRC register after eight bytes of ones.
@@ -50,9 +50,9 @@ const SEED: u32 = {
 /// How many bytes of an IPv4 header without options and a UDP header come after the identification.
 const AFTER_ID: usize = IPV4_MIN_LEN - 6 + UDP_LEN;
 
-/// What an IPv4 identification adds to the register after IPv4 header, without options, and UDP
-/// header: the CRC is linear, so by its nibbles, highest first. The segments of a super-packet
-/// differ in nothing else.
+/// The part of the register, after an IPv4 header without options and the UDP header, that depends
+/// on the IPv4 identification. The CRC is linear, so there is a table for each nibble, the highest
+/// first. The segments of a super-packet differ in nothing else.
 static ID_PART: [[u32; 16]; 4] = {
     let mut table = [[0; 16]; 4];
     let mut place = 0;
@@ -74,13 +74,13 @@ static ID_PART: [[u32; 16]; 4] = {
     table
 };
 
-/// What one more changes of an identification's [`ID_PART`], by the number of ones that it ends
-/// with.
+/// The change of [`ID_PART`] when an identification is incremented, by the number of its trailing
+/// ones.
 static ID_STEP: [u32; 17] = {
     let mut steps = [0; 17];
     let mut ones = 0;
     while ones < 17 {
-        // All of the bits that the carry reaches change.
+        // All bits that the carry reaches change.
         let change = if ones < 16 {
             (2_u32 << ones) - 1
         } else {
@@ -119,18 +119,18 @@ fn id_part(id: u16) -> u32 {
     part(a, 12) ^ part(b, 8) ^ part(c, 4) ^ part(d, 0)
 }
 
-/// What tells apart the datagrams of one super-packet, in host order.
+/// The fields in which the datagrams of one super-packet differ, in host order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramFields {
     /// Length of the UDP header and all that follows it, the ICRC included, in bytes: the UDP
     /// header's length field. The IP length follows from it.
     pub udp_len: u16,
-    /// The IPv4 identification; unused for IPv6. Segmentation counts it up by one a datagram,
-    /// modulo 2^16.
+    /// The IPv4 identification; unused for IPv6. Segmentation increments it by one for each
+    /// datagram, modulo 2^16.
     pub ip_id: u16,
 }
 
-/// Why headers were not taken.
+/// The reason that headers were not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadError {
     /// The slice is not exactly one IP header: wrong version, or wrong length.
@@ -140,7 +140,7 @@ pub enum HeadError {
 /// The masked IP and UDP headers that a packet's ICRC starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IcrcHead {
-    /// The headers, and behind them room to work in.
+    /// The headers, and behind them room for the BTH or a short packet.
     bytes: [u8; ROOM],
     /// Length of the IP header, 20 to 60. With the UDP header and BTH it never exceeds `bytes`.
     ip_len: u8,
@@ -148,8 +148,8 @@ pub struct IcrcHead {
     udp_len: u16,
     /// The identification field of an IPv4 header.
     ip_id: u16,
-    /// The register before the BTH of a datagram with this UDP length and, if there is an
-    /// identification that [`ID_PART`] knows, with 0 for that.
+    /// The cached register before the BTH, for datagrams with this UDP length. If [`ID_PART`]
+    /// applies, it is the register for the identification 0.
     before: Option<(u16, u32)>,
 }
 
@@ -214,8 +214,7 @@ impl IcrcHead {
         }
     }
 
-    /// Lays out the headers one after another and leaves room for a BTH; `None` if they are too
-    /// long.
+    /// Copies the headers one after another and leaves room for a BTH. `None` if they are too long.
     #[inline]
     fn assemble(
         ip: &[u8],
@@ -280,8 +279,8 @@ impl IcrcHead {
         self.ip_id = datagram.ip_id;
     }
 
-    /// Starts the ICRC of a packet: the headers, and `bth` as it stands on the wire. What remains
-    /// is everything after the BTH: extended headers, payload, pad.
+    /// Starts the ICRC of a packet: the headers, and `bth` as it stands on the wire. The rest is
+    /// everything after the BTH: extended headers, payload, pad.
     #[inline]
     pub fn start<E: Fn(u32, &[u8]) -> u32>(&mut self, engine: E, bth: &[u8; BTH_LEN]) -> Icrc<E> {
         // There is always room for a BTH.
@@ -295,7 +294,7 @@ impl IcrcHead {
     /// The ICRC of a packet that is in one piece: `packet` begins with the BTH as it stands on the
     /// wire and ends where the ICRC does. `None` if it is too short for a BTH.
     ///
-    /// One byte of the packet is changed for the time of the call.
+    /// The call changes one byte of the packet for a moment.
     #[inline]
     pub fn over<E: Fn(u32, &[u8]) -> u32>(
         &mut self,
@@ -409,7 +408,7 @@ fn over_packet<E: Fn(u32, &[u8]) -> u32>(
     Some(register)
 }
 
-/// An ICRC in the making.
+/// An ICRC that is being computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Icrc<E> {
     register: u32,
@@ -430,7 +429,7 @@ impl<E: Fn(u32, &[u8]) -> u32> Icrc<E> {
         self.register
     }
 
-    /// Continues from what another routine made of [`Icrc::register`].
+    /// Continues with a register that another routine computed from [`Icrc::register`].
     #[inline]
     pub fn set_register(&mut self, register: u32) {
         self.register = register;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of the ICRC: against frames that scapy made, and of which bits count.
+//! Tests of the ICRC: against frames that scapy made, and of the bits that it covers.
 
 use super::super::{PacketRepr, ROCE_UDP_PORT};
 use super::*;
 use proptest::prelude::*;
 
-/// The checked-in frames; tools/vectors/make-vectors.py says how they came about.
+/// The checked-in frames, which tools/vectors/make-vectors.py generated.
 const VECTORS: &str = include_str!("../../../tools/vectors/icrc.txt");
 
-/// What `crc32_le` is to the kernel.
+/// The CRC engine, in place of the kernel's `crc32_le`.
 fn engine(register: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(!register);
     hasher.update(bytes);
     !hasher.finalize()
 }
 
-/// A frame taken apart.
+/// The parts of a frame.
 #[derive(Clone, Debug)]
 struct Frame {
     name: &'static str,
@@ -79,7 +79,7 @@ impl Frame {
         Ok(self.compute_from(IcrcHead::ip(&self.ip, &self.udp)?))
     }
 
-    /// Computes it in both ways, which must agree.
+    /// Computes the ICRC in both ways, which must agree.
     fn compute_from(&self, mut head: IcrcHead) -> [u8; ICRC_LEN] {
         let covered = &self.packet[..self.packet.len() - ICRC_LEN];
         let (bth, rest) = covered.split_first_chunk().expect("BTH");
@@ -172,7 +172,8 @@ fn masked_bits_do_not_count_and_all_others_do() {
             };
             match other.compute() {
                 Ok(icrc) => assert_eq!(icrc == frame.icrc(), masked, "{name} IP bit {bit}"),
-                // The version, or a header length that is not the header's.
+                // The changed bit is in the version, or in the header length, which no longer
+                // matches.
                 Err(HeadError::NotIp) => assert!(byte == 0 && !masked, "{name} IP bit {bit}"),
             }
         }
@@ -253,7 +254,7 @@ proptest! {
             icrc.update(&rest[from..cut]);
             from = cut;
         }
-        // A copy routine with a CRC of its own can step in.
+        // A copy routine with a CRC of its own can compute a part.
         let register = engine(icrc.register(), &rest[from..]);
         icrc.set_register(register);
         prop_assert_eq!(icrc.finish(), frame.icrc());
@@ -275,7 +276,7 @@ proptest! {
         prop_assert_eq!(head, first);
     }
 
-    /// What is kept from one datagram to the next fits all of them.
+    /// The cached register is correct for each datagram, whatever came before it.
     #[test]
     fn a_row(
         row in proptest::collection::vec((prop_oneof![Just(300), Just(1060)], any::<u16>(), any::<u8>()), 1..9),
@@ -299,7 +300,7 @@ proptest! {
         }
     }
 
-    /// The datagrams of a row one after another are as each on its own.
+    /// The ICRCs of a super-packet's segments are those of the single datagrams.
     #[test]
     fn a_run(
         first in prop_oneof![any::<u16>(), Just(0xfffd), Just(0x7ffe)],

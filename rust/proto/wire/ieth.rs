@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The invalidate extended transport header, 4 bytes: the key that a SEND with invalidate takes
-//! from the receiver (IBTA 9.3.7).
+//! The invalidate extended transport header, 4 bytes: the key that a SEND with invalidate
+//! invalidates at the receiver (IBTA 9.3.7).
 
 use super::HeaderRepr;
 use zerocopy::byteorder::big_endian::U32;
@@ -14,7 +14,7 @@ pub struct Ieth {
     rkey: U32,
 }
 
-/// What an invalidate extended transport header says.
+/// The fields of an invalidate extended transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IethRepr {
     /// Key of the region or window to invalidate at the receiver.

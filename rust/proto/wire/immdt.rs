@@ -12,8 +12,8 @@ pub struct ImmDt {
     data: [u8; 4],
 }
 
-/// Immediate data. The four bytes are opaque and keep the order of the wire, as `imm_data` in the
-/// verbs does on both ends: nobody on the way may swap them.
+/// Immediate data. The four bytes are opaque and stay in wire order, as `imm_data` in the verbs is
+/// on both ends: no layer may swap them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImmDtRepr {
     /// The bytes in wire order.

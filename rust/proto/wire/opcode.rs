@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The opcodes and what each says about its packet (IBTA 9.2, Table 38; CNP: IBTA annex A17.9.3).
+//! The opcodes and the properties of a packet that each implies (IBTA 9.2, Table 38; CNP:
+//! IBTA annex A17.9.3).
 //!
-//! One opcode packs four facts: the transport service, the kind of operation, the packet's
-//! position in its message, and what the last packet carries along. [`Opcode::info`] takes them
-//! apart, [`Opcode::compose`] puts them together.
+//! One opcode stands for four properties: the transport service, the kind of operation, the
+//! packet's position in its message, and the data that the last packet carries for the completion.
+//! [`Opcode::info`] returns them, [`Opcode::compose`] makes an opcode of them.
 
 /// The transport service of a packet; it must be that of the QP it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub enum Service {
     Cnp,
 }
 
-/// What a packet does.
+/// The kind of operation of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Part of a SEND.
@@ -65,7 +66,7 @@ impl Kind {
     }
 }
 
-/// Where in its message a packet stands.
+/// The position of a packet in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
     /// The first of several.
@@ -103,7 +104,7 @@ impl Position {
     }
 }
 
-/// What the end of a message carries for the receiver's completion.
+/// The data that the end of a message carries for the receiver's completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
     /// Nothing.
@@ -189,7 +190,7 @@ impl PayloadRule {
     }
 }
 
-/// What an opcode says about its packet.
+/// The properties of a packet that its opcode implies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
     /// The service.
@@ -198,7 +199,7 @@ pub struct Info {
     pub kind: Kind,
     /// The position in the message.
     pub position: Position,
-    /// What the end of the message carries.
+    /// The data that the end of the message carries.
     pub tail: Tail,
     /// Which headers follow the BTH.
     pub ext: ExtKind,
@@ -240,7 +241,7 @@ macro_rules! opcodes {
     };
 }
 
-/// Fills the rows of values that are no opcode; no `Opcode` leads there.
+/// Fills the rows of values that are no opcode. No `Opcode` has these values.
 const NO_INFO: Info = Info {
     service: Service::Cnp,
     kind: Kind::Cnp,
@@ -336,7 +337,7 @@ impl Opcode {
         BY_VALUE[value as usize]
     }
 
-    /// All that the opcode says.
+    /// The properties that the opcode implies.
     #[inline]
     pub fn info(self) -> &'static Info {
         &INFO[self as u8 as usize]
@@ -390,8 +391,8 @@ impl Opcode {
         matches!(self.info().ext, ExtKind::Deth | ExtKind::DethImm)
     }
 
-    /// The opcode of a packet of `kind` at `position`. `tail` counts only where the message ends:
-    /// a message that ends with immediate data begins as any other.
+    /// The opcode of a packet of `kind` at `position`. `tail` is ignored unless the message ends
+    /// with this packet: a message that ends with immediate data begins as any other.
     ///
     /// `None` when there is none, as for a READ over UC or a WRITE with invalidate.
     pub const fn compose(

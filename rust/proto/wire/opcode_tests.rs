@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of the opcode table, against the rules the table follows from rather than a second table.
+//! Tests of the opcode table against the rules that it follows from, not against a second table.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn the_top_three_bits_are_the_service() {
     }
 }
 
-/// IBTA 9.2: a UC opcode means what the RC opcode with the same low bits means.
+/// IBTA 9.2: a UC opcode has the meaning of the RC opcode with the same low bits.
 #[test]
 fn uc_says_what_rc_says() {
     for &uc in ALL.iter().filter(|op| op.service() == Service::Uc) {

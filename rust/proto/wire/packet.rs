@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The headers of one whole packet: the base header and what the opcode says follows it.
+//! The headers of one whole packet: the base header and the extended headers that the opcode asks
+//! for.
 //!
 //! A RoCEv2 packet is the payload of a UDP datagram: BTH, extended headers, payload, 0 to 3 pad
 //! bytes that make the payload a multiple of four, ICRC (IBTA annex A17.3.1).
@@ -47,15 +48,15 @@ pub enum Ext {
     RethImm(RethRepr, ImmDtRepr),
     /// An acknowledgement.
     Aeth(AethRepr),
-    /// An acknowledgement and the operand of an atomic operation.
+    /// An acknowledgement and the original value of an atomic operation.
     AtomicAck(AethRepr, AtomicAckEthRepr),
     /// An atomic request.
     Atomic(AtomicEthRepr),
-    /// The sender of a datagram.
+    /// The source QP and Q_Key of a datagram.
     Deth(DethRepr),
-    /// The sender of a datagram and immediate data.
+    /// The source QP and Q_Key of a datagram, and immediate data.
     DethImm(DethRepr, ImmDtRepr),
-    /// Congestion notification: nothing of interest.
+    /// Congestion notification: its reserved bytes are ignored.
     Cnp,
 }
 
@@ -123,7 +124,7 @@ impl Ext {
         }
     }
 
-    /// The operand that an atomic operation found, if any.
+    /// The original value of an atomic operation, if any.
     #[inline]
     pub const fn atomic_ack(&self) -> Option<AtomicAckEthRepr> {
         match *self {
@@ -132,7 +133,7 @@ impl Ext {
         }
     }
 
-    /// The sender of a datagram, if any.
+    /// The source QP and Q_Key of a datagram, if any.
     #[inline]
     pub const fn deth(&self) -> Option<DethRepr> {
         match *self {
@@ -273,7 +274,8 @@ impl PacketRepr {
         let (bth, rest) = BthRepr::parse(bytes)?;
         let info = bth.opcode.info();
         let header_len = BTH_LEN + info.ext.len();
-        // What stands after the datagram's end is none of its headers, linear or not.
+        // Bytes after the end of the datagram are none of its headers, even if they are in the
+        // linear part.
         if udp_payload_len < header_len {
             return Err(ParseError::TooShort);
         }
@@ -312,11 +314,11 @@ impl PacketRepr {
             .wrapping_add(self.header_len() + ICRC_LEN)
     }
 
-    /// Writes the headers to the start of `out`; gives how many bytes that were.
+    /// Writes the headers to the start of `out`; returns the number of bytes.
     ///
     /// # Errors
     ///
-    /// [`EmitError`]; what is in `out` then is unspecified.
+    /// [`EmitError`]; the content of `out` is unspecified then.
     #[inline]
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, EmitError> {
         if self.bth.opcode.info().ext != self.ext.kind() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of whole header sets: every opcode both ways, every truncation, arbitrary bytes.
+//! Tests of whole header sets: reading and writing every opcode, every truncation, arbitrary bytes.
 
 use super::super::opcode::ALL;
 use super::super::{Kind, NakCode, Syndrome};
@@ -105,7 +105,8 @@ fn bytes_after_the_datagram_are_not_headers() {
     }
 }
 
-/// Regression: pad or ICRC larger than what is left must not wrap the payload length.
+/// Regression: a pad or ICRC that exceeds the rest of the datagram must not wrap the payload
+/// length.
 #[test]
 fn no_length_underflow_from_pad_or_icrc() {
     for pad in 0..4 {
@@ -122,7 +123,7 @@ fn no_length_underflow_from_pad_or_icrc() {
     }
 }
 
-/// IBTA annex A17.3.1: a packet is dropped whose pad does not make its payload a multiple of four
+/// IBTA annex A17.3.1: a packet is dropped if its pad does not make the payload a multiple of four
 /// bytes.
 #[test]
 fn pad_must_be_needed_and_enough() {
@@ -158,7 +159,7 @@ fn requests_and_acks_have_no_payload() {
 }
 
 /// IBTA 9.2: a packet with a reserved opcode is dropped.
-/// Regression: opcode 0xff must be refused, as must every other that is not defined.
+/// Regression: opcode 0xff must be refused, like every other undefined opcode.
 #[test]
 fn unknown_opcodes_are_refused() {
     for value in 0..=u8::MAX {
@@ -264,7 +265,7 @@ proptest! {
         let parsed = PacketRepr::parse(&packet, packet.len()).expect("as written");
         prop_assert_eq!(parsed.repr, repr);
         prop_assert_eq!(parsed.payload_len, payload_len);
-        // Nothing beyond the headers was touched.
+        // The bytes after the headers are unchanged.
         prop_assert!(packet[repr.header_len()..].iter().all(|&b| b == 0));
     }
 }

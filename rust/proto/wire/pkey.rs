@@ -38,7 +38,7 @@ impl PKey {
         self.0 & Self::FULL != 0
     }
 
-    /// Whether it names a partition at all: a base of zero marks an invalid table entry.
+    /// Whether the key is valid: a base of zero marks an invalid table entry.
     #[inline]
     pub const fn is_valid(self) -> bool {
         self.base() != 0

@@ -6,8 +6,8 @@ use core::fmt;
 
 /// A packet sequence number. Counts modulo 2^24, so no operation on it can overflow.
 ///
-/// There is no `Ord`: order on a circle is only meaningful between neighbours, see
-/// [`Psn::distance`].
+/// There is no `Ord`: circular order is only meaningful between PSNs that are close to each other,
+/// see [`Psn::distance`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Psn(u32);
 
@@ -80,14 +80,14 @@ impl Psn {
         self.distance(other) > 0
     }
 
-    /// Whether `self` is one of the `count` PSNs that begin with `first`. Right for the whole
-    /// circle, so it also answers for reads of more than 2^23 packets.
+    /// Whether `self` is one of the `count` PSNs that begin with `first`. This is correct for the
+    /// whole circle, and therefore also for READs of more than 2^23 packets.
     #[inline]
     pub const fn is_within(self, first: Psn, count: u32) -> bool {
         self.offset_from(first) < count
     }
 
-    /// How many steps forward lead from `first` to `self`, in `0 .. 2^24`.
+    /// The distance from `first` forward to `self`, in `0 .. 2^24`.
     #[inline]
     pub const fn offset_from(self, first: Psn) -> u32 {
         self.0.wrapping_sub(first.0) & Self::MASK
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(Psn::new(5).sub(u32::MAX), Psn::new(6));
     }
 
-    /// IBTA 9.7.3.1: of two PSNs less than half of the circle apart it is known which comes first.
+    /// IBTA 9.7.3.1: two PSNs that are less than half of the circle apart have a known order.
     #[test]
     fn distance_at_the_edges() {
         let half = Psn::HALF as i32;
@@ -161,11 +161,11 @@ mod tests {
             prop_assert_eq!(a.add(n).offset_from(a), n & Psn::MASK);
         }
 
-        /// IBTA 9.7.3.1: of two PSNs less than half of the circle apart one comes first.
+        /// IBTA 9.7.3.1: of two PSNs that are less than half of the circle apart, one comes first.
         #[test]
         fn order_is_antisymmetric(a: u32, b: u32) {
             let (a, b) = (Psn::new(a), Psn::new(b));
-            // Exactly half a circle apart each is before the other.
+            // If they are exactly half a circle apart, each is before the other.
             prop_assume!(a.offset_from(b) != Psn::HALF);
             prop_assert_eq!(a.distance(b), -b.distance(a));
             prop_assert_eq!(a.is_before(b), b.is_after(a));

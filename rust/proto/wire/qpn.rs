@@ -13,7 +13,7 @@ impl Qpn {
     pub const MASK: u32 = 0xff_ffff;
     /// QP 0, the subnet management interface; not used on RoCE.
     pub const SMI: Qpn = Qpn(0);
-    /// QP 1, the general services interface, over which connections are made.
+    /// QP 1, the general services interface, which the connection manager uses.
     pub const GSI: Qpn = Qpn(1);
     /// The destination of multicast packets (IBTA 10.5.2).
     pub const MULTICAST: Qpn = Qpn(Self::MASK);

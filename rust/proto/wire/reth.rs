@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The RDMA extended transport header, 16 bytes: where in the peer's memory a READ or WRITE goes
-//! (IBTA 9.3.3).
+//! The RDMA extended transport header, 16 bytes: the range of the peer's memory that a READ or
+//! WRITE accesses (IBTA 9.3.3).
 
 use super::HeaderRepr;
 use zerocopy::byteorder::big_endian::{U32, U64};
@@ -16,7 +16,7 @@ pub struct Reth {
     dma_len: U32,
 }
 
-/// What an RDMA extended transport header says. Nothing in it is checked: the range may wrap.
+/// The fields of an RDMA extended transport header. They are not checked: the range may wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RethRepr {
     /// First byte of the range, in the address space of the region that `rkey` names.

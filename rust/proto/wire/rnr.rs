@@ -6,7 +6,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct RnrTimer(u8);
 
-/// The waiting times in units of 10 us. Code 0 is the longest, not none.
+/// The waiting times in units of 10 us. Code 0 is the longest time; it does not mean that there is
+/// none.
 const UNITS: [u32; 32] = [
     65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536,
     2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The reliable connection: the transport's view of queues and memory.
+//! The RC service: joins the transport with the queues, memory and packets of a connected QP.
 
 use crate::device::counters::Count;
 use crate::device::cq::completion::Completion;
@@ -26,11 +26,11 @@ use crate::rdma::strided::{StridedDst, StridedSrc};
 use crate::sync::memory::GFP_CHARGED;
 use kernel::prelude::*;
 
-/// NewResources of the peer's READs and atomics.
+/// Responder resources, for READs and atomics of the peer.
 pub(crate) struct Resources(KVec<Resource>);
 
 impl Resources {
-    /// Room for `count` of them.
+    /// Allocates `count` resources.
     pub(crate) fn new(count: usize) -> Result<Self> {
         let mut resources = KVec::with_capacity(count, GFP_CHARGED)?;
         resources.extend_with(count, Resource::EMPTY, GFP_CHARGED)?;
@@ -52,10 +52,10 @@ impl AsMut<[Resource]> for Resources {
     }
 }
 
-/// What READs that are being answered may read, by the transport's index.
+/// The grants of the READs of the peer, by the transport's index of the responder resource.
 pub(crate) type ReadKeys = KVec<Option<Grant>>;
 
-/// Room for `count` keys.
+/// Allocates `count` entries without a grant.
 pub(crate) fn read_keys(count: usize) -> Result<ReadKeys> {
     let mut keys = KVec::with_capacity(count, GFP_CHARGED)?;
     for _ in 0..count {
@@ -83,7 +83,7 @@ impl Rc {
         })
     }
 
-    /// Lets go of memory: what a QP that does nothing any more must not hold on to.
+    /// Drops the references to memory regions: a QP that does nothing any more must not hold them.
     pub(crate) fn put_mrs(&mut self) {
         self.write_key = None;
         for key in self.read_keys.iter_mut() {
@@ -104,7 +104,8 @@ impl Rc {
             return self.transmit_loopback(qp, sq, now, &mut batch.loopback);
         }
         let Some(path) = self.path.as_mut() else {
-            // Only the poll notices requests with a local error, whose turn has come; no path, no packets.
+            // Without a path there are no packets. The poll notices requests with a local error
+            // when their turn comes.
             let _ = self.conn.poll_transmit(now, 1, sq);
             return Progress::Idle;
         };
@@ -133,8 +134,9 @@ impl Rc {
                 continue;
             };
             match why {
-                // As if lost on the way, together with what would be lost next: each attempt is a
-                // lookup. A request has its timer, and answers are asked for again.
+                // The packet counts as lost on the wire. The next ones would be lost, too, each
+                // after a route lookup, so stop here. The requester's timer recovers a request, and
+                // the peer asks for responses again.
                 NoPacket::NoRoute => match rest.origin {
                     Origin::Request { .. } => return Progress::Idle,
                     Origin::Response | Origin::Acknowledge => self.conn.drop_responses(),
@@ -193,8 +195,8 @@ impl Rc {
         Progress::More
     }
 
-    /// As where there is no route: the peer's address, or the own one, has left the device. The
-    /// connection cannot change over to packets.
+    /// Drops due packets as if there were no route: the peer's address or this side's has left the
+    /// device. The connection cannot change over to the wire.
     #[cold]
     fn lose(&mut self, qp: &QpContext, sq: &mut SendQueue, now: Instant) -> Progress {
         while let Some(transmit) = self.conn.poll_transmit(now, 1, sq) {
@@ -207,7 +209,7 @@ impl Rc {
         Progress::Idle
     }
 
-    /// Where a payload is.
+    /// A reference to a payload.
     #[inline]
     fn source(
         &self,
@@ -234,7 +236,7 @@ impl Rc {
         }
     }
 
-    /// Completes send requests that are done with.
+    /// Pushes completions of send requests. Returns whether there were any.
     #[inline]
     pub(crate) fn complete(
         &mut self,
@@ -251,7 +253,7 @@ impl Rc {
         any
     }
 
-    /// Gives a received packet to the connection.
+    /// Passes a received packet to the connection.
     #[inline]
     pub(crate) fn handle(
         &mut self,
@@ -323,8 +325,8 @@ fn payload(
     }
 }
 
-/// Looks up the key of a READ for the part that is to be sent: the grant was lost when the number of
-/// READs that the peer may have outstanding was changed.
+/// Looks up the key of a READ again, for the part that is to be sent. The grant was dropped when
+/// the number of READs that the peer may have outstanding was changed.
 #[cold]
 fn read_again(
     qp: &QpContext,
@@ -336,7 +338,7 @@ fn read_again(
     Grant::lookup(&qp.core, qp.pd, rkey, range, Access::REMOTE_READ)
 }
 
-/// What the transport sees of the QP while a packet is in hand.
+/// The parts of the QP that the transport uses while it handles a packet.
 struct Env<'a> {
     qp: &'a QpContext,
     packet: RxPacket<'a>,
@@ -441,8 +443,8 @@ impl ResponderOps for Env<'_> {
     }
 
     fn invalidate(&mut self, _rkey: u32) -> Result<(), AccessError> {
-        // Only memory windows and fast-registered regions may be invalidated by the peer (IBTA
-        // 10.6.5), and there are none yet.
+        // The peer may invalidate only memory windows and fast-registered regions (IBTA 10.6.5),
+        // and there are none yet.
         Err(AccessError::Access)
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Unreliable datagrams, and the management QP (GSI) that is one: the transport's view of queues
-//! and memory.
+//! The UD service, also of the management QP (GSI): joins the transport with the queues, memory and
+//! packets of a datagram QP.
 
 use crate::device::cq::completion::Completion;
 use crate::device::limits;
@@ -45,7 +45,7 @@ impl Ud {
         sq: &mut SendQueue,
         batch: &mut Batch<'_, Q>,
     ) -> Progress {
-        // The netdev is asked once, and only if there is a datagram to send.
+        // The MTU of the netdev is read once, and only if there is a datagram to send.
         let mut mtu = None;
         while self.qp.may_send() {
             if batch.is_full() {
@@ -77,7 +77,7 @@ impl Ud {
         Progress::Idle
     }
 
-    /// Completes send requests that are done with.
+    /// Pushes completions of send requests. Returns whether there were any.
     #[inline]
     pub(crate) fn complete(
         &mut self,
@@ -94,7 +94,7 @@ impl Ud {
         any
     }
 
-    /// Gives a received packet to the transport.
+    /// Passes a received packet to the transport.
     #[inline]
     pub(crate) fn handle(
         &mut self,
@@ -159,7 +159,7 @@ fn send<Q: RoomHandler>(
     Ok(())
 }
 
-/// What the transport sees of the QP while a packet is in hand.
+/// The parts of the QP that the transport uses while it handles a packet.
 struct Env<'a> {
     qp: &'a QpContext,
     packet: RxPacket<'a>,

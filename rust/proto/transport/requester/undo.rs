@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets that the requester has given and that were not sent: they are taken back.
+//! Takes back packets that the requester has returned and that were not sent.
 
 use super::super::{RequestQueue, Status};
 use super::Psn;
 use super::{Cursor, Requester};
 
 impl Requester {
-    /// The packets of request `n` from `psn` on were not sent after all.
+    /// Takes back the packets of request `n` from `psn` on, which were not sent.
     #[cold]
     pub(in super::super) fn undo<Q: RequestQueue>(&mut self, n: u32, psn: Psn, q: &Q) {
         let wants_response = q.get(n).is_some_and(|request| request.op.wants_response());
-        // Late responses may have come meanwhile to a READ that was to be resumed.
+        // The READ was about to be resumed, and late responses to it may have come meanwhile.
         let late = wants_response && n == self.una.n && psn.distance(self.una.psn) < 0;
         let psn = if late { self.una.psn } else { psn };
         if self.offset(psn) >= self.offset(self.cursor.psn) {
@@ -28,7 +28,7 @@ impl Requester {
         }
         self.cursor = Cursor { n, psn };
         self.in_flight = self.in_flight.saturating_sub(undone);
-        // What went before it may have counted on it to ask for the acknowledgement.
+        // The packets before may have left it to this one to ask for the acknowledgement.
         let asks_later = self.ack_req_was_owed || undone < self.segments;
         self.ack_req_owed = self.in_flight > 0 && asks_later && !self.ends_with_response(q);
         self.ack_req_was_owed = true;
@@ -52,13 +52,14 @@ impl Requester {
         }
     }
 
-    /// Whether the packet before the cursor is a READ or an atomic, which is answered in any case.
+    /// Whether the packet before the cursor is a READ or an atomic, which has a response in any
+    /// case.
     pub(in super::super) fn ends_with_response<Q: RequestQueue>(&self, q: &Q) -> bool {
         q.get(self.request_before(q))
             .is_some_and(|request| request.op.wants_response())
     }
 
-    /// The bytes of request `n` could not be read for the packet with `psn`: it is not carried on
+    /// The bytes of request `n` could not be read for the packet with `psn`: the request ends there
     /// and completes with `status` in its turn.
     #[cold]
     pub(in super::super) fn local_error<Q: RequestQueue>(

@@ -8,7 +8,8 @@ use super::super::{AtomicOp, Attr, ResponderOps, MAX_MESSAGE};
 use super::{Message, Refusal, Responder, INVALID};
 
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
-    /// A READ: takes a responder resource, and is answered by and by.
+    /// Executes a READ: it takes a responder resource, from which the responder sends the response
+    /// packet by packet.
     pub(super) fn execute_read<T: ResponderOps>(
         &mut self,
         attr: &Attr,
@@ -35,7 +36,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         Ok(())
     }
 
-    /// An atomic: carried out here, its result recorded.
+    /// Executes an atomic, and records its result.
     pub(super) fn execute_atomic<T: ResponderOps>(
         &mut self,
         attr: &Attr,
@@ -70,8 +71,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.last_response = Some(self.epsn.prev());
         self.ring.push(resource);
         self.nak_sent = false;
-        // Its answer acknowledges everything before it (IBTA 9.7.5.1.1), so that an ACK which is
-        // due need not go out, and a NAK which asked for this packet must not.
+        // The response acknowledges all requests before it (IBTA 9.7.5.1.1): an ACK that is due
+        // need not be sent, and a NAK that asked for this packet must not be.
         self.acknowledge = None;
     }
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Small requests that wait for others.
+//! Autocork: small requests that wait for others, to share a super-packet.
 
 use super::super::autocork::{MAX_COALESCED, MAX_DELAY_NS};
 use super::super::{Flags, Modify, SendOp, State, Status};
 use super::pair::*;
 
-/// Posts a request of `len` bytes as a program does that wants no completion; how many packets go
-/// out.
+/// Posts an unsignaled request of `len` bytes. Returns how many packets are sent.
 fn post(pair: &mut Pair, len: usize) -> usize {
     pair.a
         .post_with(SendOp::Write, pattern(len, 1), 0, RKEY, Flags::default());
@@ -31,7 +30,7 @@ fn busy() -> Pair {
     pair
 }
 
-/// A pair whose first node waits for no acknowledgement.
+/// A pair whose first node has no ACK timeout.
 fn unhurried() -> Pair {
     let config = Modify {
         timeout: Some(0),
@@ -53,7 +52,7 @@ fn they_go_together() {
         assert_eq!(post(&mut pair, 8), 0);
     }
     assert_eq!(post(&mut pair, 8), MAX_COALESCED as usize);
-    // And so on.
+    // The next one waits again.
     assert_eq!(post(&mut pair, 8), 0);
     assert!(pair.a.conn.poll_timeout() <= Some(pair.now.after(MAX_DELAY_NS)));
 }
@@ -74,7 +73,7 @@ fn they_wait_for_as_long_as_more_usually_take() {
     assert_eq!(pair.a.transmit_all(pair.now).len(), 3);
 }
 
-/// What is due goes to the second node, which acknowledges it. How many packets that were.
+/// Passes the due packets to the second node, which acknowledges them. Returns how many there were.
 fn pass(pair: &mut Pair) -> usize {
     let packets = pair.a.transmit_all(pair.now);
     for packet in &packets {
@@ -87,7 +86,7 @@ fn pass(pair: &mut Pair) -> usize {
     packets.len()
 }
 
-/// Posts so many, so many nanoseconds apart; how long each waited.
+/// Posts `count` requests, `apart` nanoseconds apart. Returns how long each waited.
 fn posts(pair: &mut Pair, count: usize, apart: u64) -> Vec<u64> {
     let (mut waits, mut waiting) = (Vec::new(), Vec::new());
     for _ in 0..count {
@@ -120,7 +119,7 @@ fn few_wait_in_vain() {
     let waits = posts(&mut pair, 10_000, 150_000);
     let held = waits.iter().filter(|wait| **wait != 0).count();
     assert!((2..200).contains(&held), "{held}");
-    // It is forgotten when it is worth while again.
+    // Later, corking pays again: the earlier failures do not count any more.
     let waits = posts(&mut pair, 1_000, 1_000);
     assert!(waits.iter().filter(|wait| **wait == 0).count() < 200);
 }
@@ -144,7 +143,7 @@ fn one_that_is_waited_for_takes_them_along() {
             .post_with(SendOp::Write, pattern(8, 1), 0, RKEY, flags);
         assert_eq!(pair.a.transmit_all(pair.now).len(), 2);
     }
-    // So does a long one.
+    // A long request takes them along, too.
     let mut pair = busy();
     assert_eq!(post(&mut pair, 8), 0);
     assert!(post(&mut pair, 17_000) > 2);
@@ -181,8 +180,8 @@ fn a_pause_ends_it() {
     assert_eq!(post(&mut pair, 8), 1);
 }
 
-/// Posts `count` requests, the last of them signaled, with a microsecond between; then a pause. How
-/// many packets went out with each.
+/// Posts `count` requests, the last of them signaled, with a microsecond between; then a pause.
+/// Returns how many packets were sent with each.
 fn post_together(pair: &mut Pair, count: u32) -> Vec<usize> {
     let sent = (1..=count)
         .map(|i| {
@@ -216,7 +215,7 @@ fn bursts_with_pauses_between_are_learned() {
             [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12]
         );
     }
-    // One that nothing follows waits, and is the last to do so.
+    // A request that no other follows is corked once; the next such request is not.
     assert_ne!(posts(&mut pair, 1, 1_000_000), [0]);
     assert_eq!(posts(&mut pair, 8, 1_000), [0; 8]);
 }
@@ -256,7 +255,7 @@ fn none_is_left_behind() {
     assert_eq!(post(&mut pair, 8), 0);
     pair.a.conn.flush_delayed();
     assert_eq!(pair.a.transmit_all(pair.now).len(), 1);
-    // The error state flushes what waits.
+    // The error state flushes corked requests.
     let mut pair = busy();
     assert_eq!(post(&mut pair, 8), 0);
     pair.a
@@ -266,7 +265,7 @@ fn none_is_left_behind() {
     pair.a.settle();
     assert_eq!(pair.a.statuses().last(), Some(&Status::WrFlush));
     assert_eq!(pair.a.statuses().len(), 9);
-    // A drained send queue takes it along when it goes on.
+    // The corked request is sent when the drained send queue continues.
     let mut pair = busy();
     assert_eq!(post(&mut pair, 8), 0);
     for state in [State::Sqd, State::Rts] {
@@ -288,6 +287,6 @@ fn no_timer_runs_for_one_that_may_not_go() {
         .modify(&Modify::to_state(State::Sqd))
         .expect("RTS to SQD");
     assert_eq!(pair.a.transmit_all(pair.now).len(), 0);
-    // But for that of the requests that went before.
+    // The only timer is that of the requests sent before.
     assert!(pair.a.conn.poll_timeout() > Some(pair.now.after(MAX_DELAY_NS)));
 }

@@ -61,7 +61,8 @@ fn headers_of_a_datagram() {
     }
 }
 
-/// IBTA 10.2.5, 11.4.1.1: with the high bit set in a work request's Q_Key the QP's own one is sent.
+/// IBTA 10.2.5, 11.4.1.1: if the high bit of a work request's Q_Key is set, the QP's own Q_Key is
+/// sent.
 #[test]
 fn the_high_bit_asks_for_the_qps_own_key() {
     for (qkey, used) in [
@@ -74,7 +75,7 @@ fn the_high_bit_asks_for_the_qps_own_key() {
     }
 }
 
-/// IBTA 10.2.5: QP 1 has a Q_Key that all know.
+/// IBTA 10.2.5: QP 1 has a well-known Q_Key.
 #[test]
 fn qp_1_takes_the_well_known_key() {
     let gsi = DatagramAttr {

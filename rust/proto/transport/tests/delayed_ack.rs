@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! ACKs that wait for a message to go with.
+//! Delayed ACKs, which wait for a message to piggyback on.
 
 use super::super::delayed_ack::ACK_DELAY_NS;
 use super::super::wire::Opcode;
 use super::super::{Flags, Instant, Modify, Request, SendOp, State, Status};
 use super::pair::*;
 
-/// Two nodes, the second of which has answered so many messages at once that it will expect to
-/// answer the next one too.
+/// Two nodes. The second has replied to so many messages at once that it will expect to reply to
+/// the next one, too.
 fn talkers() -> Pair {
     let mut pair = Pair::with(
         &Modify {
@@ -33,7 +33,7 @@ fn talkers() -> Pair {
     pair
 }
 
-/// A message from a to b; what b says to it at once.
+/// Sends a message from a to b. Returns the packets that b sends at once.
 fn say(pair: &mut Pair) -> Vec<Opcode> {
     pair.a.post(SendOp::Send, pattern(8, 3), 0);
     let now = pair.now;
@@ -76,7 +76,7 @@ fn without_an_answer_it_goes_when_the_time_is_over() {
     pair.b.conn.handle_timeout(end, &mut pair.b.host);
     assert_eq!(opcodes(pair.b.transmit_all(end)), [Opcode::RcAck]);
     assert_eq!(pair.b.conn.poll_timeout(), None);
-    // From now on there is no waiting.
+    // From now on no ACK is delayed.
     pair.now = end;
     pair.a.conn.handle_timeout(end, &mut pair.a.host);
     assert_eq!(say(&mut pair), [Opcode::RcAck]);
@@ -180,7 +180,7 @@ fn an_ack_that_was_not_sent_does_not_wait_again() {
     assert_eq!(opcodes(pair.b.transmit_all(now)), [Opcode::RcAck]);
 }
 
-/// A dialogue goes on in pairs of packets, and all of it succeeds.
+/// In a dialogue packets go in pairs, and all messages succeed.
 #[test]
 fn a_dialogue() {
     let mut pair = talkers();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Repetition: what the responder remembers, and for how long.
+//! Duplicate requests: the resources that the responder keeps, and for how long.
 
 use super::super::wire::{NakCode, Opcode, Syndrome};
 use super::super::{AccessError, DropReason, Instant, Modify, Resource, SendOp, Status, Verdict};
@@ -9,7 +9,7 @@ use super::pair::*;
 const NOW: Instant = Instant(0);
 const AGAIN: Verdict = Verdict::Dropped(DropReason::Duplicate);
 
-/// Sends `ops` from a to b and has b answer; gives the requests and the answers.
+/// Sends `ops` from a to b and lets b respond; returns the packets of both.
 fn converse(pair: &mut Pair, ops: &[(SendOp, usize)]) -> (Vec<Packet>, Vec<Packet>) {
     for (op, len) in ops {
         pair.a.post(*op, pattern(*len, 1), 0);
@@ -40,7 +40,7 @@ fn repeated_sends_and_writes_are_acknowledged_and_nothing_else() {
     for packet in &requests {
         assert_eq!(pair.b.receive(NOW, packet), AGAIN);
         let acks = pair.b.transmit_all(NOW);
-        // With the newest PSN, however old the packet.
+        // The ACK has the newest PSN, however old the packet is.
         assert_eq!(acks, answers);
     }
     assert_eq!(pair.b.host.received.len(), 2);
@@ -77,7 +77,7 @@ fn repeated_atomics_get_the_saved_result() {
         value += 5;
     }
     assert_eq!(pair.b.host.atomics_done, 16);
-    // One more takes the place of the oldest.
+    // One more atomic takes the place of the oldest.
     for packet in &answers {
         let _ = pair.a.receive(NOW, packet);
     }
@@ -100,7 +100,7 @@ fn repeated_reads_are_read_again_with_the_key_checked() {
     assert_eq!(again[0].payload[0], answers[0].payload[0] ^ 0xff);
     assert_eq!(pair.b.receive(NOW, &requests[1]), AGAIN);
     assert_eq!(pair.b.transmit_all(NOW), answers[3..]);
-    // Without its key it is not answered; nor is it worth the connection.
+    // A READ whose key is gone has no response, and does not end the connection.
     pair.b.host.deny = Some(AccessError::Access);
     let verdict = pair.b.receive(NOW, &requests[0]);
     assert_eq!(verdict, Verdict::Dropped(DropReason::StaleKey));
@@ -130,11 +130,11 @@ fn answers_that_are_given_up_can_be_asked_for_again() {
     for packet in &requests {
         assert_eq!(pair.b.receive(NOW, packet), Verdict::Accepted);
     }
-    // The first packet goes out, and then no way leads to the peer.
+    // The first packet is sent, and then there is no route to the peer.
     assert!(pair.b.transmit(NOW).is_some());
     pair.b.conn.drop_responses();
     assert!(pair.b.transmit_all(NOW).is_empty());
-    // What is asked for again is answered, and no more than that.
+    // The responder answers the repeated request, and no other.
     assert_eq!(pair.b.receive(NOW, &requests[1]), AGAIN);
     assert_eq!(pair.b.transmit_all(NOW).len(), 1);
     assert_eq!(pair.b.receive(NOW, &requests[0]), AGAIN);
@@ -158,7 +158,7 @@ fn several_reads_repeated_at_once_are_answered_in_order() {
 }
 
 /// IBTA 9.7.4.1.2, 9.7.5.2: a packet ahead of the expected PSN is not carried out, and the
-/// responder says so once.
+/// responder reports it once.
 #[test]
 fn one_nak_until_the_missing_packet_comes() {
     let mut pair = Pair::with(&config(), 0, 0);
@@ -178,7 +178,7 @@ fn one_nak_until_the_missing_packet_comes() {
     );
     let _ = pair.b.receive(NOW, &packets[6]);
     assert!(pair.b.transmit_all(NOW).is_empty());
-    // It comes, and the next gap is worth another one.
+    // The missing packet comes, and the next gap gets another NAK.
     assert_eq!(pair.b.receive(NOW, &packets[1]), Verdict::Accepted);
     let _ = pair.b.receive(NOW, &packets[4]);
     let naks = pair.b.transmit_all(NOW);
@@ -271,7 +271,7 @@ fn the_number_of_records_changes_under_traffic() {
                     _ => pair.a.post(SendOp::Read, vec![0; 600], 4096 + i),
                 };
             }
-            // Something is lost, then the storage changes, then all goes well.
+            // Some responses are lost, then the storage changes, then no packet is lost.
             let mut count = 0;
             for _ in 0..cut {
                 let Some((_, packet)) = pair.a.transmit(NOW) else {
@@ -288,7 +288,7 @@ fn the_number_of_records_changes_under_traffic() {
             }
             let old = pair.b.conn.replace_resources(vec![Resource::EMPTY; after]);
             assert_eq!(old.len(), before);
-            // The driver would find the keys again by what the payload says.
+            // The driver would look the keys up again from the `Payload`.
             pair.b.host.reads = vec![None; 256];
             pair.b.host.find_keys_again = true;
             pair.run();
@@ -304,7 +304,7 @@ fn the_number_of_records_changes_under_traffic() {
 /// IBTA 9.7.5.1.3: a SEND, WRITE or atomic that comes twice is carried out once.
 #[test]
 fn a_retry_of_everything_is_the_same_as_none() {
-    // All answers of the first flight are lost; the second is made of repetitions only.
+    // All responses of the first flight are lost; the second flight has duplicates only.
     let mut pair = Pair::with(&config(), 0xff_fff8, 0);
     pair.b.host.recvs.push_back(Ok(600));
     let ops = [
@@ -321,7 +321,7 @@ fn a_retry_of_everything_is_the_same_as_none() {
     assert_eq!(pair.b.host.writes_started, 1);
 }
 
-/// IBTA 9.7.5.2: when the missing packet has come the next gap gets a NAK of its own.
+/// IBTA 9.7.5.2: after the missing packet has come, the next gap gets a NAK of its own.
 #[test]
 fn a_read_that_was_missing_ends_the_silence() {
     let mut pair = Pair::with(&config(), 0, 0);
@@ -346,7 +346,7 @@ fn a_read_that_was_missing_ends_the_silence() {
 /// IBTA 9.7.5.1.1: a response acknowledges the requests before its own.
 #[test]
 fn the_answer_to_a_read_stands_for_what_is_due_before_it() {
-    // An ACK of the WRITE, and a NAK that asked for the READ.
+    // The first order leaves an ACK of the WRITE due, the second a NAK that asks for the READ.
     for order in [&[0, 1][..], &[0, 2, 1]] {
         let mut pair = Pair::with(&config(), 0, 0);
         for (op, len) in [(SendOp::Write, 4), (SendOp::Read, 4), (SendOp::Write, 4)] {
@@ -386,7 +386,8 @@ fn a_repetition_in_progress_gives_way_to_a_new_read() {
     for packet in &answers {
         let _ = pair.a.receive(NOW, packet);
     }
-    // The peer has had everything; a copy from the past begins the oldest answer again.
+    // The peer has received all responses; an old copy of a request starts the oldest response
+    // again.
     assert_eq!(pair.b.receive(NOW, &requests[0]), AGAIN);
     pair.b.transmit(NOW).unwrap();
     let (_, answers) = converse(&mut pair, &[(SendOp::Read, 4)]);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How many packets are said to follow one that is sent.
+//! The estimate of how many packets follow one that is sent.
 
 use super::super::{Instant, SendOp, Verdict};
 use super::pair::*;
 
 const NOW: Instant = Instant(0);
 
-/// What is said with each packet of these requests, which are sent at once.
+/// The estimate with each packet of these requests, which are sent at once.
 fn followers(requests: &[(SendOp, usize)]) -> Vec<u32> {
     let mut pair = Pair::with(&config(), 0, 0);
     for (op, len) in requests {
@@ -36,8 +36,8 @@ fn requests_of_one_kind_and_length_follow() {
 fn other_requests_do_not() {
     let mixed = [(SendOp::Send, 8), (SendOp::Write, 8), (SendOp::Write, 9)];
     assert_eq!(followers(&mixed), [0, 0, 0]);
-    // Immediate data differ from request to request, and take as much room. Only the next request is
-    // looked at: the one after it is taken to be alike.
+    // Immediate data differ between requests, but have the same length. The estimate looks at the
+    // next request alone, and assumes that the one after it is alike.
     let imm = |byte| (SendOp::SendImm([byte; 4]), 8);
     assert_eq!(followers(&[imm(1), imm(2), (SendOp::Send, 8)]), [2, 0, 0]);
 }
@@ -65,7 +65,7 @@ fn responses_follow() {
     for packet in pair.a.transmit_all(NOW) {
         assert_eq!(pair.b.receive(NOW, &packet), Verdict::Accepted);
     }
-    // Packets: 1; 4, of which the first and the last have an AETH; 2; 1.
+    // The responses have 1 packet; 4, of which the first and the last have an AETH; 2; 1.
     assert_eq!(collect(&mut pair.b), [3, 0, 1, 0, 0, 0, 1, 0]);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Random packets, most of them nearly right, at a connection that is busy.
+//! Fuzzing: random packets, most of them nearly valid, for a busy connection.
 
 use super::super::wire::{
     opcode, AethRepr, AtomicAckEthRepr, AtomicEthRepr, BthRepr, Ext, ExtKind, IethRepr, ImmDtRepr,
@@ -9,7 +9,7 @@ use super::super::wire::{
 use super::super::{Instant, Modify, SendOp, Status};
 use super::pair::*;
 
-/// A small generator of numbers; the seed is the test's.
+/// A small random number generator; the test sets the seed.
 struct Dice(u64);
 
 impl Dice {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the driver is to a connection, for tests: memory, queues, completions. It panics when it is
-//! asked for something that was not agreed.
+//! The owner of a connection in tests, in place of the driver: memory, queues, completions. It
+//! panics on a request that was not agreed.
 
 use super::super::{
     AccessError, AtomicOp, Payload, RecvCompletion, RecvStart, Request, RequestQueue, RequesterOps,
@@ -10,15 +10,15 @@ use super::super::{
 use super::pair::pattern;
 use std::collections::VecDeque;
 
-/// Where the remotely accessible memory of each host begins, and its key.
+/// The start of the remotely accessible memory of each host, and its key.
 pub const BASE: u64 = 0x10_0000;
 pub const RKEY: u32 = 0x1234;
-/// How much there is of it.
+/// The size of that memory.
 pub const MEMORY: usize = 1 << 16;
 /// A key that may be invalidated, once.
 pub const TEMP_KEY: u32 = 0x77;
 
-/// What a host saw of a receive.
+/// A completed receive, as the host saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     pub completion: RecvCompletion,
@@ -32,7 +32,7 @@ pub struct Host {
     pub local: Vec<Vec<u8>>,
     pub completed: Vec<SendCompletion>,
     pub memory: Vec<u8>,
-    /// Receives posted: sizes of their buffers, or garbage.
+    /// Posted receives: the sizes of their buffers, or the status of an invalid one.
     pub recvs: VecDeque<Result<usize, Status>>,
     recv: Option<(usize, Vec<u8>)>,
     pub received: Vec<Received>,
@@ -42,7 +42,8 @@ pub struct Host {
     pub temp_key_valid: bool,
     pub writes_started: usize,
     pub atomics_done: usize,
-    /// A key that is not remembered for a resource is found again instead of being a mistake.
+    /// If set, the host looks up a key that it does not keep for a resource. Otherwise that is an
+    /// error.
     pub find_keys_again: bool,
     /// Memory access fails from now on.
     pub deny: Option<AccessError>,

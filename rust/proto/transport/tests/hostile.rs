@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets that no honest peer sends. The host of the fixture panics when it is asked to touch
-//! memory outside what was agreed.
+//! Packets that no correct peer sends. The host of the fixture panics on an access to memory
+//! outside the agreed range.
 
 use super::super::wire::{
     opcode, AethRepr, AtomicAckEthRepr, AtomicEthRepr, BthRepr, Ext, IethRepr, ImmDtRepr, NakCode,
@@ -42,7 +42,7 @@ fn target() -> Node {
     node
 }
 
-/// Feeds packets, of which all but the last are good, and checks that the last is refused.
+/// Passes packets, all valid but the last, and checks that the last one is refused.
 fn check_invalid(what: &str, packets: &[Packet]) {
     let mut node = target();
     let before = node.host.memory.clone();
@@ -67,7 +67,7 @@ fn check_invalid(what: &str, packets: &[Packet]) {
     let code = NakCode::InvalidRequest;
     assert_eq!(nak.syndrome(), Some(Syndrome::Nak { code }), "{what}");
     assert_eq!(nak.psn(), last.psn(), "{what}");
-    // The packet is not looked at again, nor is any other.
+    // The connection has ended: neither this packet nor another is processed.
     assert_eq!(
         node.receive(NOW, last),
         Verdict::Dropped(DropReason::State),
@@ -76,8 +76,8 @@ fn check_invalid(what: &str, packets: &[Packet]) {
     assert!(node.transmit_all(NOW).is_empty(), "{what}");
 }
 
-/// IBTA 9.7.4.1.3: a first or only packet begins a message where none is under way, and a middle or
-/// last one goes on with its own.
+/// IBTA 9.7.4.1.3: a first or only packet begins a message when none is in progress, and a middle
+/// or last one continues the message in progress.
 #[test]
 fn opcodes_out_of_sequence() {
     use Opcode::*;
@@ -147,7 +147,7 @@ fn payloads_of_the_wrong_length() {
     );
 }
 
-/// IBTA 9.7.4.1.6: the packets of a WRITE bring as many bytes as its RETH says.
+/// IBTA 9.7.4.1.6: the packets of a WRITE carry as many bytes as its RETH says.
 #[test]
 fn writes_that_do_not_bring_what_they_announced() {
     use Opcode::*;
@@ -198,7 +198,7 @@ fn reads_and_atomics_beyond_the_limits() {
     let long = packet(RcReadRequest, 0, Ext::Reth(reth(0, (1 << 31) + 1)), 0);
     check_invalid("over 2^31", &[long]);
 
-    // Without any storage none is allowed.
+    // A responder without resources allows none.
     for packet in [read(0), packet(RcFetchAdd, 0, Ext::Atomic(eth), 0)] {
         let mut node = target();
         assert_eq!(node.conn.replace_resources(Vec::new()).len(), 16);
@@ -238,8 +238,7 @@ fn check_bad_response(what: &str, good: &[Packet], bad: Packet, done: usize) {
     assert_eq!(node.conn.state(), State::Err, "{what}");
 }
 
-/// IBTA 9.7.6.1: a response of another kind, place or length than the request asked for is a bad
-/// one.
+/// IBTA 9.7.6.1: a response whose kind, place or length does not match the request is a bad one.
 #[test]
 fn responses_that_do_not_fit_the_request() {
     use Opcode::*;
@@ -310,7 +309,7 @@ fn responses_that_mean_nothing() {
     let ok = aeth(Syndrome::ACK);
     let timer = RnrTimer::new(1);
     let mut node = requester();
-    // Behind, ahead, and far away.
+    // PSNs behind the window, ahead of it, and far away.
     for at in [5, 6, 0xff_ffff, 0x80_0000] {
         for syndrome in [
             Syndrome::ACK,
@@ -359,14 +358,14 @@ fn an_ack_does_not_complete_a_read_or_an_atomic() {
         assert_eq!(node.receive(NOW, &ack), Verdict::Dropped(DropReason::Gap));
         node.settle();
         assert_eq!(node.statuses(), [Status::Success]);
-        // An implied NAK: both are asked for again.
+        // The ACK is an implied NAK: the requester asks for both again.
         let again: Vec<_> = node.transmit_all(NOW).iter().map(Packet::psn).collect();
         assert_eq!(again, [1, 4]);
     }
 }
 
-/// IBTA 9.7.5.1.3: a duplicate READ asks for a part of the one before, and a duplicate atomic has
-/// its PSN; else it is ignored.
+/// IBTA 9.7.5.1.3: a duplicate READ asks for a part of an earlier one, and a duplicate atomic has
+/// the PSN of an earlier one; others are ignored.
 #[test]
 fn repeated_requests_that_were_never_made() {
     use Opcode::*;
@@ -422,7 +421,7 @@ fn repeated_requests_that_were_never_made() {
             Verdict::Dropped(DropReason::Duplicate)
         );
     }
-    // The second narrows the first, as a later wish; then the atomic.
+    // The second, newer duplicate narrows the first. The response to the atomic follows.
     let again: Vec<_> = node
         .transmit_all(NOW)
         .iter()
@@ -434,7 +433,7 @@ fn repeated_requests_that_were_never_made() {
 /// IBTA 9.7.2: a message has 2^31 bytes at most.
 #[test]
 fn a_send_that_does_not_end() {
-    // Two gibibytes are the most; one byte more is too much, whatever the buffer.
+    // Two gibibytes are the most; one byte more is refused, however large the buffer is.
     let config = Modify {
         pmtu: Some(4096),
         ..config()

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A wire that loses, doubles and reorders, packet by packet: whichever one it hits, the outcome is
-//! the same.
+//! A wire that loses, duplicates or delays each packet in turn: the outcome is always the same.
 
 use super::super::wire::{NakCode, Opcode, Syndrome};
 use super::super::{Flags, Modify, SendOp, Status};
 use super::pair::*;
 
-/// Posts one of everything, in an order in which each depends on the one before.
+/// Posts one request of each kind, in an order in which each depends on the one before.
 fn post_program(pair: &mut Pair) {
     for _ in 0..4 {
         pair.b.host.recvs.push_back(Ok(2000));
@@ -36,7 +35,7 @@ fn post_program(pair: &mut Pair) {
     a.post_with(SendOp::SendInv(TEMP_KEY), pattern(257, 4), 0, RKEY, fenced);
 }
 
-/// The outcome of the program must be this whatever the wire did.
+/// Checks the outcome of the program, which does not depend on the impairments of the wire.
 fn check_program(pair: &Pair, what: &str) {
     assert_eq!(pair.a.statuses(), [Status::Success; 9], "{what}");
     let (a, b) = (&pair.a.host, &pair.b.host);
@@ -76,8 +75,8 @@ fn run_program(what: &str, fate: impl FnMut(usize, Way, &Packet) -> Fate) -> usi
     pair.log.len()
 }
 
-/// IBTA 9.7: every message is carried out once and in order, although packets are lost, doubled or
-/// late.
+/// IBTA 9.7: every message is carried out once and in order, although packets are lost, duplicated
+/// or late.
 #[test]
 fn any_one_packet() {
     let count = run_program("nothing", |_, _, _| Fate::Deliver);
@@ -89,7 +88,7 @@ fn any_one_packet() {
     }
 }
 
-/// IBTA 9.7: every message is carried out once and in order, whichever two packets are harmed.
+/// IBTA 9.7: every message is carried out once and in order, if any two packets are harmed.
 #[test]
 fn any_two_packets() {
     for first in 0..30 {
@@ -154,11 +153,11 @@ fn a_lost_request_packet_costs_one_nak_and_no_timeout() {
         code: NakCode::PsnSequence,
     };
     assert_eq!(answers, [nak, Syndrome::ACK]);
-    // 20, and those from the sixth on again.
+    // 20 packets, and those from the sixth on again.
     assert_eq!(pair.sent(Way::AtoB).len(), 20 + 15);
 }
 
-/// IBTA 9.7.5.1.3, 9.7.6.1, 9.9.2.1: where a response is missing the requester asks for the rest,
+/// IBTA 9.7.5.1.3, 9.7.6.1, 9.9.2.1: if a response is missing, the requester asks for the rest,
 /// whose response has a first packet again.
 #[test]
 fn a_resumed_read_asks_for_the_rest_only() {
@@ -193,7 +192,7 @@ fn a_resumed_read_asks_for_the_rest_only() {
     );
 }
 
-/// IBTA 9.9.2.1: a request fails when it was sent again as often as the retry counter allows.
+/// IBTA 9.9.2.1: a request fails after as many retries as the retry counter allows.
 #[test]
 fn retries_are_counted_and_then_the_request_fails() {
     // The waits grow to four times the timeout.
@@ -236,7 +235,7 @@ fn progress_restores_the_retries() {
     assert_eq!(pair.now.0, 5 * (4096 << 10));
 }
 
-/// IBTA 9.7.6.1.3: an ACK timeout of 0 is none.
+/// IBTA 9.7.6.1.3: an ACK timeout of 0 means that there is none.
 #[test]
 fn without_a_timeout_nothing_is_sent_again() {
     let config = Modify {

@@ -22,7 +22,7 @@ fn recv_ok(len: usize) -> RecvCompletion {
     }
 }
 
-/// Without a wire a packet carries 64 KiB.
+/// A loopback packet carries up to 64 KiB.
 #[test]
 fn loopback() {
     let config = Modify {
@@ -121,7 +121,7 @@ fn the_packets_of_a_long_send() {
     assert_eq!(acks[0].header.ext.aeth().unwrap().msn, 1);
 }
 
-/// IBTA 9.4: an RDMA WRITE changes the memory that it names, and no receive.
+/// IBTA 9.4: an RDMA WRITE changes the memory that it names, and takes no receive.
 #[test]
 fn writes_of_every_size() {
     for size in SIZES {
@@ -178,7 +178,7 @@ fn a_zero_length_write_does_not_touch_the_key() {
     pair.assert_all_done();
 }
 
-/// IBTA 9.4.4, 9.7.2: a READ brings the bytes that it names, in a response packet for each path
+/// IBTA 9.4.4, 9.7.2: a READ returns the bytes that it names, with a response packet for each path
 /// MTU.
 #[test]
 fn reads_of_every_size() {
@@ -191,7 +191,7 @@ fn reads_of_every_size() {
         assert_eq!(pair.a.host.local[0], pair.b.host.memory[33..33 + size]);
         assert_eq!(pair.a.host.local[1], pair.b.host.memory[34..34 + size]);
         assert_eq!(pair.a.host.completed[0].byte_len, size as u32);
-        // Nothing but the responses comes back.
+        // No packets but the responses come back.
         let packets = size.div_ceil(256).max(1) * 2;
         assert_eq!(pair.sent(Way::BtoA).len(), packets);
     }
@@ -270,7 +270,7 @@ fn unsignaled_success_is_reported_as_such() {
     assert_eq!(signaled, [false, true]);
 }
 
-/// IBTA 9.2.3: SE stands in the last packet of a SEND, and in none of a WRITE.
+/// IBTA 9.2.3: SE is set in the last packet of a SEND, and in no packet of a WRITE.
 #[test]
 fn solicited_is_asked_for_at_the_end_only() {
     let mut pair = Pair::new();

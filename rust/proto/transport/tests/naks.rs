@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests that are refused, on either side, and what becomes of those around them.
+//! Requests that are refused, on either side, and the effect on the requests around them.
 
 use super::super::wire::{NakCode, Syndrome};
 use super::super::{
@@ -13,8 +13,8 @@ fn nak(code: NakCode) -> Syndrome {
     Syndrome::Nak { code }
 }
 
-/// Runs a READ and a WRITE, then `op`, then one more WRITE, and checks that exactly `op` fails as
-/// `code` says while what is before it succeeds and what is after it is flushed.
+/// Runs a READ and a WRITE, then `op`, then one more WRITE. Checks that `op` fails as `code` says,
+/// that the requests before it succeed, and that the one after it is flushed.
 fn check_refused(
     what: &str,
     op: SendOp,
@@ -192,8 +192,7 @@ fn a_message_too_long_for_its_receive() {
     }
 }
 
-/// IBTA 9.7.5.2: a receive that is garbage makes the responder send a NAK, remote operational
-/// error.
+/// IBTA 9.7.5.2: an invalid receive makes the responder send a NAK, remote operational error.
 #[test]
 fn a_receive_that_cannot_be_used() {
     let code = NakCode::RemoteOperational;
@@ -223,10 +222,10 @@ fn a_key_that_cannot_be_invalidated() {
     assert_eq!(pair.b.host.received[0].completion.status, Status::RemInvReq);
 }
 
-/// IBTA 9.9.3: a responder that cannot read what it has to send refuses the READ.
+/// IBTA 9.9.3: a responder that cannot read the payload of a response refuses the READ.
 #[test]
 fn reading_back_fails_halfway() {
-    // The memory goes away after the READ was accepted: the answer turns into a NAK.
+    // The memory is deregistered after the READ was accepted: the response turns into a NAK.
     let mut pair = Pair::new();
     pair.a.post(SendOp::Read, vec![0; 1000], 0);
     pair.a.post(SendOp::Send, vec![], 0);
@@ -332,7 +331,7 @@ fn requests_that_can_never_be_sent() {
 
 #[test]
 fn a_payload_that_cannot_be_read() {
-    // The request before it did not ask for an ACK, as it was to be followed.
+    // The request before it did not ask for an ACK, as another was expected to follow.
     let mut pair = Pair::new();
     pair.a.post(SendOp::Write, pattern(4, 0), 0);
     pair.a.post(SendOp::Write, pattern(600, 0), 100);
@@ -368,7 +367,7 @@ fn a_fatal_nak_comes_after_the_answers_before_it() {
         let _ = pair.b.receive(pair.now, &packet);
     }
     assert_eq!(pair.b.conn.state(), State::Err);
-    // Not even a program that tears down at once keeps the peer from hearing of it.
+    // The peer gets the NAK even if the program tears the QP down at once.
     pair.b.conn.to_error();
     let replies = pair.b.transmit_all(pair.now);
     assert_eq!(replies.len(), 4);
@@ -380,7 +379,7 @@ fn a_fatal_nak_comes_after_the_answers_before_it() {
     assert_eq!(pair.a.statuses(), [Status::Success, Status::RemAccess]);
 }
 
-/// IBTA 9.9.3: a responder that cannot read what it has to send refuses the READ.
+/// IBTA 9.9.3: a responder that cannot read the payload of a response refuses the READ.
 #[test]
 fn the_last_or_only_packet_of_an_answer_cannot_be_read() {
     for (len, before) in [(4, 0), (256, 0), (600, 2)] {

@@ -46,7 +46,7 @@ impl Node {
         Self::with_resources(16, seed, config, sq_psn, rq_psn)
     }
 
-    /// One that answers as many READs and atomics at a time.
+    /// An endpoint in the state RTS with `n` responder resources.
     pub fn with_resources(n: usize, seed: u8, config: &Modify, sq_psn: u32, rq_psn: u32) -> Self {
         let mut conn = Connection::new(vec![Resource::EMPTY; n]);
         conn.modify(&Modify::to_state(State::Init)).unwrap();
@@ -101,7 +101,7 @@ impl Node {
         }
     }
 
-    /// All packets that it will send now.
+    /// All packets that the node sends now.
     pub fn transmit_all(&mut self, now: Instant) -> Vec<Packet> {
         std::iter::from_fn(|| self.transmit(now).map(|(_, packet)| packet)).collect()
     }
@@ -138,17 +138,17 @@ impl Node {
     }
 }
 
-/// What becomes of a packet on the wire.
+/// The fate of a packet on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Deliver,
     Lose,
     Twice,
-    /// Arrives after the next one of its direction.
+    /// It arrives after the next packet of its direction.
     Late,
 }
 
-/// Which way a packet goes.
+/// The direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     AtoB,
@@ -198,7 +198,7 @@ impl Pair {
         Self::with(&config(), 0xff_fff0, 100)
     }
 
-    /// `psn` is where a begins, `back` where b does.
+    /// `psn` is the first PSN of a, `back` that of b.
     pub fn with(config: &Modify, psn: u32, back: u32) -> Self {
         Pair {
             a: Node::new(1, config, psn, back),
@@ -208,8 +208,8 @@ impl Pair {
         }
     }
 
-    /// Runs until neither side has anything to say, without letting time pass. `fate` decides about
-    /// each packet; it gets the count of packets put on the wire before it.
+    /// Runs until neither side has packets to send, without advancing the time. `fate` decides on
+    /// each packet; it gets the number of packets put on the wire before it.
     pub fn exchange(&mut self, mut fate: impl FnMut(usize, Way, &Packet) -> Fate) {
         let mut wires: [VecDeque<Packet>; 2] = Default::default();
         loop {
@@ -253,12 +253,12 @@ impl Pair {
         }
     }
 
-    /// Runs over a wire without losses until nothing moves and no timer runs.
+    /// Runs over a wire without losses until there are no packets to send and no timer runs.
     pub fn run(&mut self) {
         self.run_with(|_, _, _| Fate::Deliver);
     }
 
-    /// Runs until nothing moves and no timer runs.
+    /// Runs until there are no packets to send and no timer runs.
     pub fn run_with(&mut self, mut fate: impl FnMut(usize, Way, &Packet) -> Fate) {
         for _ in 0..10_000 {
             self.exchange(&mut fate);
@@ -275,7 +275,7 @@ impl Pair {
         panic!("the timers never stop");
     }
 
-    /// The packets that went this way.
+    /// The packets in this direction.
     pub fn sent(&self, way: Way) -> Vec<&Packet> {
         self.log
             .iter()
@@ -284,7 +284,7 @@ impl Pair {
             .collect()
     }
 
-    /// Everything that a posted succeeded.
+    /// Checks that every request that a posted succeeded.
     pub fn assert_all_done(&self) {
         assert_eq!(self.a.host.completed.len(), self.a.host.requests.len());
         for completion in &self.a.host.completed {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The states: every way between them, and every kind of packet and call in each.
+//! The QP states: every transition between them, and every kind of packet and call in each.
 
 use super::super::wire::{Kind, Opcode, PKey, Service, Syndrome};
 use super::super::{
@@ -9,7 +9,7 @@ use super::super::{
 };
 use super::pair::*;
 
-/// A connection that was led to this state. `None` for SQE, where no RC connection gets.
+/// A connection in this state. `None` for SQE, which an RC connection never enters.
 fn at(state: State) -> Option<Node> {
     let mut node = Node::new(1, &config(), 0, 0);
     let way: &[State] = match state {
@@ -137,7 +137,8 @@ fn every_state_and_packet() {
             assert_eq!(node.conn.state(), after, "{state:?} {:?}", packet.opcode());
             assert_eq!(node.saw(Events::ENTERED_ERROR), refused);
             assert_eq!(node.saw(Events::COMM_EST), state == State::Rtr && request);
-            // Whatever was answered is answered in a state that answers, or is the last word.
+            // A packet has a response only if it was accepted, or refused with the NAK that ends
+            // the connection.
             let answers = node.transmit_all(Instant(0));
             if refused {
                 assert!(matches!(answers[0].syndrome(), Some(Syndrome::Nak { .. })));
@@ -239,7 +240,7 @@ fn draining_finishes_what_was_begun_and_nothing_else() {
     pair.a.post(SendOp::Write, pattern(4, 0), 0);
     pair.a.post(SendOp::Write, pattern(256 * 3, 1), 1024);
     pair.a.post(SendOp::Write, pattern(4, 2), 8);
-    // The first, and one packet of the second.
+    // The first request is sent, and one packet of the second.
     let early: Vec<_> = (0..2)
         .map(|_| pair.a.transmit(pair.now).unwrap().1)
         .collect();
@@ -264,7 +265,7 @@ fn draining_finishes_what_was_begun_and_nothing_else() {
 
 #[test]
 fn a_message_stopped_by_draining_gets_its_ack() {
-    // Its last packet did not ask for one, as another message was to follow.
+    // The last packet did not ask for an ACK, as another message was expected to follow.
     let mut pair = Pair::new();
     pair.a.post(SendOp::Write, pattern(4, 0), 0);
     pair.a.post(SendOp::Write, pattern(4, 1), 8);
@@ -306,7 +307,7 @@ fn flushing_is_in_order_and_each_once() {
         pair.a
             .post_with(SendOp::Write, pattern(4, i), 0, RKEY, Flags::default());
     }
-    // Four are acknowledged, of which none was handed out.
+    // Four requests are acknowledged, but none of their completions was returned.
     for packet in pair.a.transmit_all(pair.now).iter().take(4) {
         let mut packet = packet.clone();
         packet.header.bth.ack_req = true;
@@ -354,7 +355,7 @@ fn an_unfinished_receive_is_reported_once() {
     assert!(!pair.b.conn.abandon_recv());
 }
 
-/// IBTA 10.3.1: a QP that was reset has forgotten its PSNs, MSN and requests.
+/// IBTA 10.3.1: a reset clears the PSNs, the MSN and the requests of a QP.
 #[test]
 fn after_a_reset_it_begins_anew() {
     let mut pair = Pair::with(&config(), 10, 20);

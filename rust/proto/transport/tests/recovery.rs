@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The requester on its way back, fed by hand: what counts as news, and what as an echo.
+//! Recovery of the requester, with packets made by hand: which responses count as new, and which as
+//! repeated.
 
 use super::super::wire::{
     AethRepr, BthRepr, Ext, NakCode, Opcode, PKey, PacketRepr, Qpn, RnrTimer, Syndrome,
@@ -78,7 +79,7 @@ fn a_response_completes_the_requests_before_its_own() {
     assert_eq!(node.conn.poll_timeout(), None);
 }
 
-/// IBTA 9.7.6.1.3: the timer runs while requests are outstanding, and anew with each
+/// IBTA 9.7.6.1.3: the timer runs while requests are outstanding, and restarts with each
 /// acknowledgement.
 #[test]
 fn the_timer_runs_for_the_oldest_packet() {
@@ -117,7 +118,7 @@ fn a_nak_said_twice_is_heard_once() {
         Verdict::Dropped(DropReason::RepeatedNak)
     );
     assert!(psns(&mut node, NOW).is_empty());
-    // One about a later packet is news.
+    // A NAK for a later packet is new.
     assert_eq!(node.receive(NOW, &reply(2, SEQUENCE)), Verdict::Accepted);
     assert_eq!(psns(&mut node, NOW), [2]);
 }
@@ -151,7 +152,7 @@ fn progress_restores_the_rnr_retries() {
         assert_eq!(node.receive(NOW, &reply(at, NOT_READY)), Verdict::Accepted);
         let end = node.conn.poll_timeout().unwrap();
         assert!(node.transmit(NOW).is_none());
-        // No timer call is needed when the time is seen to be over.
+        // `transmit` itself notices that the wait is over, without a call of the timer.
         assert_eq!(node.transmit(end).unwrap().1.psn(), at);
     }
     assert_eq!(node.receive(NOW, &reply(2, NOT_READY)), Verdict::Accepted);

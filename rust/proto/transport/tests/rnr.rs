@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A receiver that is not ready: the wait, and how often the requester tries again.
+//! RNR NAKs: the wait, and how often the requester tries again.
 
 use super::super::wire::Syndrome;
 use super::super::{Modify, SendOp, State, Status};
@@ -27,7 +27,7 @@ fn rnr_waits_and_then_goes_on() {
         .map(|p| p.syndrome().unwrap())
         .collect();
     assert!(matches!(syndromes[..], [Syndrome::RnrNak { timer }] if timer.get() == 1));
-    // Too early: nothing is sent.
+    // It is too early: nothing is sent.
     pair.now.0 = 9_999;
     pair.a.conn.handle_timeout(pair.now, &mut pair.a.host);
     assert!(pair.a.transmit(pair.now).is_none());
@@ -38,7 +38,7 @@ fn rnr_waits_and_then_goes_on() {
     assert_eq!(pair.b.host.received[0].data, pattern(300, 2));
 }
 
-/// IBTA 9.7.5.2.8: the requester counts RNR NAKs, and a limit of 7 is none.
+/// IBTA 9.7.5.2.8: the requester counts RNR NAKs, and a limit of 7 means that there is none.
 #[test]
 fn rnr_retries_are_counted_and_seven_is_for_ever() {
     for count in 0..7u8 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Runs: packets that are alike, sent and taken together.
+//! Segments: packets that are alike, sent and taken together.
 
 use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
 use super::super::{Instant, Origin, Payload, SendOp, Status, Transmit, Verdict, MAX_CWND};
@@ -29,7 +29,7 @@ fn poll(node: &mut Node, most: u16) -> Option<Transmit> {
     node.conn.poll_transmit(NOW, most, &mut node.host)
 }
 
-/// PSN, packets and AckReq of what is sent at a time.
+/// PSN, number of packets and AckReq of each `Transmit`, with up to `most` segments.
 fn runs(node: &mut Node, most: u16) -> Vec<(u32, u16, bool)> {
     let next = || poll(node, most);
     std::iter::from_fn(next)
@@ -82,7 +82,7 @@ fn a_full_window_waits_for_room() {
     let total = sent(&first);
     assert!(total > 96 && total <= MAX_CWND.into(), "{first:?}");
     assert!(first.last().is_some_and(|run| run.2), "{first:?}");
-    // A few more packets would have room.
+    // The window has room for a few more packets.
     assert_eq!(node.receive(NOW, &ack(0)), Verdict::Accepted);
     assert_eq!(runs(&mut node, 61), []);
     assert_eq!(node.receive(NOW, &ack(40)), Verdict::Accepted);
@@ -98,7 +98,7 @@ fn what_was_not_sent_is_sent_again() {
         let rest = run.rest(done).expect("some");
         node.conn.undo(&rest, &mut node.host);
         let again = poll(&mut node, rest.segments).expect("again");
-        // It may ask for the acknowledgement later instead.
+        // The rest may ask for the acknowledgement in a later packet instead.
         let mut same = rest.first();
         same.header.bth.ack_req = again.first().header.bth.ack_req;
         assert_eq!(again.first(), same, "after {done}");
@@ -110,7 +110,7 @@ fn what_was_not_sent_is_sent_again() {
     }
 }
 
-/// Both ends of a message, handed over in runs of at most `most`.
+/// Transfers a message in up to `most` segments at a time; returns both nodes.
 fn transfer(op: SendOp, most: u16) -> (Node, Node) {
     let mut a = Node::new(1, &config(), 0, 0);
     let mut b = Node::new(2, &config(), 0, 0);
@@ -189,7 +189,7 @@ fn only_what_is_expected_is_taken_together() {
     let _ = b
         .conn
         .handle_segments(NOW, &first.header, 1, first.segment_size(), &mut b.host);
-    // The last one is none of the middle.
+    // The last packet is not a middle one.
     assert_eq!(limit(&b, &run), 8);
     assert_eq!(limit(&b, &run.rest(2).expect("more")), 1, "out of sequence");
     assert_eq!(limit(&b, &first), 1, "a duplicate");
@@ -202,8 +202,8 @@ fn only_what_is_expected_is_taken_together() {
     assert_eq!(limit(&b, &short), 1, "too short");
 }
 
-/// Who sent what, a run at a time: the peer's READs of `reads` packets are answered beside own
-/// WRITEs of `writes` packets.
+/// The origin of each `Transmit`: the node responds to the peer's READs of `reads` packets, and
+/// sends its own WRITEs of `writes` packets.
 fn origins(reads: &[usize], writes: &[usize]) -> Vec<char> {
     let mut pair = Pair::new();
     for packets in reads {
@@ -232,9 +232,9 @@ fn long_answers_and_requests_take_turns() {
     let requests = sent[..both].iter().filter(|who| **who == 'w').count();
     assert!(requests >= both / 2, "{sent:?}");
     assert!(!sent.windows(2).any(|two| two == ['r', 'r']), "{sent:?}");
-    // Where one side has nothing to send, the other goes on.
+    // If one side has nothing to send, the other continues.
     assert!(origins(&[20, 20], &[]).iter().all(|who| *who == 'r'));
     assert!(origins(&[], &[30]).iter().all(|who| *who == 'w'));
-    // Short answers go first, as they travel together.
+    // Short responses go first, as they share a super-packet.
     assert_eq!(origins(&[1, 1, 1], &[1]), ['r', 'r', 'r', 'w']);
 }

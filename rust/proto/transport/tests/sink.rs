@@ -7,14 +7,14 @@ use super::super::{
     ResponderOps, Status,
 };
 
-/// One request, and the memory that it is about, both imagined.
+/// One request without real memory behind it.
 pub struct Sink {
     request: Request,
-    /// What the packet in hand carries.
+    /// The payload of the packet that is being handled.
     pub expect: Payload,
     /// Bytes placed, in order.
     pub placed: u64,
-    /// How receives ended.
+    /// The status and length of completed receives.
     pub received: Vec<(Status, u32)>,
 }
 

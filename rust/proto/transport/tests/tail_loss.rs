@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Nothing is heard for longer than usual: the requester asks again, long before the timeout.
+//! Tail loss probes: a response is late, and the requester asks again long before the ACK timeout.
 
 use super::super::tail_loss::{TailLoss, LOSSLESS_MIN_TIMEOUT_NS, MIN_TIMEOUT_NS};
 use super::super::wire::{
@@ -9,7 +9,7 @@ use super::super::wire::{
 use super::super::{Instant, Modify, SendOp, Status};
 use super::pair::*;
 
-/// What an answer takes here.
+/// The round trip time, in nanoseconds.
 const TRIP: u64 = 10_000;
 /// The ACK timeout: 67 ms.
 const EXPONENT: u8 = 14;
@@ -37,7 +37,8 @@ fn psns(node: &mut Node, now: Instant) -> Vec<u32> {
     node.transmit_all(now).iter().map(Packet::psn).collect()
 }
 
-/// A requester that knows how long an answer takes, and when it learned that. Its next PSN is 1.
+/// A requester that has a sample of the round trip time, and the time of the sample. Its next PSN
+/// is 1.
 fn experienced(config: &Modify) -> (Node, Instant) {
     let mut node = Node::new(1, config, 0, 0);
     node.post(SendOp::Send, vec![0; 4], 0);
@@ -48,7 +49,7 @@ fn experienced(config: &Modify) -> (Node, Instant) {
     (node, now)
 }
 
-/// Lets the time pass until the node wants to act; what it sends then.
+/// Advances the time to the node's next timeout. Returns the PSNs that it sends then.
 fn wait(node: &mut Node, now: &mut Instant) -> Vec<u32> {
     *now = node.conn.poll_timeout().expect("it waits for something");
     node.conn.handle_timeout(*now, &mut node.host);
@@ -63,7 +64,7 @@ fn the_last_packet_is_sent_again_and_asks() {
     let begin = now;
     assert_eq!(wait(&mut node, &mut now), [3]);
     assert_eq!(now, begin.after(LOSSLESS_MIN_TIMEOUT_NS));
-    // The probe may be lost, or a NAK was, and that is not repeated.
+    // The probe may be lost. Or a NAK was lost, which the responder does not repeat.
     assert_eq!(wait(&mut node, &mut now), [1, 2, 3]);
     assert_eq!(
         now,
@@ -74,12 +75,12 @@ fn the_last_packet_is_sent_again_and_asks() {
         now,
         begin.after(LOSSLESS_MIN_TIMEOUT_NS + 6 * MIN_TIMEOUT_NS)
     );
-    // Enough is enough: now the timeout, which ran on all the time and counts as the one retry
-    // there is.
+    // No further probe follows. The ACK timeout has run all the time, and expires now; it counts as
+    // the only retry.
     assert_eq!(wait(&mut node, &mut now), [1, 2, 3]);
     assert_eq!(now, begin.after(TIMEOUT));
-    // What is sent again says nothing new about round trips, and after a timeout nothing is probed
-    // until something was heard.
+    // A retransmission gives no new sample, and after a timeout there is no probe until a response
+    // comes.
     assert_eq!(wait(&mut node, &mut now), []);
     assert_eq!(now, begin.after(3 * TIMEOUT));
     node.settle();
@@ -123,7 +124,7 @@ fn a_receiver_that_waits_for_the_first_gets_all() {
     };
     let _ = node.receive(now, &reply(1, missing));
     assert_eq!(psns(&mut node, now), [1, 2, 3]);
-    // The first of these is lost again, and the receiver does not repeat itself.
+    // The first of these is lost again, and the responder does not repeat its NAK.
     assert_eq!(wait(&mut node, &mut now), [1, 2, 3]);
 }
 
@@ -134,7 +135,7 @@ fn responses_are_asked_for_from_the_first_missing_on() {
     node.post(SendOp::Send, vec![0; 4], 0);
     assert_eq!(psns(&mut node, now), [1, 4]);
     assert_eq!(wait(&mut node, &mut now), [1, 4]);
-    // And where a READ is the last that was sent.
+    // The same with a READ as the last request.
     let (mut node, mut now) = experienced(&patient());
     node.post(SendOp::Send, vec![0; 4], 0);
     node.post(SendOp::Read, vec![0; 600], 0);
@@ -144,7 +145,7 @@ fn responses_are_asked_for_from_the_first_missing_on() {
 
 #[test]
 fn nobody_probes_without_knowing_better() {
-    // Round trips are not known; or longer than half the timeout; or there is no timeout at all.
+    // The round trip time is not known, or longer than half the timeout, or there is no timeout.
     let mut node = Node::new(1, &patient(), 0, 0);
     node.post(SendOp::Send, vec![0; 4], 0);
     assert_eq!(psns(&mut node, Instant(0)), [0]);
@@ -179,8 +180,8 @@ fn long_round_trips_make_patient() {
     assert!(due < now.after(7 * MIN_TIMEOUT_NS), "{due:?}, {now:?}");
 }
 
-/// RFC 6298 2.2, RFC 6298 2.3: the first sample R gives the estimate R and the deviation R/2; a
-/// further one counts for an eighth of the estimate and for a quarter of the deviation.
+/// RFC 6298 2.2, RFC 6298 2.3: the first sample R sets the estimate to R and the deviation to R/2;
+/// a further sample counts for an eighth of the estimate and for a quarter of the deviation.
 #[test]
 fn the_estimate_of_the_round_trip_time() {
     const R: u64 = 16 * MIN_TIMEOUT_NS;
@@ -214,8 +215,8 @@ fn a_retransmission_gives_no_sample() {
     assert_eq!(node.conn.poll_timeout(), Some(now.after(MIN_TIMEOUT_NS)));
 }
 
-/// Whichever two packets are lost, the pair is done long before the timeout, once round trips are
-/// known.
+/// If any two packets are lost, the pair completes long before the ACK timeout, once the round trip
+/// time is known.
 #[test]
 fn what_is_lost_costs_little() {
     for first in 0..12 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A datagram queue pair: its send queue, its states, and what it takes.
+//! A datagram queue pair: its send queue, its states, and the packets that it takes.
 
 use super::super::datagram::QKEY_GSI;
 use super::super::wire::{PKey, PacketRepr, Psn, Qpn, GRH_LEN};
@@ -16,11 +16,11 @@ const MTU: u32 = 1024;
 const QKEY: u32 = 0x1111;
 const GRH: [u8; GRH_LEN] = [7; GRH_LEN];
 
-/// The owner of a queue pair: its send queue, which keeps everything, and its receive queue.
+/// The owner of a queue pair: its send queue, which keeps all requests, and its receive queue.
 #[derive(Default)]
 struct Owner {
     requests: Vec<Request>,
-    /// What is answered to `recv_start`, the next one first.
+    /// The results of `recv_start`, the next one first.
     receives: Vec<(RecvStart, u32)>,
     in_use: Option<(RecvStart, u32)>,
     no_grh: bool,
@@ -216,7 +216,7 @@ fn a_failed_request_stops_the_send_queue() {
         let expect = [Status::Success, Status::LocProt, Status::WrFlush];
         assert_eq!(statuses(&mut qp, &owner), expect);
         assert_eq!(qp.state(), Sqe);
-        // It still receives, and may send again when it is told to.
+        // It still receives, and may send again after a modify to RTS.
         owner.receives = receives(100).receives;
         let verdict = qp.handle_packet(&packet(4), 4, &mut owner);
         assert_eq!(verdict, Verdict::Accepted);
@@ -294,7 +294,7 @@ fn reset_forgets_everything() {
     for state in [Init, Rtr, Rts] {
         become_state(&mut qp, state);
     }
-    // Requests count from 0 again, and nothing has failed.
+    // Requests count from 0 again, and none has failed.
     let again = transmit(&mut qp, &owner);
     assert_eq!(again.origin, Origin::Request { n: 0 });
     assert_eq!(again.header.ext.deth().unwrap().src_qp, Qpn::new(17));
@@ -319,7 +319,7 @@ fn one_without_a_place_is_lost() {
     let mut none = Owner::default();
     let verdict = receive(&mut none, Rts, 1);
     assert_eq!(verdict, dropped(DropReason::NoReceive, Rts));
-    // The receive that is too short is there for the next one.
+    // The receive that was too short stays for the next datagram.
     let mut short = receives(40);
     let verdict = receive(&mut short, Rts, 1);
     assert_eq!(verdict, dropped(DropReason::ReceiveTooShort, Rts));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What may be in flight at once, and which packets ask for an acknowledgement.
+//! The limits on packets in flight, and the packets that ask for an acknowledgement.
 
 use super::super::cwnd::READ_CHUNK;
 use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
@@ -125,7 +125,8 @@ fn whatever_stops_the_queue_the_last_packet_asks() {
 
 #[test]
 fn a_queue_that_stops_unforeseen_asks_once_more() {
-    // A packet that was to be followed is already out when the next request turns out to have a local error.
+    // A packet that expected another to follow is already sent when the next request has a local
+    // error.
     let mut node = Node::new(1, &config(), 0, 0);
     node.post(SendOp::Write, vec![0; 4], 0);
     node.post(SendOp::Write, vec![0; 4], 0);
@@ -243,7 +244,7 @@ fn taking_a_packet_back() {
     pair.a.post(SendOp::Send, pattern(1000, 3), 0);
     pair.a.post(SendOp::Read, vec![0; 1000], 0);
     pair.a.post(SendOp::FetchAdd { add: 1 }, vec![0; 8], 4096);
-    // Each packet of either side is taken back twice before it is sent.
+    // Each packet of either side is taken back twice before it is really sent.
     let mut all = Vec::new();
     for _ in 0..20 {
         for way in [Way::AtoB, Way::BtoA] {
@@ -256,7 +257,7 @@ fn taking_a_packet_back() {
                 for _ in 0..2 {
                     from.conn.undo(&t, &mut from.host);
                     let (u, again) = from.transmit(NOW).unwrap();
-                    // The way an answer begins is not changed, nor is anything else.
+                    // The packet is the same again, also at the beginning of a response.
                     assert_eq!((u, &again), (t, &packet));
                 }
                 sent.push(packet);
@@ -270,7 +271,7 @@ fn taking_a_packet_back() {
         }
     }
     pair.assert_all_done();
-    // The answer to the READ stands for an ACK of the SEND.
+    // The response to the READ acknowledges the SEND.
     assert_eq!(all.len(), 4 + 1 + 1 + 4 + 1);
     assert_eq!(pair.a.conn.poll_timeout(), None);
 }
@@ -283,7 +284,7 @@ fn nothing_in_flight_needs_no_timer() {
     assert!(node.conn.poll_timeout().is_some());
     node.conn.undo(&t, &mut node.host);
     assert_eq!(node.conn.poll_timeout(), None);
-    // Nor does it cost a retry, however often.
+    // Taking a packet back costs no retry, however often.
     for _ in 0..100 {
         let t = node.conn.poll_transmit(NOW, 1, &mut node.host).unwrap();
         node.conn.undo(&t, &mut node.host);
@@ -305,7 +306,7 @@ fn a_read_taken_back_while_late_answers_come() {
     assert_eq!(again, [1], "the rest is asked for, not forgotten");
 }
 
-/// Two gibibytes: a queue without memory behind it.
+/// A queue without memory behind it, for requests of two gibibytes.
 struct Huge(Vec<Request>);
 
 impl RequestQueue for Huge {
@@ -320,7 +321,7 @@ impl RequestQueue for Huge {
     }
 }
 
-/// The READs that go out now: where they begin, and how many bytes each asks for.
+/// The READs that are sent now: the address and the length of each.
 fn reads<Q: RequestQueue>(node: &mut Node, now: Instant, q: &mut Q) -> Vec<(u64, u32)> {
     std::iter::from_fn(|| node.conn.poll_transmit(now, 1, q))
         .map(|t| t.header.ext.reth().map(|reth| (reth.va, reth.dma_len)))
@@ -342,7 +343,7 @@ fn a_read_of_two_gibibytes_is_asked_for_in_pieces() {
         node.conn.requester().next_psn(),
         psn(0xff_ff00 + 4 * READ_CHUNK)
     );
-    // No answer: one at a time.
+    // There is no response: after the timeout one at a time is sent.
     let end = node.conn.poll_timeout().unwrap();
     node.conn.handle_timeout(end, &mut q);
     assert_eq!(reads(&mut node, end, &mut q), [(0, PIECE)]);
@@ -418,7 +419,7 @@ fn a_piece_that_does_not_end_is_refused() {
 /// IBTA 9.7.2: a READ has up to 2^31 bytes.
 #[test]
 fn a_read_of_two_gibibytes_is_answered_and_taken() {
-    // Every packet is walked through, but the memory is a single byte pattern.
+    // Every packet is processed, but there is no memory behind the payload.
     let mut a = Node::new(1, &config(), 0xff_ff00, 0);
     let mut b = Node::new(2, &config(), 0, 0xff_ff00);
     let len = 1u32 << 31;
@@ -436,7 +437,8 @@ fn a_read_of_two_gibibytes_is_answered_and_taken() {
         assert_eq!(verdict, Verdict::Accepted);
         packets += 1;
         if packets == 5_000_000 {
-            // A loss far into it: the rest is asked for, and that in the same way.
+            // A response is lost far into the READ: the requester asks for the rest, in the same
+            // chunks.
             let end = a.conn.poll_timeout().unwrap();
             a.conn.handle_timeout(end, &mut sink);
             let again = a.conn.poll_transmit(end, 1, &mut sink).unwrap();
