@@ -2,14 +2,15 @@
 
 //! Safe abstractions over the network stack.
 //!
-//! * [`netdev`]: network devices; [`notifier`]: what happens to them; [`lookup`]: which has an address;
-//! * [`udp`]: the sockets of each network namespace, by which packets arrive;
+//! * [`netdev`]: network devices; [`notifier`]: their events; [`lookup`]: the device that has an
+//!   address;
+//! * [`udp`]: the sockets of each network namespace, which receive packets;
 //! * [`skb`]: packets, received and to be sent;
-//! * [`route`]: the way to a destination, the headers in front, and sending;
+//! * [`route`]: the route to a destination, the headers in front of a packet, and sending;
 //! * [`crc`]: the kernel's CRC-32.
 //!
-//! Nothing in here knows a protocol above UDP. `unsafe` is at home here and must not leak out:
-//! every public item is safe to call, in the contexts its documentation names.
+//! This module knows no protocol above UDP. It contains `unsafe` code, which must not leak out:
+//! every public item is safe to call, in the contexts that its documentation names.
 
 pub(crate) mod crc;
 pub(crate) mod lookup;

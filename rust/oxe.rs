@@ -46,8 +46,9 @@ module! {
     },
 }
 
-/// What the module holds while it is loaded. The fields are dropped in this order: first nobody can
-/// make a device any more and all devices go, then what they stood on.
+/// The module's state while it is loaded. The fields are dropped in this order: first the link
+/// types, so that no device can be made any more and all devices go; then everything that devices
+/// depend on.
 #[pin_data]
 struct OxeModule {
     links: Links<Oxe>,

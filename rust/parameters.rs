@@ -15,7 +15,7 @@ pub(crate) fn loopback() -> bool {
     compat::parameter::<u8>(module_parameters::loopback.value()) != 0
 }
 
-/// Whether the link type `rxe` is ours, too.
+/// Whether this module registers the link type `rxe`, too.
 pub(crate) fn rxe_compat() -> bool {
     compat::parameter::<u8>(module_parameters::rxe_compat.value()) != 0
 }

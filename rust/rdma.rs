@@ -2,14 +2,15 @@
 
 //! Safe abstractions over the kernel's RDMA core (ib_core).
 //!
-//! A provider implements [`driver::Driver`] on the Rust data of its device; everything between that
-//! trait and the core's C structures is in here, and nothing in here knows a protocol:
+//! A provider implements [`driver::Driver`] on the Rust data of its device; this module holds
+//! everything between that trait and the core's C structures, and knows no protocol:
 //!
 //! * [`device`]: registration, references, port events; [`link`]: `rdma link add` and `del`;
 //! * `ops*`: the operations table, generic over the driver, one file a kind of object;
-//! * [`events`]: completion and error upcalls that are safe however late they come;
-//! * [`udata`], [`mmap`], [`shared`]: what a process and the driver tell each other, and the memory
-//!   they share;
+//! * [`events`]: completion and error upcalls, safe even if they come after their object is
+//!   destroyed;
+//! * [`udata`], [`mmap`], [`shared`]: driver-private data of verbs, and memory that a process and
+//!   the driver share;
 //! * [`umem`]: registered memory; [`gid`]: address vectors; [`wr`], [`wc`]: work requests and
 //!   completions of kernel users; [`qp`]: attributes of queue pairs; [`attr`]: those of device and
 //!   port;

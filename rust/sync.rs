@@ -4,14 +4,15 @@
 //!
 //! * [`lock`]: spin locks that disable bottom halves or interrupts;
 //! * [`table`]: identifier to object, read under RCU;
-//! * [`revocable`]: a value that is dropped once no one accesses it, and accessed no more then;
-//! * [`bh`]: bottom halves kept off this CPU;
+//! * [`revocable`]: a value that can be revoked: it is dropped when the last access has ended;
+//! * [`bh`]: bottom halves disabled on this CPU;
 //! * [`timer`]: one-shot timers that keep their object alive while armed;
 //! * [`work`]: the module's own work queues;
-//! * [`memory`]: allocation flags, and who pays; [`quota`]: how many of something there may be.
+//! * [`memory`]: allocation flags, and the memory cgroup that is charged; [`quota`]: a limit on the
+//!   number of objects.
 //!
-//! Nothing in here knows a protocol. `unsafe` is at home here and must not leak out: every public
-//! item is safe to call, in the contexts its documentation names.
+//! This module knows no protocol. It contains `unsafe` code, which must not leak out: every public
+//! item is safe to call, in the contexts that its documentation names.
 
 pub(crate) mod bh;
 pub(crate) mod lock;
@@ -22,7 +23,7 @@ pub(crate) mod table;
 pub(crate) mod timer;
 pub(crate) mod work;
 
-/// A random number, unpredictable to others. Any context.
+/// An unpredictable random number. Any context.
 pub(crate) fn random_u32() -> u32 {
     // SAFETY: no requirements.
     unsafe { crate::ffi::oxe_random_u32() }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What bindgen reads: the RDMA core's headers, and our helpers. */
+/* The input of bindgen: the RDMA core's headers, and our helpers. */
 #include <rdma/ib_verbs.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_cache.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What differs between the kernel series that one source is built for, in Rust: all of it. Kbuild
-//! sets `kernel_7_3` for 7.3 and later ones. What differs in C is in the helpers.
+//! All differences in Rust between the kernel series that the source is built for. Kbuild sets
+//! `kernel_7_3` for 7.3 and later. Differences in C are in the helpers.
 
 use core::borrow::Borrow;
 use kernel::prelude::*;
 
-/// What a timer's callback returns that arms it no more.
+/// The value that a timer's callback returns so as not to arm the timer again.
 #[cfg(kernel_7_3)]
 pub(crate) const NO_RESTART: super::hrtimer_restart = super::hrtimer_restart::HRTIMER_NORESTART;
 #[cfg(not(kernel_7_3))]
@@ -23,7 +23,8 @@ pub(crate) fn attr_count(n: u32) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }
 
-/// A module parameter's value, from what `value()` gives: the value since 7.3, a reference before.
+/// A module parameter's value, from the result of `value()`: the value since 7.3, a reference
+/// before.
 pub(crate) fn parameter<T: Copy>(value: impl Borrow<T>) -> T {
     *value.borrow()
 }

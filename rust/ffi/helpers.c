@@ -10,17 +10,17 @@
 
 #include "bindings.h"
 
-/* What rust/rdma takes for granted about structures that bindgen laid out. */
+/* Assumptions of rust/rdma about structures that bindgen laid out. */
 _Static_assert(!IS_ENABLED(CONFIG_HIGHMEM), "pages are reached through the direct map");
 _Static_assert(sizeof(struct ib_sge) == 16, "Sge in rust/rdma/wr.rs has another layout");
 
-/* A zeroed device in the namespace of @ndev, or in the first one while devices are seen in all. */
+/* A zeroed device in the namespace of @ndev, or in init_net while all namespaces share devices. */
 struct ib_device *oxe_ib_device_alloc(size_t size, struct net_device *ndev)
 {
 	return _ib_alloc_device(size, dev_net(ndev));
 }
 
-/* Keep the memory of a device, which it may be unregistered from. */
+/* Keeps the memory of a device, even when the device is unregistered. */
 void oxe_ib_device_hold(struct ib_device *ib)
 {
 	get_device(&ib->dev);
@@ -59,7 +59,10 @@ int oxe_ib_link_attrs(struct ib_device *ib, struct oxe_link_attrs *attrs)
 	return 0;
 }
 
-/* Tells the users of the device when its port's state differs from the last one they heard of. */
+/*
+ * Notifies the users of the device if its port's state differs from the last one they were notified
+ * of.
+ */
 void oxe_ib_port_changed(struct ib_device *ib)
 {
 	struct net_device *ndev = ib_device_get_netdev(ib, 1);
@@ -99,8 +102,8 @@ static bool is_gid_of(struct ib_device *ib, struct net_device *ndev, const u8 *g
 }
 
 /*
- * Whether @gid, 16 bytes, is an address of the very network interface that the entry @attr is of. Any context; the
- * caller keeps a reference on the entry.
+ * Whether @gid, 16 bytes, is an address of the same network interface as the entry @attr. Any
+ * context; the caller keeps a reference on the entry.
  */
 bool oxe_gid_is_own(const struct ib_gid_attr *attr, const u8 *gid)
 {
@@ -115,8 +118,8 @@ bool oxe_gid_is_own(const struct ib_gid_attr *attr, const u8 *gid)
 }
 
 /*
- * Whether @gid, 16 bytes, is in the device's table as an address of the network interface with the index @oif, which is in
- * the namespace where @near is. Any context.
+ * Whether @gid, 16 bytes, is in the device's table as an address of the network interface with the
+ * index @oif in the namespace where @near is. Any context.
  */
 bool oxe_gid_is_here(struct ib_device *ib, const struct net_device *near, u32 oif, const u8 *gid)
 {
@@ -160,7 +163,10 @@ size_t oxe_umem_page_count(struct ib_umem *umem)
 	return ib_umem_num_pages(umem);
 }
 
-/* Writes where the kernel sees each page, in order. Returns how many there are; @room is enough for them. */
+/*
+ * Writes the kernel address of each page, in order. Returns the number of pages; @room is enough
+ * for them.
+ */
 size_t oxe_umem_pages(struct ib_umem *umem, void **addresses, size_t room)
 {
 	struct sg_page_iter iter;
@@ -175,8 +181,8 @@ size_t oxe_umem_pages(struct ib_umem *umem, void **addresses, size_t room)
 }
 
 /*
- * Zeroed memory in whole pages, on the account of the caller's control group. How much is a process' wish, so that there
- * is too little of it is no news for the kernel's log.
+ * Zeroed memory in whole pages, on the account of the caller's control group. A process chooses the
+ * length, so a failure is not reported in the kernel's log.
  */
 void *oxe_shared_alloc(size_t len)
 {
@@ -188,7 +194,7 @@ void oxe_shared_free(void *addr)
 	vfree(addr);
 }
 
-/* From the mmap operation: the @len bytes that oxe_shared_alloc() gave, as data that nobody can execute. */
+/* For the mmap operation: maps the @len bytes of oxe_shared_alloc(), never executable. */
 int oxe_shared_map(struct vm_area_struct *vma, void *addr, size_t len)
 {
 	size_t at;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What rust/rdma cannot reach through bindgen: static inlines, macros and opaque structures. */
+/*
+ * The parts of the kernel that rust/rdma cannot reach through bindgen: static inlines, macros and
+ * opaque structures.
+ */
 #ifndef OXE_HELPERS_H
 #define OXE_HELPERS_H
 
@@ -14,7 +17,7 @@ struct net_device;
 struct uverbs_attr_bundle;
 struct vm_area_struct;
 
-/* What is known about an entry of the GID table. */
+/* The attributes of an entry of the GID table. */
 struct oxe_gid_attrs {
 	u8 gid[16];
 	u32 ifindex;	/* of the entry's network interface */
@@ -22,7 +25,7 @@ struct oxe_gid_attrs {
 	bool ipv4;	/* the GID is an IPv4-mapped address */
 };
 
-/* What is known about the network interface of a port. */
+/* The attributes of the network interface of a port. */
 struct oxe_link_attrs {
 	u32 ifindex;
 	u32 mtu;

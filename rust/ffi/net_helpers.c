@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* See net_helpers.h; what the functions promise is said by their users in rust/net. */
+/* See net_helpers.h. The callers in rust/net document what the functions promise. */
 #include <linux/crc32.h>
 #include <linux/etherdevice.h>
 #include <linux/if_arp.h>
@@ -47,7 +47,10 @@ u32 oxe_netdev_mtu(const struct net_device *dev)
 
 void oxe_netdev_name(const struct net_device *dev, char name[16])
 {
-	/* Renaming writes in place: a reader without the RTNL lock may see a mixture, but ends in time. */
+	/*
+	 * Renaming writes in place: a reader without the RTNL lock may see a mixture of both names,
+	 * but stays in bounds.
+	 */
 	strscpy(name, dev->name, IFNAMSIZ);
 }
 
@@ -77,7 +80,7 @@ struct net_device *oxe_netdev_vlan_real(struct net_device *dev)
 	return is_vlan_dev(dev) ? vlan_dev_real_dev(dev) : NULL;
 }
 
-/* The device that has the address, in the namespace where another one is. Under RCU. */
+/* The device that has the address, in the namespace where @near is. Under RCU. */
 struct net_device *oxe_netdev_owner(const struct net_device *near, const u8 address[16])
 {
 	struct in6_addr addr;
@@ -93,8 +96,8 @@ struct net_device *oxe_netdev_owner(const struct net_device *near, const u8 addr
 }
 
 /*
- * The namespace of a device, as an address to compare; NULL if the device is going away. If it is just being moved, where to.
- * Process context.
+ * The namespace of a device, as an address to compare; NULL if the device is going away. If it is
+ * just being moved, the new namespace. Process context.
  */
 const void *oxe_netdev_namespace(const struct net_device *dev)
 {
@@ -125,7 +128,7 @@ struct net_device *oxe_netdev_of_notice(void *info)
 
 static struct pernet_operations oxe_net_ops;
 
-/* Have exit called for each namespace that ends, after its devices have gone. */
+/* Has @exit called for each namespace that ends, after its devices have gone. */
 int oxe_net_register(void (*exit)(struct net *net))
 {
 	oxe_net_ops.exit = exit;
@@ -200,7 +203,7 @@ static struct dst_entry *lookup6(struct net *net, const struct oxe_flow *flow, u
 #endif
 }
 
-/* The way to the destination from the namespace where a device is, with a reference; or an error. */
+/* The route to the destination from the namespace where @near is, with a reference; or an error. */
 struct dst_entry *oxe_route_lookup(const struct net_device *near, const struct oxe_flow *flow, u32 *cookie)
 {
 	struct dst_entry *dst;
@@ -230,8 +233,8 @@ bool oxe_route_is_valid(struct dst_entry *dst, u32 cookie)
 }
 
 /*
- * Whether GSO packets may go there: where UDP itself would send some, and the device takes them whole. To segment
- * them in software costs more than to send one by one.
+ * Whether GSO packets may be sent there: if UDP itself would send some, and the device takes them
+ * whole. To segment them in software costs more than to send the datagrams one by one.
  */
 bool oxe_route_supports_udp_gso(const struct dst_entry *dst, bool v6)
 {
@@ -246,7 +249,10 @@ bool oxe_route_supports_udp_gso(const struct dst_entry *dst, bool v6)
 	return takes;
 }
 
-/* What the device makes of a packet's priority: a VLAN the PCP of its tag, others a traffic class; -1: nothing. */
+/*
+ * The class to which the device maps a packet's priority: the PCP of a VLAN's tag, or the traffic
+ * class of another device; -1 if it maps none.
+ */
 static int class_of(struct net_device *dev, u32 priority)
 {
 	if (is_vlan_dev(dev))
@@ -255,8 +261,8 @@ static int class_of(struct net_device *dev, u32 priority)
 }
 
 /*
- * The priority of packets to the destination: the one that goes with their traffic class, unless there is one of which the
- * device makes the class that is wanted (0: none is).
+ * The priority of packets to the destination: one that the device maps to @class, if @class is not
+ * 0 and there is one; else the one that goes with the traffic class @tclass.
  */
 u32 oxe_route_priority(const struct dst_entry *dst, u8 tclass, u8 class)
 {
@@ -267,7 +273,10 @@ u32 oxe_route_priority(const struct dst_entry *dst, u8 tclass, u8 class)
 		return usual;
 	rcu_read_lock();
 	dev = dst_dev_rcu(dst);
-	/* The RDMA core's CM asks for the class that goes with the traffic class; there may be other ways to it. */
+	/*
+	 * The RDMA core's CM asks for the class of the usual priority; other priorities may map to
+	 * it, too.
+	 */
 	priority = class_of(dev, usual) == class ? usual : 0;
 	while (priority <= TC_PRIO_MAX && class_of(dev, priority) != class)
 		priority++;
@@ -304,10 +313,10 @@ static struct sk_buff *large_skb(void)
 }
 
 /*
- * A packet to a destination, with place for len bytes behind a header (IP and UDP, lengths left out), and room in
- * front for the headers of all layers below. Its memory comes from this CPU's caches, which are not cleared for
- * every packet; the destination must be there until the packet is sent. For both reasons bottom halves stay off
- * until then.
+ * A packet to a destination, with place for len bytes behind a header (IP and UDP, lengths left
+ * out), and headroom for all layers below. Its memory comes from this CPU's caches, which are not
+ * cleared for every packet. The destination must stay valid until the packet is sent. For both
+ * reasons bottom halves stay off until then.
  */
 struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 priority, u32 len, const u8 *header, u32 header_len, bool v6,
 			     u8 **data)
@@ -332,14 +341,15 @@ struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 priority, u32 len, const
 	skb_set_transport_header(skb, header_len - sizeof(struct udphdr));
 	skb->protocol = v6 ? htons(ETH_P_IPV6) : htons(ETH_P_IP);
 	skb->priority = priority;
-	/* Who keeps the packet beyond this section takes a reference (skb_dst_force). */
+	/* Code that keeps the packet beyond this section takes a reference (skb_dst_force). */
 	skb_dst_set_noref(skb, dst);
 	return skb;
 }
 
 /*
- * Leave the UDP checksum to whoever can do it best. RoCEv2 needs none, but only packets that have one are put together
- * again by a receiver (GRO); and there one without would overtake those before it that are being put together.
+ * Leaves the UDP checksum to the network stack or the device. RoCEv2 needs none, but a receiver's
+ * GRO merges only packets that have one. There, a packet without a checksum would overtake earlier
+ * packets that GRO still holds.
  */
 static void ask_for_checksum(struct sk_buff *skb, u32 udp_len)
 {
@@ -354,7 +364,10 @@ static void ask_for_checksum(struct sk_buff *skb, u32 udp_len)
 	skb->csum_offset = offsetof(struct udphdr, check);
 }
 
-/* Have the packet segmented, below us or on its way, into datagrams of each bytes of UDP payload (UDP GSO). */
+/*
+ * Has the packet segmented, by a lower layer or on its way, into datagrams of gso_size bytes of UDP
+ * payload (UDP GSO).
+ */
 static void set_gso(struct sk_buff *skb, u32 len, u32 gso_size)
 {
 	skb_shinfo(skb)->gso_type = SKB_GSO_UDP_L4;
@@ -362,7 +375,7 @@ static void set_gso(struct sk_buff *skb, u32 len, u32 gso_size)
 	skb_shinfo(skb)->gso_segs = DIV_ROUND_UP(len, gso_size);
 }
 
-/* The packet has len bytes, each of them a datagram, the last perhaps less. */
+/* The packet has len bytes, gso_size of them in each datagram; the last may have less. */
 void oxe_tx_finish(struct sk_buff *skb, u32 len, u32 gso_size)
 {
 	u32 udp_len = len + sizeof(struct udphdr);
@@ -379,15 +392,16 @@ void oxe_tx_link(struct sk_buff *tail, struct sk_buff *skb)
 	tail->next = skb;
 }
 
-/* Free packets that were not sent. */
+/* Frees packets that were not sent. */
 void oxe_tx_drop(struct sk_buff *list)
 {
 	kfree_skb_list(list);
 }
 
 /*
- * Hand prepared packets to the IP layer, which fills in total length and IPv4 checksum. Takes them all. Those
- * that went nowhere are counted: a full queue, a firewall, an MTU, no neighbour.
+ * Hands prepared packets to the IP layer, which fills in total length and IPv4 checksum. Consumes
+ * them all. Packets that could not be sent are counted as failed: a full queue, a firewall, an MTU,
+ * no neighbour.
  */
 void oxe_tx_send(struct sk_buff *list, struct oxe_sent *count)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Network devices, sockets, packets and routes: what rust/net needs of the network stack. */
+/*
+ * The parts of the network stack that rust/net needs: network devices, sockets, packets and routes.
+ */
 #ifndef OXE_NET_HELPERS_H
 #define OXE_NET_HELPERS_H
 
@@ -12,7 +14,7 @@ struct notifier_block;
 struct sk_buff;
 struct sock;
 
-/* Network devices. A tracker is a place for one pointer, where the reference's owner keeps it. */
+/* Network devices. A tracker is room for one pointer, which the owner of the reference keeps. */
 void oxe_netdev_hold(struct net_device *dev, void **tracker);
 void oxe_netdev_put(struct net_device *dev, void **tracker);
 u32 oxe_netdev_mtu(const struct net_device *dev);
@@ -39,17 +41,17 @@ int oxe_udp_open(struct net *net, bool v6, u16 port,
 void oxe_udp_close(struct sock *sk);
 void oxe_udp_settle(void);
 
-/* Where the parts of a packet are, that a UDP socket's encap_rcv or our hook was given. */
+/* The parts of a packet that a UDP socket's encap_rcv or our hook got. */
 struct oxe_rx {
 	const u8 *ip;		/* the IP header: ip_len bytes */
 	const u8 *udp;		/* the UDP header: 8 bytes */
 	const u8 *data;		/* the UDP payload: linear bytes of it */
-	void *chunk;		/* where it was copied to, or NULL */
+	void *chunk;		/* where the payload was copied to, or NULL */
 	struct net_device *dev;
 	u32 ip_len;
 	u32 linear;
 	u32 len;		/* all of the UDP payload, fragments included */
-	u32 gso_size;		/* how much of it one datagram has; the last may have less */
+	u32 gso_size;		/* the payload of one datagram; the last may have less */
 	bool v6;
 	bool exclusive;		/* the linear part has no other user */
 };
@@ -96,7 +98,7 @@ void oxe_tx_finish(struct sk_buff *skb, u32 len, u32 gso_size);
 void oxe_tx_link(struct sk_buff *tail, struct sk_buff *skb);
 void oxe_tx_drop(struct sk_buff *list);
 
-/* How many packets went, and how many did not. */
+/* How many packets were sent, and how many failed. */
 struct oxe_sent {
 	u32 sent;
 	u32 failed;
@@ -104,7 +106,7 @@ struct oxe_sent {
 
 void oxe_tx_send(struct sk_buff *list, struct oxe_sent *count);
 
-/* What a sender has on its way. */
+/* The bytes that a sender has in flight. */
 struct oxe_room;
 enum oxe_room_wait {
 	OXE_ROOM_IS_LEFT,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory for GSO super-packets, used again and again: where the kernel clears pages when it allocates them, that costs as
- * much as a copy. Each CPU has a few chunks; one whose packet is freed has no reference left but ours.
+ * Page cache for GSO super-packets. Its memory is reused: where the kernel clears pages when it
+ * allocates them, that costs as much as a copy. Each CPU has a few chunks. When the packet of a
+ * chunk is freed, the chunk has no reference left but ours.
  */
 #include <linux/gfp.h>
 #include <linux/local_lock.h>
@@ -13,7 +14,10 @@
 
 #define CHUNKS 8
 
-/* The lock is for kernels where bottom halves that are off may be preempted (PREEMPT_RT); on others it only checks that. */
+/*
+ * The lock is for PREEMPT_RT, where code with bottom halves off may be preempted. On other kernels
+ * it only checks that they are off.
+ */
 struct page_cache {
 	local_lock_t lock;
 	struct page *pages[CHUNKS];
@@ -33,13 +37,16 @@ static void *get_page_chunk(struct page_cache *mine)
 		page = *place;
 		if (!page)
 			break;
-		/* Only we take references to it, so that it stays at one; somebody who merely looks at pages does no harm. */
+		/*
+		 * Only this code takes references to the page, so the count stays at one. Code that
+		 * merely looks at pages does no harm.
+		 */
 		if (page_ref_count(page) == 1) {
 			get_page(page);
 			return page_address(page);
 		}
 	}
-	/* If all are still on their way, they stay, and this one serves once. */
+	/* If all chunks are still in flight, they stay, and this one is used only once. */
 	page = alloc_pages(GFP_ATOMIC | __GFP_NOWARN | __GFP_COMP, get_order(OXE_CHUNK));
 	if (!page)
 		return NULL;
@@ -51,8 +58,8 @@ static void *get_page_chunk(struct page_cache *mine)
 }
 
 /*
- * A chunk of OXE_CHUNK bytes with a reference for the caller, who gives it up with page_frag_free; or NULL. What is in
- * it is left over from an earlier packet. Bottom halves off.
+ * A chunk of OXE_CHUNK bytes with a reference that the caller drops with page_frag_free; or NULL.
+ * It holds old content of an earlier packet. Bottom halves off.
  */
 void *oxe_page_cache_get(void)
 {
@@ -64,7 +71,7 @@ void *oxe_page_cache_get(void)
 	return chunk;
 }
 
-/* Give all of them back. Nobody asks for one any more. */
+/* Frees all chunks. The caller ensures that none is requested any more. */
 void oxe_page_cache_free(void)
 {
 	unsigned int cpu, i;

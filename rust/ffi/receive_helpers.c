@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* How packets come in: sockets, the hook before them, and the parts of a packet. See net_helpers.h. */
+/*
+ * Reception of packets: sockets, the hook in front of them, and the parts of a packet. See
+ * net_helpers.h.
+ */
 #include <linux/etherdevice.h>
 #include <linux/netfilter_ipv4.h>
 #include <linux/netfilter_ipv6.h>
@@ -20,9 +23,9 @@
 /* --- Sockets --- */
 
 /*
- * The short way in: a hook behind the firewall's takes packets to the port before a UDP socket is looked for, and
- * takes GSO packets whole. Whatever is not plain goes on to the socket, which has the last word on it. The socket
- * keeps the port ours.
+ * The fast path: a netfilter hook behind those of the firewall takes packets to the port before the
+ * UDP socket lookup, and takes GSO packets whole. Packets that are not plain (is_plain) go on to
+ * the socket, which decides on them. The socket also reserves the port.
  */
 struct oxe_hook {
 	struct nf_hook_ops ops;
@@ -31,7 +34,10 @@ struct oxe_hook {
 	__be16 port;
 };
 
-/* Whether connection tracking has still to take note of the packet, which it does after us. */
+/*
+ * Whether connection tracking has yet to confirm the packet's connection, which it does after our
+ * hook.
+ */
 static bool is_tracked_anew(const struct sk_buff *skb)
 {
 #if IS_ENABLED(CONFIG_NF_CONNTRACK)
@@ -47,12 +53,15 @@ static bool is_tracked_anew(const struct sk_buff *skb)
 /* The shortest datagram that we can use has a BTH and an ICRC. */
 #define LEAST 16
 
-/* Whether the packet is one that the checks of UDP would let pass; at is where the UDP header is. */
+/* Whether the packet would pass the checks of UDP; at is the offset of the UDP header. */
 static bool is_plain(struct sk_buff *skb, const struct udphdr *udp, u32 at, u16 family)
 {
 	if (skb->pkt_type != PACKET_HOST || ntohs(udp->len) != skb->len - at)
 		return false;
-	/* A virtual machine's super-packet need not be what it says (DODGY); nor need any peer's, and each datagram is checked. */
+	/*
+	 * A virtual machine's super-packet cannot be trusted (DODGY). Nor can that of any peer, so
+	 * each datagram is checked.
+	 */
 	if (skb_is_gso(skb) && ((skb_shinfo(skb)->gso_type & ~SKB_GSO_DODGY) != SKB_GSO_UDP_L4 ||
 				skb_shinfo(skb)->gso_size < LEAST))
 		return false;
@@ -66,15 +75,16 @@ static unsigned int take(const struct oxe_hook *hook, struct sk_buff *skb, u32 a
 	const struct udphdr *udp;
 
 	/*
-	 * A packet that comes back from a process (NFQUEUE) goes through the rest of the hooks in that process, and what
-	 * is behind us needs bottom halves off. The socket is reached with them off in any case.
+	 * A packet that a process returns (NFQUEUE) goes through the remaining hooks in that
+	 * process's context, but the code behind this hook needs bottom halves off. The socket is
+	 * always reached with them off.
 	 */
 	if (!in_softirq() || !pskb_may_pull(skb, at + sizeof(*udp)))
 		return NF_ACCEPT;
 	udp = (const struct udphdr *)(skb->data + at);
 	if (udp->dest != hook->port || !is_plain(skb, udp, at, family))
 		return NF_ACCEPT;
-	/* As a socket's encap_rcv gets it. */
+	/* Pass the packet on as a socket's encap_rcv gets it. */
 	__skb_pull(skb, at);
 	skb_reset_transport_header(skb);
 	hook->receive(NULL, skb);
@@ -97,7 +107,7 @@ static unsigned int hook6(void *priv, struct sk_buff *skb, const struct nf_hook_
 	return take(priv, skb, sizeof(struct ipv6hdr), NFPROTO_IPV6);
 }
 
-/* What is returned belongs to the socket's owner, until unhook. */
+/* The hook that is returned belongs to the socket's owner, until oxe_udp_close. */
 static struct oxe_hook *hook_up(struct net *net, bool v6, u16 port,
 				int (*receive)(struct sock *sk, struct sk_buff *skb))
 {
@@ -112,7 +122,7 @@ static struct oxe_hook *hook_up(struct net *net, bool v6, u16 port,
 	hook->ops.priv = hook;
 	hook->ops.pf = v6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
 	hook->ops.hooknum = NF_INET_LOCAL_IN;
-	/* Behind filters, address translation and whatever else looks at packets. */
+	/* Behind filters, address translation and all other hooks that look at packets. */
 	hook->ops.priority = INT_MAX;
 	err = nf_register_net_hook(net, &hook->ops);
 	if (err) {
@@ -122,7 +132,7 @@ static struct oxe_hook *hook_up(struct net *net, bool v6, u16 port,
 	return hook;
 }
 
-/* A socket that hands what arrives at the port to receive. It does not keep the namespace. */
+/* A socket that hands packets to the port on to receive. It does not keep the namespace alive. */
 int oxe_udp_open(struct net *net, bool v6, u16 port,
 		 int (*receive)(struct sock *sk, struct sk_buff *skb), struct sock **sk)
 {
@@ -150,7 +160,10 @@ int oxe_udp_open(struct net *net, bool v6, u16 port,
 	}
 	how.sk_user_data = hook;
 	setup_udp_tunnel_sock(net, sock->sk, &how);
-	/* Rows that the network cut into packets are put together again (GRO), if they have UDP checksums as ours do. */
+	/*
+	 * GRO merges the packets of a super-packet that was segmented on its way, if they have UDP
+	 * checksums as ours do.
+	 */
 	udp_set_bit(GRO_ENABLED, sock->sk);
 	*sk = sock->sk;
 	return 0;
@@ -162,11 +175,11 @@ void oxe_udp_close(struct sock *sk)
 
 	nf_unregister_net_hook(sock_net(sk), &hook->ops);
 	udp_tunnel_sock_release(sk);
-	/* A packet may be on its way through it, until oxe_udp_settle. */
+	/* A packet may still be passing through the hook, until oxe_udp_settle. */
 	kfree_rcu(hook, rcu);
 }
 
-/* Wait until no receive function of a closed socket is running. */
+/* Waits until no receive function of a closed socket is running. */
 void oxe_udp_settle(void)
 {
 	synchronize_net();
@@ -175,8 +188,9 @@ void oxe_udp_settle(void)
 /* --- Packets that arrived --- */
 
 /*
- * Have a super-packet whose packets came one by one, and are still in as many places, copied into one: to look for the place of
- * each, time and again, costs more. Without memory for it, that is how it is done.
+ * Copies a super-packet that GRO merged, and whose packets are still in separate buffers, into one
+ * chunk: to search for the buffer of each packet again and again costs more. Without memory for a
+ * chunk, the packets stay in their buffers.
  */
 static void linearize(struct sk_buff *skb, struct oxe_rx *rx)
 {
@@ -195,8 +209,8 @@ static void linearize(struct sk_buff *skb, struct oxe_rx *rx)
 }
 
 /*
- * False if the packet is not what a UDP socket would take: then nothing is known about it. Otherwise oxe_rx_end is due.
- * Bottom halves off.
+ * Returns false if a UDP socket would not take the packet: then rx is not valid. Otherwise the
+ * caller must call oxe_rx_end. Bottom halves off.
  */
 bool oxe_rx_attrs(struct sk_buff *skb, struct oxe_rx *rx)
 {
@@ -267,7 +281,10 @@ void oxe_rx_end(struct sk_buff *skb, const struct oxe_rx *rx)
 {
 	if (rx->chunk)
 		skb_free_frag(rx->chunk);
-	/* In a softirq its structure goes to the cache that the next packet to be sent takes one from. */
+	/*
+	 * In a softirq the sk_buff goes to the cache from which the next packet to be sent takes
+	 * its own.
+	 */
 	napi_consume_skb(skb, in_softirq());
 }
 

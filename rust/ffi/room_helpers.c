@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How much of a queue pair's is on its way through the network stack. A socket of the kernel's own counts that, as for any
- * program: packets belong to it and give back what they took when they are freed, by sock_wfree. They hold neither the queue
- * pair nor this module, of which nothing runs then, but for a wake-up if the queue pair waits.
+ * The bytes that a queue pair has in flight in the network stack. A kernel socket counts them, as
+ * for any program: packets belong to it, and sock_wfree gives their bytes back when they are freed.
+ * Packets hold a reference neither to the queue pair nor to this module. No code of the module runs
+ * when they are freed, except for a wake-up if the queue pair waits.
  */
 #include <linux/ktime.h>
 #include <linux/slab.h>
@@ -14,12 +15,15 @@
 #include "net_helpers.h"
 #include "sync_helpers.h"
 
-/* The limit in bytes, as the kernel counts packets: at first, at least (one super-packet) and at most. */
+/* The limit in bytes of skb->truesize: initial, minimum (one super-packet) and maximum. */
 #define FIRST_LIMIT (256 * 1024)
 #define MIN_LIMIT (64 * 1024)
 #define MAX_LIMIT (1024 * 1024)
 
-/* A wait longer than this means that a queue is building up, a shorter one than that that it runs empty. */
+/*
+ * A wait longer than LONG_WAIT means that a queue is building up; one shorter than SHORT_WAIT means
+ * that it runs empty.
+ */
 #define LONG_WAIT (2 * NSEC_PER_MSEC)
 #define SHORT_WAIT (NSEC_PER_MSEC / 4)
 
@@ -32,7 +36,7 @@ struct oxe_room {
 	u64 since;
 };
 
-/* Half of the limit is free again. Any context; under the lock of the wait queue. */
+/* Called when half of the limit is free again. Any context; under the lock of the wait queue. */
 static int room_made(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
 {
 	struct oxe_room *room = container_of(entry, struct oxe_room, entry);
@@ -55,7 +59,10 @@ struct oxe_room *oxe_room_new(void (*wake)(void *owner))
 
 	if (!room)
 		return NULL;
-	/* No protocol ever sees it: it is an owner for packets, and of the namespace that never ends. */
+	/*
+	 * No protocol ever sees the socket: it only owns packets. It is in the namespace that never
+	 * ends.
+	 */
 	room->sk = sk_alloc(&init_net, PF_INET, OXE_GFP_CHARGED, &udp_prot, 1);
 	if (!room->sk) {
 		kfree(room);
@@ -72,12 +79,14 @@ struct oxe_room *oxe_room_new(void (*wake)(void *owner))
 	return room;
 }
 
-/* Nobody waits. Packets may still be on their way: the socket is freed with the last one. */
+/*
+ * There is no wait any more. Packets may still be in flight: the socket is freed with the last one.
+ */
 void oxe_room_free(struct oxe_room *room)
 {
 	RCU_INIT_POINTER(room->sk->sk_wq, NULL);
 	sock_put(room->sk);
-	/* Who frees a packet may be looking whether somebody waits. */
+	/* A context that frees a packet may be checking for a wait. */
 	kfree_rcu(room, wq.rcu);
 }
 
@@ -86,7 +95,7 @@ bool oxe_room_left(const struct oxe_room *room)
 	return sk_wmem_alloc_get(room->sk) < READ_ONCE(room->sk->sk_sndbuf);
 }
 
-/* The packet takes room until it is freed, wherever that is. */
+/* Charges the packet to the room until it is freed, in whatever context that is. */
 void oxe_room_take(const struct oxe_room *room, struct sk_buff *skb)
 {
 	skb->sk = room->sk;
@@ -94,7 +103,7 @@ void oxe_room_take(const struct oxe_room *room, struct sk_buff *skb)
 	refcount_add(skb->truesize, &room->sk->sk_wmem_alloc);
 }
 
-/* Have wake called with the owner once there is room: half of the limit. Any context. */
+/* Has wake called with the owner once there is room: half of the limit. Any context. */
 enum oxe_room_wait oxe_room_wait(struct oxe_room *room, void *owner)
 {
 	enum oxe_room_wait state = OXE_ROOM_WAITS_ALREADY;
@@ -105,7 +114,7 @@ enum oxe_room_wait oxe_room_wait(struct oxe_room *room, void *owner)
 		room->owner = owner;
 		room->since = ktime_get_ns();
 		__add_wait_queue(&room->wq.wait, &room->entry);
-		/* Who gives back looks for those who wait after that. */
+		/* A context that gives bytes back checks for a wait after that. */
 		smp_mb();
 		state = OXE_ROOM_WAITS;
 		if (sock_writeable(room->sk)) {
@@ -117,7 +126,10 @@ enum oxe_room_wait oxe_room_wait(struct oxe_room *room, void *owner)
 	return state;
 }
 
-/* Have it not called any more; NULL if nobody waits. It is not running when this returns. */
+/*
+ * Ends the wait: wake is not called any more. Returns the owner, or NULL without a wait. wake is
+ * not running when this returns.
+ */
 void *oxe_room_cancel(struct oxe_room *room)
 {
 	void *owner = NULL;

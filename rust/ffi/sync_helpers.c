@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* See sync_helpers.h; what the functions promise is said by their users in rust/sync. */
+/* See sync_helpers.h. The callers in rust/sync document what the functions promise. */
 #include <linux/bottom_half.h>
 #include <linux/memcontrol.h>
 #include <linux/random.h>
@@ -64,13 +64,16 @@ void oxe_bh_enable(void)
 	local_bh_enable();
 }
 
-/* Sleep until *place is the value. Whoever makes it so calls oxe_wake_for_value after a full barrier. */
+/*
+ * Sleeps until *place is the value. The context that sets the value calls oxe_wake_for_value after
+ * a full barrier.
+ */
 void oxe_wait_for_value(u32 *place, u32 value)
 {
 	wait_var_event(place, smp_load_acquire(place) == value);
 }
 
-/* Only the address is used: what was there may be gone. */
+/* Uses only the address: the memory there may be freed already. */
 void oxe_wake_for_value(u32 *place)
 {
 	wake_up_var(place);
@@ -92,7 +95,10 @@ void oxe_memcg_put(struct mem_cgroup *memcg)
 	mem_cgroup_put(memcg);
 }
 
-/* What is allocated with __GFP_ACCOUNT in this context is charged to that one from now on. Gives what was before. */
+/*
+ * Allocations with __GFP_ACCOUNT in this context are charged to memcg from now on. Returns the
+ * previous one.
+ */
 struct mem_cgroup *oxe_memcg_enter(struct mem_cgroup *memcg)
 {
 	return set_active_memcg(memcg);
@@ -105,8 +111,9 @@ void oxe_xa_init(struct xarray *xa)
 }
 
 /*
- * Store the entry at a free index of min..=max, searched for from *next on and, if there is none, from min
- * on. Process context with interrupts on, where the lock is dropped to allocate; any context if atomic.
+ * Stores the entry at a free index of min..=max, searched for from *next on and, if there is none,
+ * from min on. Process context with interrupts on, where the lock is dropped to allocate; any
+ * context if atomic.
  */
 int oxe_xa_alloc(struct xarray *xa, u32 *id, void *entry, u32 min, u32 max, u32 *next,
 		 bool atomic)
@@ -121,7 +128,7 @@ int oxe_xa_alloc(struct xarray *xa, u32 *id, void *entry, u32 min, u32 max, u32 
 	return err < 0 ? err : 0;
 }
 
-/* Store the entry at an index if that is free, or -EBUSY. Process context too. */
+/* Stores the entry at an index if that is free, else returns -EBUSY. Process context, too. */
 int oxe_xa_insert(struct xarray *xa, u32 id, void *entry)
 {
 	unsigned long flags;
@@ -144,7 +151,10 @@ void *oxe_xa_erase(struct xarray *xa, u32 id)
 	return old;
 }
 
-/* The first filled entry at *id or later (after: later), whose index goes to *id. Under RCU. */
+/*
+ * The first filled entry at *id or later (if after: later only). Its index is stored in *id. Under
+ * RCU.
+ */
 void *oxe_xa_next(struct xarray *xa, unsigned long *id, bool after)
 {
 	return after ? xa_find_after(xa, id, U32_MAX, XA_PRESENT) :
@@ -163,6 +173,8 @@ struct workqueue_struct *oxe_wq_alloc_bh(void)
 
 struct workqueue_struct *oxe_wq_alloc_process(void)
 {
-	/* No WQ_MEM_RECLAIM: such work must not wait for work of others, as tearing down does. */
+	/*
+	 * No WQ_MEM_RECLAIM: work on such a queue must not wait for other work, as teardown does.
+	 */
 	return alloc_workqueue("oxe", WQ_UNBOUND, 0);
 }

@@ -27,7 +27,10 @@ void oxe_wake_for_value(u32 *place);
 
 u32 oxe_random_u32(void);
 
-/* Charged to the process, whose allocation fails where its memory cgroup may have no more; see rust/sync/memory.rs. */
+/*
+ * Charged to the process. At the limit of its memory cgroup the allocation fails; see
+ * rust/sync/memory.rs.
+ */
 enum oxe_gfp {
 	OXE_GFP_CHARGED = GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN,
 	OXE_GFP_CHARGED_NOWAIT = GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! CRC-32 as the kernel computes it, with the processor's help where there is some.
+//! CRC-32 as the kernel computes it, with the processor's instructions for it where they exist.
 
 use crate::ffi;
 

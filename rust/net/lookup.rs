@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which network device has an address.
+//! Looking up the network device that has an address.
 
 use super::netdev::NetDevice;
 use crate::ffi;
 
 /// Calls `f` with the device that has `address` (a GID: IPv4 is mapped into IPv6), if there is one
-/// in the namespace where `near` is. Any context; `f` must not sleep, and keeps the device by
-/// `hold` alone.
+/// in the namespace where `near` is. Any context; `f` must not sleep, and can keep the device only
+/// by `hold`.
 ///
-/// It is how a packet that came over the loopback device finds the device it was meant for.
+/// For a packet that came over the loopback device, this finds the device that has the packet's
+/// destination address.
 pub(crate) fn owner<R>(
     near: &NetDevice,
     address: &[u8; 16],

@@ -8,10 +8,10 @@ use core::ptr::{null_mut, NonNull};
 use kernel::ffi::c_void;
 use kernel::types::Opaque;
 
-/// A network device that somebody keeps alive: a [`Netdev`], or the notice, packet or RCU section
-/// that the borrow came with.
+/// A borrowed network device. A [`Netdev`] keeps it alive, or the notifier call, packet or RCU
+/// section that the borrow came with.
 ///
-/// Its methods may be called in any context unless they say otherwise; what they tell may be
+/// Its methods may be called in any context unless they say otherwise. Their results may be
 /// outdated at once, except under the RTNL lock.
 #[repr(transparent)]
 pub(crate) struct NetDevice(Opaque<ffi::net_device>);
@@ -33,14 +33,14 @@ impl NetDevice {
         unsafe { &*dev.cast::<Self>() }
     }
 
-    /// The device's address, for the RDMA core.
+    /// The pointer to the device, for the RDMA core.
     #[inline]
     pub(crate) fn as_raw(&self) -> *mut ffi::net_device {
         self.0.get()
     }
 
-    /// Takes a reference. The network stack waits for it (and complains about it) when the device
-    /// is to go, so give it up on [`super::notifier::Event::Unregister`].
+    /// Takes a reference. The network stack waits for it (and warns about it) when the device is to
+    /// go, so drop it on [`super::notifier::Event::Unregister`].
     pub(crate) fn hold(&self) -> Netdev {
         let mut tracker = null_mut();
         // SAFETY: the device lives, and the tracker is kept beside its address.
@@ -93,16 +93,17 @@ impl NetDevice {
         unsafe { ffi::oxe_netdev_is_up(self.as_raw()) }
     }
 
-    /// The namespace that it is in, unless it is going away; if it is just being moved, where to.
+    /// The namespace of the device, unless the device is going away. If it is just being moved, the
+    /// new namespace.
     ///
-    /// Process context, without the RTNL lock: waits for that.
+    /// Process context, without the RTNL lock, for which it waits.
     pub(crate) fn namespace(&self) -> Option<Namespace> {
         // SAFETY: the device lives.
         let net = unsafe { ffi::oxe_netdev_namespace(self.as_raw()) };
         (!net.is_null()).then_some(Namespace(net as usize))
     }
 
-    /// Calls `f` with the device at the bottom, if this is a VLAN. `f` must not sleep.
+    /// Calls `f` with the real device at the bottom, if this is a VLAN. `f` must not sleep.
     pub(crate) fn with_vlan_real<R>(&self, f: impl FnOnce(&NetDevice) -> R) -> Option<R> {
         let _reading = kernel::sync::rcu::read_lock();
         // SAFETY: the device lives.
@@ -116,8 +117,8 @@ impl NetDevice {
 ///
 /// # Invariants
 ///
-/// `dev` points to a device of which a reference is owned, and `tracker` is what was stored with
-/// it.
+/// `dev` points to a device of which a reference is owned, and `tracker` is the tracker of that
+/// reference.
 pub(crate) struct Netdev {
     dev: NonNull<NetDevice>,
     tracker: *mut c_void,
@@ -151,7 +152,7 @@ impl Drop for Netdev {
     }
 }
 
-/// A network namespace, to be compared while it lives.
+/// The identity of a network namespace, to be compared only while the namespace lives.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Namespace(pub(super) usize);
 

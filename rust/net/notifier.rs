@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What happens to network devices, as it happens.
+//! Events of network devices: the netdevice notifier.
 
 use super::netdev::NetDevice;
 use crate::ffi::{self, notifier_block};
@@ -21,10 +21,10 @@ const NETDEV_CHANGENAME: c_ulong = 11;
 /// NOTIFY_OK: seen, go on.
 const NOTIFY_OK: c_int = 1;
 
-/// What happened to a device.
+/// An event of a network device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// It is there now.
+    /// It was registered.
     Register,
     /// It was set up.
     Up,
@@ -38,7 +38,7 @@ pub(crate) enum Event {
     ChangeAddr,
     /// It has another name.
     ChangeName,
-    /// It is to go, or to move to another network namespace: let go of it.
+    /// It is being unregistered, or moved to another network namespace: drop references to it.
     Unregister,
     /// Something else (the number is the kernel's).
     Other(u64),
@@ -60,13 +60,13 @@ impl From<c_ulong> for Event {
     }
 }
 
-/// Takes the notices.
+/// Receives the events.
 pub(crate) trait Handler: Send + Sync + 'static {
     /// Called in process context with the RTNL lock held, for devices of all namespaces.
     fn event(&self, event: Event, dev: &NetDevice);
 }
 
-/// Delivers notices to its handler as long as it lives.
+/// Delivers events to its handler as long as it lives.
 #[repr(C)]
 #[pin_data(PinnedDrop)]
 pub(crate) struct Notifier<H: Handler> {
@@ -77,17 +77,17 @@ pub(crate) struct Notifier<H: Handler> {
 
 // SAFETY: registering and unregistering do not depend on the thread, and the handler may be sent.
 unsafe impl<H: Handler> Send for Notifier<H> {}
-// SAFETY: nothing but the handler can be reached by sharing, and that is `Sync`.
+// SAFETY: a shared reference gives access to the handler alone, which is `Sync`.
 unsafe impl<H: Handler> Sync for Notifier<H> {}
 
 impl<H: Handler> Notifier<H> {
     /// An initialiser which registers the notifier. Process context, without the RTNL lock.
     ///
-    /// The handler is told of the devices that are there ([`Event::Register`], [`Event::Up`])
-    /// before it returns.
+    /// Registration calls the handler with [`Event::Register`] and [`Event::Up`] for the devices
+    /// that exist, before it returns.
     pub(crate) fn new(handler: H) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            // The fields are initialised in this order: the handler is there when the first notice
+            // The fields are initialised in this order: the handler is there when the first event
             // comes.
             handler,
             block <- Opaque::try_ffi_init(|block: *mut notifier_block| {
@@ -106,7 +106,7 @@ impl<H: Handler> Notifier<H> {
 
     /// # Safety
     ///
-    /// Called by the notifier chain, with the block of a registered `Self` and a notice about a
+    /// Called by the notifier chain, with the block of a registered `Self` and an event of a
     /// device.
     unsafe extern "C" fn call(
         block: *mut notifier_block,
@@ -115,7 +115,7 @@ impl<H: Handler> Notifier<H> {
     ) -> c_int {
         // SAFETY: the block is the first field of a `repr(C)` `Self`, whose handler is initialised.
         let handler = unsafe { &(*block.cast::<Self>()).handler };
-        // SAFETY: the notice names a device, which lives through the call.
+        // SAFETY: the event names a device, which lives through the call.
         let dev = unsafe { NetDevice::from_raw(ffi::oxe_netdev_of_notice(info)) };
         handler.event(event.into(), dev);
         NOTIFY_OK
@@ -124,9 +124,9 @@ impl<H: Handler> Notifier<H> {
 
 #[pinned_drop]
 impl<H: Handler> PinnedDrop for Notifier<H> {
-    /// Unregisters. The handler is told that each device goes ([`Event::Down`],
-    /// [`Event::Unregister`]), as the kernel does for one that leaves. Process context, without the
-    /// RTNL lock.
+    /// Unregisters the notifier. The handler gets [`Event::Down`] and [`Event::Unregister`] for
+    /// each device, as the kernel sends them to a notifier that it unregisters. Process context,
+    /// without the RTNL lock.
     fn drop(self: Pin<&mut Self>) {
         // SAFETY: it was registered, since it was initialised.
         unsafe { ffi::oxe_netdev_notifier_unregister(self.block.get()) };

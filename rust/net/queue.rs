@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets that are ready to go, in order.
+//! A queue of packets that are ready to be sent, in order.
 
 use super::skb::TxSkb;
 use crate::ffi;
@@ -9,7 +9,8 @@ use core::marker::PhantomData;
 use core::ptr::null_mut;
 use kernel::prelude::*;
 
-/// Packets that wait to be sent together, until their maker holds no lock any more.
+/// Packets that wait to be sent together. They are sent once the code that built them holds no lock
+/// any more.
 ///
 /// # Invariants
 ///
@@ -23,7 +24,7 @@ pub(crate) struct TxQueue<'bh> {
 }
 
 impl<'bh> TxQueue<'bh> {
-    /// An empty one.
+    /// An empty queue.
     #[inline]
     pub(crate) fn new(_bh: &'bh BhGuard) -> Self {
         Self {
@@ -48,16 +49,17 @@ impl<'bh> TxQueue<'bh> {
         Ok(())
     }
 
-    /// Sends all; gives how many went, and how many did not, which is as if the wire had lost them.
+    /// Sends all packets. Returns how many were sent, and how many failed: those are as good as
+    /// lost on the wire.
     ///
-    /// No packet gets to a receiver of this CPU before bottom halves are enabled again: not even
-    /// one to this machine itself.
+    /// No packet reaches a receiver on this CPU before bottom halves are enabled again, not even a
+    /// packet to this machine itself.
     #[inline]
     pub(crate) fn send(&mut self) -> (u32, u32) {
         let mut count = ffi::oxe_sent { sent: 0, failed: 0 };
         // INVARIANT: the packets are given away, and the list is empty.
         let list = core::mem::replace(&mut self.head, null_mut());
-        // SAFETY: `list` is a list of prepared packets that nobody else has.
+        // SAFETY: `list` is a list of prepared packets that we alone own.
         unsafe { ffi::oxe_tx_send(list, &mut count) };
         (count.sent, count.failed)
     }

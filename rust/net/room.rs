@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How many bytes of one sender are on their way through the network stack of this machine: in
-//! queues, and with network cards. Packets give back what they took when they are freed. They hold
-//! neither the sender nor the module.
+//! The bytes that one sender has in flight in the network stack of this machine: in queues, and
+//! with network cards. A packet gives its bytes back when it is freed. Packets hold a reference
+//! neither to the sender nor to the module.
 //!
-//! The limit adapts itself: where room comes back slowly it becomes as little as one super-packet,
-//! so that no queue builds up.
+//! The limit adapts: where room comes back slowly, the limit shrinks, down to one super-packet, so
+//! that no queue builds up.
 
 use crate::ffi;
 use core::marker::PhantomData;
@@ -13,9 +13,10 @@ use core::ptr::NonNull;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// Who waits for room.
+/// An object that waits for room.
 pub(crate) trait RoomHandler: Send + Sync + Sized + 'static {
-    /// There is room again. Any context, hard irqs included: to be short, it queues work.
+    /// Called when there is room again. Any context, hard irqs included: to be short, it queues
+    /// work.
     fn has_room(this: Arc<Self>);
 }
 
@@ -36,7 +37,7 @@ unsafe impl<T: RoomHandler> Send for Room<T> {}
 unsafe impl<T: RoomHandler> Sync for Room<T> {}
 
 impl<T: RoomHandler> Room<T> {
-    /// All room there is. Process context. ENOMEM.
+    /// A new room, all of it free. Process context. ENOMEM.
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: `wake` may be called with what `wait` gives.
         let raw = unsafe { ffi::oxe_room_new(Some(Self::wake)) };
@@ -47,18 +48,19 @@ impl<T: RoomHandler> Room<T> {
         })
     }
 
-    /// Whether there is some. Any context.
+    /// Whether there is room. Any context.
     #[inline]
     pub(crate) fn is_left(&self) -> bool {
         // SAFETY: by the type's invariants.
         unsafe { ffi::oxe_room_left(self.raw.as_ptr()) }
     }
 
-    /// Whether `owner` has to wait. Then it is told when there is room. Any context.
+    /// Whether `owner` has to wait. Then [`RoomHandler::has_room`] is called when there is room.
+    /// Any context.
     #[cold]
     pub(crate) fn wait(&self, owner: &Arc<T>) -> bool {
         let owner = Arc::into_raw(owner.clone());
-        // SAFETY: by the type's invariants. The reference goes along.
+        // SAFETY: by the type's invariants. The reference is passed along.
         let state = unsafe { ffi::oxe_room_wait(self.raw.as_ptr(), owner.cast_mut().cast()) };
         if state != ffi::oxe_room_wait_OXE_ROOM_WAITS {
             // SAFETY: the reference was not taken.
@@ -94,8 +96,8 @@ impl<T: RoomHandler> Room<T> {
 
 impl<T: RoomHandler> Drop for Room<T> {
     fn drop(&mut self) {
-        // Nobody waits, as a wait has a reference to its owner, and with that to this; but an owner
-        // may wait for another's room.
+        // Usually there is no wait: it would hold a reference to its owner, and so to this room.
+        // But an owner may wait for the room of another one.
         self.cancel();
         // SAFETY: it is ours, and not used again.
         unsafe { ffi::oxe_room_free(self.raw.as_ptr()) };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The way to a destination, the headers in front of a packet, and sending it there.
+//! The route to a destination, the headers in front of a packet, and sending it there.
 //!
-//! Headers are built here, once, and not by the network stack: a checksum that covers them (an
-//! ICRC, say) can be computed before the packet is sent, over the very bytes that go out. What is
-//! filled in later are the lengths and the checksums of IPv4 and UDP.
+//! Headers are built here, once, and not by the network stack. So a checksum that covers them, such
+//! as the ICRC, can be computed before the packet is sent, over the very bytes that are sent. Only
+//! the lengths and the checksums of IPv4 and UDP are filled in later.
 
 use super::netdev::NetDevice;
 use crate::ffi;
@@ -17,8 +17,9 @@ const IPV6_LEN: usize = 40;
 const UDP_LEN: usize = 8;
 const PROTOCOL_UDP: u8 = 17;
 
-/// Between whom packets travel, and how. Addresses are GIDs: IPv4 is mapped into IPv6
-/// (::ffff:a.b.c.d), and which one it is follows from `destination`. Ports are in host byte order.
+/// The source and the destination of packets, and their header fields. Addresses are GIDs: IPv4 is
+/// mapped into IPv6 (::ffff:a.b.c.d), and `destination` decides the IP version. Ports are in host
+/// byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flow {
     /// The address that packets come from.
@@ -31,15 +32,15 @@ pub(crate) struct Flow {
     pub(crate) destination_port: u16,
     /// IPv4 type of service, or IPv6 traffic class.
     pub(crate) traffic_class: u8,
-    /// What the device shall make of the packets' priority, where it makes something of it: the PCP
-    /// of a VLAN (IEEE 802.1Q), a traffic class where they are mapped to some. Where this is 0, or
-    /// cannot be had, the priority is the one that goes with `traffic_class`.
+    /// The class to which the device is to map the packets' priority, if it maps priorities: the
+    /// PCP of a VLAN (IEEE 802.1Q), or a traffic class of the device. If this is 0, or no priority
+    /// maps to it, the priority is the one that goes with `traffic_class`.
     pub(crate) priority_class: u8,
     /// IPv4 time to live, or IPv6 hop limit.
     pub(crate) hop_limit: u8,
     /// IPv6 flow label: 20 bits.
     pub(crate) flow_label: u32,
-    /// The index of the interface to leave by, or zero for whichever leads there.
+    /// The index of the outgoing interface, or zero for the one that the route lookup finds.
     pub(crate) interface: u32,
 }
 
@@ -103,20 +104,20 @@ impl Flow {
 /// The IP and UDP headers of the packets of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
-    /// The headers; with IPv4, 20 bytes more than there are.
+    /// The headers. With IPv4, the last 20 bytes are unused.
     bytes: [u8; IPV6_LEN + UDP_LEN],
     pub(super) v6: bool,
 }
 
 impl Header {
-    /// The bytes as they go out, but for lengths and checksums, which are zero here.
+    /// The bytes as they are sent, except for lengths and checksums, which are zero here.
     #[inline]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         let len = if self.v6 { IPV6_LEN } else { IPV4_LEN } + UDP_LEN;
         self.bytes.get(..len).unwrap_or(&[])
     }
 
-    /// Puts an IPv4 identification in; there is none in IPv6.
+    /// Sets the IPv4 identification; IPv6 has none.
     #[inline]
     pub(crate) fn set_id(&mut self, id: u16) {
         if !self.v6 {
@@ -125,7 +126,7 @@ impl Header {
     }
 }
 
-/// The way to a destination, found once for many packets.
+/// A route to a destination, looked up once for many packets.
 ///
 /// # Invariants
 ///
@@ -144,7 +145,7 @@ unsafe impl Send for Route {}
 unsafe impl Sync for Route {}
 
 impl Route {
-    /// Finds the way for `flow` in the network namespace where `near` is. Process and softirq
+    /// Looks up the route for `flow` in the network namespace where `near` is. Process and softirq
     /// context.
     ///
     /// Fails as sending would: `ENETUNREACH`, `EHOSTUNREACH`, `EINVAL` for a source address that is
@@ -177,7 +178,7 @@ impl Route {
         })
     }
 
-    /// Whether the way is still what a lookup would find. Process and softirq context.
+    /// Whether a lookup would still find this route. Process and softirq context.
     #[inline]
     pub(crate) fn is_valid(&self) -> bool {
         // SAFETY: the destination is held.
@@ -191,7 +192,7 @@ impl Route {
         unsafe { ffi::oxe_route_supports_udp_gso(self.as_raw(), self.v6) }
     }
 
-    /// The destination's address, for the helpers.
+    /// The pointer to the `dst_entry`, for the helpers.
     pub(super) fn as_raw(&self) -> *mut ffi::dst_entry {
         self.dst.as_ptr()
     }
@@ -202,7 +203,7 @@ impl Route {
         self.priority
     }
 
-    /// Whether it is one of IPv6.
+    /// Whether it is a route of IPv6.
     #[inline]
     pub(super) fn is_v6(&self) -> bool {
         self.v6

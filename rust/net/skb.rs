@@ -14,21 +14,21 @@ use kernel::error::to_result;
 use kernel::prelude::*;
 
 /// A UDP datagram that arrived: the payload, and the headers in front of it. Dropping it frees it
-/// (any context), as one that was used.
+/// (any context) as a consumed packet, not as a lost one.
 ///
-/// It may be one segment of a GSO super-packet (UDP GSO), whose segments share their headers but
+/// It may be one segment of a GSO super-packet (UDP GSO), whose segments share their headers except
 /// for lengths and IPv4 identification; [`RxSkb::advance`] goes from one to the next.
 ///
 /// Offsets and lengths are bytes of the UDP payload of the datagram. A part of it is linear in
-/// memory; the rest is in pages that may still belong to a sender on this machine, who may change
-/// them: look at a byte of the payload once, and take headers by [`RxSkb::headers`], which copies
-/// what is not linear.
+/// memory. The rest is in pages that may still belong to a sender on this machine, which may change
+/// them. So read each byte of the payload only once, and read headers by [`RxSkb::headers`], which
+/// copies those that are not linear.
 ///
 /// # Invariants
 ///
 /// `skb` is owned. `rx` tells where its parts are: `ip_len` readable bytes at `ip`, 8 at `udp`,
 /// `linear` at `data`, all inside the linear part of the packet, or in a chunk that the packet was
-/// copied to, which only we have.
+/// copied to, which is ours alone.
 pub(crate) struct RxSkb {
     skb: NonNull<ffi::sk_buff>,
     rx: ffi::oxe_rx,
@@ -40,7 +40,7 @@ pub(crate) struct RxSkb {
     index: u16,
 }
 
-// SAFETY: a packet has one owner, who may be in any context.
+// SAFETY: a packet has one owner, which may be in any context.
 unsafe impl Send for RxSkb {}
 
 impl RxSkb {
@@ -86,7 +86,7 @@ impl RxSkb {
         true
     }
 
-    /// Whether several datagrams travelled as one.
+    /// Whether several datagrams arrived as one GSO super-packet.
     #[inline]
     pub(crate) fn is_gso(&self) -> bool {
         self.rx.gso_size < self.rx.len
@@ -98,7 +98,7 @@ impl RxSkb {
         self.index
     }
 
-    /// The device it came in by: the loopback device for what this machine sent to itself.
+    /// The receiving device: the loopback device for a packet that this machine sent to itself.
     ///
     /// # Safety
     ///
@@ -175,8 +175,8 @@ impl RxSkb {
         rest.get(..self.len as usize).unwrap_or(rest)
     }
 
-    /// As [`RxSkb::linear`], but begins `back` datagrams earlier in the super-packet, and is all or
-    /// nothing.
+    /// As [`RxSkb::linear`], but begins `back` datagrams earlier in the super-packet. `None` unless
+    /// all of it is linear.
     #[inline]
     pub(crate) fn linear_from(&self, back: u16) -> Option<&[u8]> {
         // SAFETY: by the type's invariants.
@@ -200,8 +200,7 @@ impl RxSkb {
         all.get_mut(self.base as usize..self.rx.len as usize)
     }
 
-    /// Goes on by `count` datagrams of the super-packet; stays where it is if there are not so
-    /// many.
+    /// Skips `count` datagrams of the super-packet; does nothing if there are not that many.
     #[inline]
     pub(crate) fn skip(&mut self, count: u16) {
         let step = u32::from(count).saturating_mul(self.rx.gso_size);
@@ -220,8 +219,8 @@ impl RxSkb {
         if !self.rx.exclusive {
             return None;
         }
-        // SAFETY: by the type's invariants; nobody else looks at the bytes, which are not const but
-        // by the helper's declaration.
+        // SAFETY: by the type's invariants; nothing else accesses the bytes, and only the helper's
+        // declaration makes them const.
         let all = unsafe {
             core::slice::from_raw_parts_mut(self.rx.data.cast_mut(), self.rx.linear as usize)
         };
@@ -242,7 +241,7 @@ impl RxSkb {
         Some(bytes)
     }
 
-    /// Copies the payload from `offset` on to `to`. `EFAULT` if it has not that many bytes.
+    /// Copies the payload from `offset` on to `to`. `EFAULT` if the payload has fewer bytes.
     #[inline]
     pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
         if let Some(from) = self
@@ -291,7 +290,7 @@ impl RxSkb {
                 // The walk is over, and has cleaned up.
                 return Err(EFAULT);
             }
-            // A piece may go beyond the end of the range, that of the linear part does.
+            // A piece may go beyond the end of the range, as that of the linear part does.
             let piece = piece.min(count - done);
             // SAFETY: the walk says that as many bytes can be read there, until it goes on.
             let result = f(unsafe { core::slice::from_raw_parts(data, piece as usize) });
@@ -324,28 +323,28 @@ impl Drop for RxSkb {
     }
 }
 
-/// Gives back, when dropped, the memory that is kept for packets. Nothing is sent by then.
+/// Frees the page cache of packets when dropped. No packets are sent any more by then.
 pub(crate) struct PageCache;
 
 impl Drop for PageCache {
     fn drop(&mut self) {
-        // SAFETY: it is called once, when nobody sends any more.
+        // SAFETY: it is called once, when no packets are sent any more.
         unsafe { ffi::oxe_page_cache_free() };
     }
 }
 
-/// The longest packet in bytes that [`TxSkb::alloc`] has memory for: chunks of 64 KiB, less
-/// headers, the room in front and what the network stack keeps behind.
+/// The longest packet in bytes that [`TxSkb::alloc`] has memory for: a chunk of 64 KiB, less the
+/// headers, the headroom, and the `skb_shared_info` at the end.
 pub(crate) const TX_MAX: usize = 62 * 1024;
 
-/// A packet to be sent: what follows the UDP header, which is in front already. Dropping it frees
+/// A packet to be sent: the UDP payload. The headers are in front of it already. Dropping it frees
 /// it.
 ///
 /// # Invariants
 ///
 /// `skb` is owned; `len` bytes at `data` are the place for its content, and writable. Bottom halves
-/// are off as long as it lives, so the destination that it points to is there: one is freed a grace
-/// period after it is given up.
+/// are off as long as it lives, so the `dst_entry` that it points to is valid: a `dst_entry` is
+/// freed a grace period after its last reference is gone.
 pub(crate) struct TxSkb<'bh> {
     skb: NonNull<ffi::sk_buff>,
     data: NonNull<u8>,
@@ -354,10 +353,11 @@ pub(crate) struct TxSkb<'bh> {
 }
 
 impl<'bh> TxSkb<'bh> {
-    /// A packet with place for `len` bytes of payload behind `header`, to go by `route`. `ENOMEM`,
-    /// also for more than [`TX_MAX`] bytes; `EINVAL` if header and route are not of one IP version.
+    /// A packet with place for `len` bytes of payload behind `header`, to be sent by `route`.
+    /// `ENOMEM`, also for more than [`TX_MAX`] bytes; `EINVAL` if header and route are not of one
+    /// IP version.
     ///
-    /// The bytes are whatever was in memory there: **write all** that are to be sent.
+    /// The bytes hold old content of that memory: **write all** that are to be sent.
     #[inline]
     pub(crate) fn alloc(
         route: &Route,
@@ -398,7 +398,7 @@ impl<'bh> TxSkb<'bh> {
         }
     }
 
-    /// The packet takes `room` until it is freed. Once.
+    /// Charges the packet to `room` until the packet is freed. To be called once.
     #[inline]
     pub(crate) fn take_room<T: RoomHandler>(&mut self, room: &Room<T>) {
         // SAFETY: the packet is ours, and belongs to no socket yet.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The UDP sockets by which packets arrive: one for IPv4 and one for IPv6 in each network namespace
-//! that has a user, however many users it has.
+//! The UDP sockets that receive packets: one for IPv4 and one for IPv6 in each network namespace
+//! that has users, however many.
 //!
-//! The sockets do not keep a namespace alive. Users let go of theirs when their network device
-//! leaves ([`super::notifier::Event::Unregister`]); what is left when a namespace ends is closed
-//! then.
+//! The sockets do not keep a namespace alive. A user drops its [`Tunnel`] when its network device
+//! leaves ([`super::notifier::Event::Unregister`]). Sockets that are still open when their
+//! namespace ends are closed then.
 
 use super::netdev::{Namespace, NetDevice};
 use super::skb::RxSkb;
@@ -16,7 +16,7 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
 
-/// Takes what arrives.
+/// Receives packets.
 pub(crate) trait Receiver: 'static {
     /// The UDP port.
     const PORT: u16;
@@ -24,18 +24,19 @@ pub(crate) trait Receiver: 'static {
     /// A packet arrived by the device `dev` (the loopback device, if this machine sent it to
     /// itself).
     ///
-    /// Softirq context, under RCU: whoever wants `dev` for longer holds it. Packets are independent
-    /// of each other: several CPUs may be in here, for one sender too.
+    /// Softirq context, under RCU: an implementation that keeps `dev` for longer takes a reference
+    /// (`hold`). Packets are independent of each other: several CPUs may call this concurrently,
+    /// even for packets of one sender.
     fn receive(packet: RxSkb, dev: &NetDevice);
 }
 
 /// The sockets of a namespace.
 struct Sockets {
-    /// What [`Tunnel`]s know them by.
+    /// The identifier by which [`Tunnel`]s refer to them.
     id: u64,
-    /// The namespace: an address to compare, which is not followed.
+    /// The namespace: an address to compare, which is never dereferenced.
     net: usize,
-    /// Held for their drop; that of IPv6 is absent if the kernel has none.
+    /// Held for their drop; that of IPv6 is absent if the kernel has no IPv6.
     _sockets: (Socket, Option<Socket>),
     users: usize,
 }
@@ -60,7 +61,7 @@ const STARTED: u32 = 1;
 const ENDED: u32 = 2;
 
 /// Closes the sockets of namespaces that end. Made at module load, before the first [`Tunnel`] is
-/// opened; dropped at unload, after the last one is.
+/// opened; dropped at unload, after the last one is dropped.
 pub(crate) struct Namespaces(());
 
 impl Namespaces {
@@ -69,7 +70,7 @@ impl Namespaces {
         if WATCHING.cmpxchg(UNUSED, ENDED, Full).is_err() {
             return Err(EBUSY);
         }
-        // SAFETY: it is called once, as `WATCHING` sees to.
+        // SAFETY: `WATCHING` ensures that it is called once.
         unsafe { LIST.init() };
         // SAFETY: `ended` may be called from now on until `drop` has unregistered it.
         to_result(unsafe { ffi::oxe_net_register(Some(ended)) })?;
@@ -88,7 +89,7 @@ impl Drop for Namespaces {
     }
 }
 
-/// Closes what is left open in a namespace that ends.
+/// Closes the sockets that are still open in a namespace that ends.
 ///
 /// # Safety
 ///
@@ -104,7 +105,7 @@ unsafe extern "C" fn ended(net: *mut ffi::net) {
     }
 }
 
-/// A right to the sockets of a namespace.
+/// One counted use of the sockets of a namespace.
 pub(crate) struct Tunnel {
     id: u64,
 }
@@ -113,7 +114,7 @@ impl Tunnel {
     /// Opens the sockets in the namespace where `dev` is, unless they are open. Process context,
     /// with or without the RTNL lock.
     ///
-    /// `EADDRINUSE` if somebody else has the port, `ENODEV` if the namespace is about to end,
+    /// `EADDRINUSE` if another socket has the port, `ENODEV` if the namespace is about to end,
     /// `ENOMEM`.
     pub(crate) fn open<R: Receiver>(dev: &NetDevice) -> Result<Self> {
         if WATCHING.load(Acquire) != STARTED {
@@ -161,7 +162,7 @@ impl Drop for Tunnel {
     /// that had begun is over. Process context, with or without the RTNL lock.
     fn drop(&mut self) {
         {
-            // The sockets are closed under the lock, so that the port is free when the next one
+            // The sockets are closed under the lock, so that the port is free when the next user
             // opens it.
             let mut list = LIST.lock();
             // Nothing is found if the namespace ended before.
@@ -213,7 +214,8 @@ struct Socket(NonNull<ffi::sock>);
 unsafe impl Send for Socket {}
 
 impl Socket {
-    /// Opens a socket in a namespace. It does not keep that: it is to be closed before its end.
+    /// Opens a socket in a namespace. The socket does not keep the namespace alive: it must be
+    /// closed before the namespace ends.
     fn open<R: Receiver>(net: &Net, v6: bool) -> Result<Self> {
         let mut sock = null_mut();
         // SAFETY: the namespace is held, the callback is as the socket wants it, `sock` is
@@ -232,7 +234,7 @@ impl Drop for Socket {
     }
 }
 
-/// What the sockets call for each packet. Softirq, under RCU. Always takes the packet.
+/// The sockets call this for each packet. Softirq, under RCU. Always consumes the packet.
 ///
 /// # Safety
 ///

@@ -6,8 +6,8 @@ use crate::ffi;
 
 /// A set of access rights and registration flags: `enum ib_access_flags`, which processes share.
 ///
-/// ib_core has checked what a process asks for (`ib_check_mr_access`): remote write and remote
-/// atomic imply local write, unknown mandatory flags are refused.
+/// ib_core has checked the rights that a process requests (`ib_check_mr_access`): remote write and
+/// remote atomic imply local write, unknown mandatory flags are refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Access(u32);
 

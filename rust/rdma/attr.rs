@@ -47,18 +47,18 @@ impl core::ops::BitOr for DeviceCaps {
     }
 }
 
-/// How atomic the atomic operations are (IBTA Vol 1, 11.2.1.2).
+/// The atomicity that atomic operations guarantee (IBTA Vol 1, 11.2.1.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum AtomicCap {
-    /// There are none.
+    /// No atomic operations.
     #[default]
     None,
-    /// With respect to the processors too.
+    /// Atomic with respect to the processors, too.
     Glob,
 }
 
-/// What `ibv_query_device` tells: limits are counts, unless they say otherwise. Zero means not
-/// supported.
+/// The attributes that `ibv_query_device` reports. Limits are counts, unless their documentation
+/// says otherwise. Zero means not supported.
 ///
 /// Values beyond the C field's range are clamped to it.
 #[derive(Clone, Debug, Default)]
@@ -218,8 +218,9 @@ pub(crate) enum PhysState {
     LinkUp = ffi::ib_port_phys_state_IB_PORT_PHYS_STATE_LINK_UP as u8,
 }
 
-/// What `ibv_query_port` tells. The glue presets what follows from the network interface: `state`,
-/// `phys_state`, `netdev_mtu` and the speed; the driver fills in the rest.
+/// The attributes that `ibv_query_port` reports. The glue presets those that follow from the
+/// network interface: `state`, `phys_state`, `netdev_mtu` and the speed; the driver fills in the
+/// rest.
 #[derive(Clone, Debug)]
 // The fields have the names of those of `struct ib_port_attr`.
 #[allow(missing_docs)]

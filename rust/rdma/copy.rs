@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Copying between memory that others may write at the same time.
+//! Copying between memory that other contexts may write concurrently.
 
 use core::ptr;
 
-/// How many bytes are worth the start of a string instruction.
+/// The length in bytes from which a string instruction is worth its start-up cost.
 const STRING: usize = 256;
 
-/// Copies `len` bytes. Where source and target overlap, it is not said which of the bytes are
-/// written how often.
+/// Copies `len` bytes. If source and destination overlap, it is unspecified how often each byte is
+/// written.
 ///
-/// Whoever writes them at the same time races with this as with `copy_from_user`: bytes have no
-/// invalid values, and nothing is inferred from them on the way.
+/// A concurrent writer races with this copy as with `copy_from_user`: bytes have no invalid values,
+/// and the copy infers nothing from them.
 ///
 /// # Safety
 ///
@@ -27,8 +27,8 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies by eight bytes with one instruction: the kernel's memcpy does so only on processors that
-/// are as fast by single bytes.
+/// Copies eight bytes at a time with one string instruction. The kernel's memcpy uses one only on
+/// processors that copy single bytes as fast.
 ///
 /// # Safety
 ///
@@ -37,8 +37,8 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
 #[inline]
 unsafe fn copy_string(from: *const u8, to: *mut u8, len: usize) {
     let (mut from, mut to) = (from, to);
-    // SAFETY: the instruction reads and writes 8 bytes as often as they fit into `len`, upwards, as
-    // the direction flag is clear in all compiled code, and needs no alignment.
+    // SAFETY: the instruction reads and writes `len / 8` times 8 bytes, so it stays within `len`.
+    // It goes upwards, as the direction flag is clear in all compiled code. It needs no alignment.
     unsafe {
         core::arch::asm!(
             "rep movsq",
@@ -49,7 +49,7 @@ unsafe fn copy_string(from: *const u8, to: *mut u8, len: usize) {
         );
     }
     if len % 8 != 0 {
-        // SAFETY: what is left is at the end of both.
+        // SAFETY: the remaining bytes are the last of the `len` bytes of both.
         unsafe { ptr::copy(from, to, len % 8) };
     }
 }

@@ -15,7 +15,7 @@ use kernel::types::Opaque;
 /// # Invariants
 ///
 /// `ib` was allocated by ib_core with this type's size; `data` is initialised. It stays in its
-/// place until ib_core calls `dealloc_driver`, before which all who may use it are gone.
+/// place until ib_core calls `dealloc_driver`; by then it has no users any more.
 #[repr(C)]
 pub(crate) struct Device<D: Driver> {
     ib: Opaque<ffi::ib_device>,
@@ -54,7 +54,8 @@ impl<D: Driver> Device<D> {
         self.ib.get()
     }
 
-    /// Tells the users of the port's state if it has changed since they were told last.
+    /// Notifies the device's users if the state of the port has changed since the last
+    /// notification.
     ///
     /// ib_core does this by itself on events of the network interface, except that it leaves bonds
     /// to their drivers. Doing it twice does no harm. Process context, also under RTNL.
@@ -63,14 +64,14 @@ impl<D: Driver> Device<D> {
         unsafe { ffi::oxe_ib_port_changed(self.as_raw()) };
     }
 
-    /// The node's GUID, its first byte on the wire the most significant.
+    /// The node GUID. Its first byte on the wire is the most significant.
     pub(crate) fn node_guid(&self) -> u64 {
         // SAFETY: the device is valid, and this does not change.
         u64::from_be(unsafe { (*self.as_raw()).node_guid })
     }
 }
 
-/// Sets what the node says it is: `text`, cut to the field's size and filled up with zeroes.
+/// Sets the node description to `text`, truncated to the field's size or padded with zeroes.
 /// Process context.
 pub(super) fn set_node_desc(ib: *mut ffi::ib_device, text: &[u8]) {
     let mut desc = [0_u8; ffi::IB_DEVICE_NODE_DESC_MAX as usize];
@@ -81,7 +82,7 @@ pub(super) fn set_node_desc(ib: *mut ffi::ib_device, text: &[u8]) {
     unsafe { ffi::oxe_ib_set_node_desc(ib, desc.as_ptr().cast()) };
 }
 
-/// A reference that keeps a device registered: give it up soon.
+/// A reference that keeps a device registered. It is to be dropped soon.
 ///
 /// # Invariants
 ///
@@ -100,9 +101,9 @@ impl<D: Driver> DeviceRef<D> {
         let ib = NonNull::new(unsafe {
             ffi::ib_device_get_by_netdev(ndev.as_raw(), ffi::rdma_driver_id_RDMA_DRIVER_RXE)
         })?;
-        // rdma_rxe's devices have the same driver id. It is kept out, but memory safety shall not
-        // hang on that. SAFETY: the device is valid while we have the reference; the owner does not
-        // change.
+        // rdma_rxe's devices have the same driver id. That module is kept out, but memory safety
+        // must not depend on it. SAFETY: the device is valid while we have the reference; the owner
+        // does not change.
         if unsafe { (*ib.as_ptr()).ops.owner } != owner::owner() {
             // SAFETY: this is the reference that we got above.
             unsafe { ffi::ib_device_put(ib.as_ptr()) };
@@ -119,7 +120,7 @@ impl<D: Driver> DeviceRef<D> {
         unsafe { ffi::oxe_gid_is_here(self.as_raw(), near.as_raw(), oif, gid.as_ptr()) }
     }
 
-    /// Has the device unregistered by a worker. May be called under RTNL, and more than once.
+    /// Has a worker unregister the device. May be called under RTNL, and more than once.
     pub(crate) fn unregister_queued(&self) {
         // SAFETY: the device is registered, and has `dealloc_driver`.
         unsafe { ffi::ib_unregister_device_queued(self.as_raw()) };
@@ -142,11 +143,11 @@ impl<D: Driver> Drop for DeviceRef<D> {
     }
 }
 
-/// The operation `dealloc_driver`: nobody uses the device any more.
+/// The operation `dealloc_driver`: the device has no users any more.
 ///
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn dealloc_driver<D: Driver>(ib: *mut ffi::ib_device) {
     // SAFETY: ib_core gives a device of ours, once; the data were initialised before this operation
     // was set. They are not used again.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an RDMA provider implements.
+//! The trait that an RDMA provider implements.
 
 use super::access::Access;
 use super::attr::{DeviceAttr, PortAttr};
@@ -16,22 +16,22 @@ use crate::net::netdev::NetDevice;
 use kernel::error::VTABLE_DEFAULT_ERROR;
 use kernel::prelude::*;
 
-/// What a process or a kernel user wants of a completion queue.
+/// The attributes that a process or a kernel user requests for a completion queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CqInit {
-    /// The least number of entries; not zero.
+    /// The minimum number of entries; not zero.
     pub(crate) cqe: u32,
 }
 
 /// An RDMA provider: the Rust data behind an ib_device.
 ///
 /// Functions run in process context and may sleep unless they say otherwise. Associated types are
-/// the Rust parts of verbs objects; ib_core frees an object right after destroy, so what timers,
-/// packets and work need belongs in an `Arc` inside. A value is dropped in process context, address
-/// handles of kernel users excepted.
+/// the Rust parts of verbs objects; ib_core frees an object right after destroy, so data that
+/// timers, packets and work need belong in an `Arc` inside. Values are dropped in process context,
+/// except address handles of kernel users.
 ///
-/// ib_core guarantees that no function runs on an object while it is created or destroyed; other
-/// functions may run on one object at the same time.
+/// ib_core guarantees that no function runs on an object while it is created or destroyed.
+/// Otherwise functions may run on one object concurrently.
 ///
 /// A verb with `VTABLE_DEFAULT_ERROR` as its body is optional: if the driver does not have it, the
 /// table of operations has no entry, and ib_core answers EOPNOTSUPP.
@@ -59,8 +59,8 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Fills in the state of the port. See [`PortAttr`] for what is preset.
     fn query_port(dev: &Device<Self>, attr: &mut PortAttr) -> Result;
 
-    /// Writes the counters' values, in the order of [`Driver::COUNTERS`], which `out` is as long
-    /// as.
+    /// Writes the counters' values, in the order of [`Driver::COUNTERS`]. `out` has the same
+    /// length.
     fn counters(dev: &Device<Self>, out: &mut [u64]);
 
     /// A process opens the device.
@@ -69,10 +69,10 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Makes a protection domain, for a process if `user`.
     fn alloc_pd(dev: &Device<Self>, user: bool) -> Result<Self::Pd>;
 
-    /// Makes an address handle, and gives its number for the process's answer (not zero).
+    /// Makes an address handle. Also returns its number for the response to the process (not zero).
     ///
-    /// With `user` false it is for a kernel user, the number is ignored, and the context may be
-    /// atomic, when it is dropped too.
+    /// With `user` false the handle is for a kernel user: the number is ignored, and the handle may
+    /// be made and dropped in atomic context.
     fn create_ah(
         dev: &Device<Self>,
         pd: &Self::Pd,
@@ -80,20 +80,20 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
         user: bool,
     ) -> Result<(Self::Ah, u32)>;
 
-    /// Changes where an address handle leads. Any context.
+    /// Changes the address vector of an address handle. Any context.
     fn modify_ah(ah: &Self::Ah, attr: &AhAttr) -> Result {
         let _ = (ah, attr);
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Where an address handle leads. Any context.
+    /// The address vector of an address handle. Any context.
     fn query_ah(ah: &Self::Ah) -> AhAttr {
         let _ = ah;
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Makes a completion queue, and gives how many entries it has. `user` is there if a process
-    /// asks.
+    /// Makes a completion queue. Also returns the number of its entries. `user` is `Some` if a
+    /// process is the caller.
     fn create_cq(
         dev: &Device<Self>,
         init: CqInit,
@@ -101,15 +101,15 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
         user: Option<UserCtx<'_>>,
     ) -> Result<(Self::Cq, u32)>;
 
-    /// A completion queue is going away: no queue pair uses it. Once this returns, the queue's
-    /// events are closed and it is dropped.
+    /// Called before a completion queue is destroyed, when no queue pair uses it. Once this
+    /// returns, the queue's events are closed and it is dropped.
     fn destroy_cq(cq: &Self::Cq);
 
-    /// Hands completions to a kernel user until there are none or no room. Any context.
+    /// Hands completions to a kernel user until there are no more, or no slots. Any context.
     fn poll_cq(cq: &Self::Cq, out: &mut WcSlots<'_>);
 
-    /// Arms a completion queue. Gives whether it holds completions already, if `report_missed`. Any
-    /// context.
+    /// Arms a completion queue. If `report_missed`, returns whether it holds completions already.
+    /// Any context.
     fn req_notify(cq: &Self::Cq, solicited_only: bool, report_missed: bool) -> bool;
 
     /// Makes a queue pair in the reset state.
@@ -124,31 +124,32 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Changes attributes and state. ib_core does not serialise calls.
     fn modify_qp(qp: &Self::Qp, attr: &QpAttr<'_>) -> Result;
 
-    /// Tells attributes and state.
+    /// Reports attributes and state.
     fn query_qp(qp: &Self::Qp, out: &mut QpQuery<'_>);
 
-    /// A queue pair is going away. Once this returns, its events are closed and it is dropped.
+    /// Called before a queue pair is destroyed. Once this returns, its events are closed and it is
+    /// dropped.
     fn destroy_qp(qp: &Self::Qp);
 
-    /// Takes one send request of a kernel user; [`Driver::doorbell`] follows after the last. Any
-    /// context.
+    /// Posts one send request of a kernel user. [`Driver::doorbell`] follows after the last one.
+    /// Any context.
     fn post_send(qp: &Self::Qp, wr: &SendWr<'_, Self>) -> Result;
 
-    /// Starts what was posted: after a kernel user's requests (any context), and when a process
-    /// says that there are requests in its ring (process context).
+    /// Starts the posted requests: after those of a kernel user (any context), and when a process
+    /// rings the doorbell for the requests in its ring (process context).
     ///
-    /// An error is told to the process; a kernel user had its answer from [`Driver::post_send`].
+    /// An error is returned to a process; a kernel user had its result from [`Driver::post_send`].
     fn doorbell(qp: &Self::Qp) -> Result;
 
-    /// Takes one receive request of a kernel user; [`Driver::posted_recv`] follows after the last.
-    /// Any context.
+    /// Posts one receive request of a kernel user. [`Driver::posted_recv`] follows after the last
+    /// one. Any context.
     fn post_recv(qp: &Self::Qp, wr: &RecvWr<'_>) -> Result;
 
     /// Receive requests were posted. Any context.
     fn posted_recv(qp: &Self::Qp);
 
-    /// Registers memory of the calling process (see [`super::umem::UserMemory::pin`]); gives lkey
-    /// and rkey.
+    /// Registers memory of the calling process (see [`super::umem::UserMemory::pin`]). Also returns
+    /// lkey and rkey.
     fn reg_user_mr(
         dev: &Device<Self>,
         pd: &Self::Pd,
@@ -158,8 +159,8 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
         access: Access,
     ) -> Result<(Self::Mr, u32, u32)>;
 
-    /// Registers all of the kernel's memory for a kernel user, whose addresses are virtual ones;
-    /// gives lkey and rkey.
+    /// Registers all of the kernel's memory for a kernel user, which names it by virtual addresses.
+    /// Also returns lkey and rkey.
     fn get_dma_mr(
         dev: &Device<Self>,
         pd: &Self::Pd,
@@ -167,11 +168,11 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
         access: Access,
     ) -> Result<(Self::Mr, u32, u32)>;
 
-    /// A memory region is going away: once this returns nothing may touch its memory. It is dropped
-    /// then.
+    /// Called before a memory region is destroyed. Once this returns, nothing may access its
+    /// memory, and it is dropped.
     fn dereg_mr(mr: &Self::Mr);
 
-    /// `rdma link add NAME type TYPE netdev NDEV`: register a device (see [`Device::register`]).
-    /// `compat` if the type is the compatible one.
+    /// `rdma link add NAME type TYPE netdev NDEV`: registers a device (see [`Device::register`]).
+    /// `compat` tells whether TYPE is the compatible link type.
     fn new_link(name: &CStr, ndev: &NetDevice, compat: bool) -> Result;
 }

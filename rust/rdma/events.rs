@@ -4,7 +4,8 @@
 //!
 //! The driver keeps a handle wherever completions and errors arise. A handle may outlive its
 //! object: the glue revokes the object after the driver's destroy and before ib_core frees the C
-//! structure, waiting for upcalls under way; later ones find it revoked and do nothing.
+//! structure. Revocation waits for upcalls in progress; later ones find the object revoked and do
+//! nothing.
 
 use super::qp::QpToken;
 use crate::ffi;
@@ -19,9 +20,10 @@ use kernel::workqueue::{impl_has_work, new_work, Work, WorkItem};
 /// A pointer to a C object, valid until it is revoked.
 struct Raw<C>(*mut C);
 
-// SAFETY: it is only followed as the functions below say, which they do on any thread.
+// SAFETY: only the functions below dereference the pointer, and they are sound on any thread.
 unsafe impl<C> Send for Raw<C> {}
-// SAFETY: as above; what is read of the C object does not change or is meant to be read by anybody.
+// SAFETY: as above; the fields of the C object that are read do not change, or are made for
+// concurrent reads.
 unsafe impl<C> Sync for Raw<C> {}
 
 /// The upcalls of a completion queue. Clones are the same handle.
@@ -36,29 +38,30 @@ impl CqEvents {
         Ok(CqEvents(Arc::new(Revocable::new(Raw(cq)), GFP_CHARGED)?))
     }
 
-    /// Ends all upcalls; waits for those under way. Process context.
+    /// Ends all upcalls; waits for those in progress. Process context.
     pub(super) fn close(&self) {
         self.0.revoke();
     }
 
-    /// Tells the user that the completions he waits for are there. Any context, no locks of the
-    /// driver's held: the user may poll at once.
+    /// Calls the completion handler: the completions that the consumer waits for are there. Any
+    /// context, with no lock of the driver held, as the handler may poll at once.
     pub(crate) fn notify(&self) {
         let Some(inside) = self.0.try_access() else {
             return;
         };
         let cq = inside.0;
-        // SAFETY: it is not revoked, so `cq` is valid. Users set the handler before completions can
-        // arise.
+        // SAFETY: it is not revoked, so `cq` is valid. Consumers set the handler before completions
+        // can arise.
         let (handler, context) = unsafe { ((*cq).comp_handler, (*cq).cq_context) };
         if let Some(handler) = handler {
-            // SAFETY: `comp_handler` wants the queue and its context, in any context.
+            // SAFETY: `comp_handler` takes the queue and its `cq_context`, and may be called in any
+            // context.
             unsafe { handler(cq, context) };
         }
     }
 
-    /// Tells the user that the queue is broken: it has overflowed (IB_EVENT_CQ_ERR). Any context,
-    /// no locks held.
+    /// Reports to the consumer that the queue is unusable, as it has overflowed (IB_EVENT_CQ_ERR).
+    /// Any context, no locks held.
     pub(crate) fn error(&self) {
         let Some(inside) = self.0.try_access() else {
             return;
@@ -76,13 +79,13 @@ impl CqEvents {
             };
             // SAFETY: `cq` is the member of the union that goes with this event.
             unsafe { *event.element.cq.as_mut() = cq };
-            // SAFETY: `event_handler` wants an event on its object, and the context.
+            // SAFETY: `event_handler` takes an event on its object, and the object's context.
             unsafe { handler(&mut event, context) };
         }
     }
 }
 
-/// What happens to a queue pair outside of completions (IBTA Vol 1, 11.6.3).
+/// The asynchronous events of a queue pair (IBTA Vol 1, 11.6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum QpEvent {
@@ -96,7 +99,7 @@ pub(crate) enum QpEvent {
     CommEst = ffi::ib_event_type_IB_EVENT_COMM_EST,
     /// The send queue has drained.
     SqDrained = ffi::ib_event_type_IB_EVENT_SQ_DRAINED,
-    /// The queue pair takes no more from its shared receive queue.
+    /// The queue pair takes no more WQEs from its shared receive queue.
     LastWqe = ffi::ib_event_type_IB_EVENT_QP_LAST_WQE_REACHED,
     /// The path has migrated.
     PathMig = ffi::ib_event_type_IB_EVENT_PATH_MIG,
@@ -116,13 +119,13 @@ const EVENTS: [QpEvent; 8] = [
     QpEvent::PathMigErr,
 ];
 
-/// What clones of [`QpEvents`] share.
+/// The state that clones of [`QpEvents`] share.
 #[pin_data]
 struct Upcalls {
     qp: Revocable<Raw<ffi::ib_qp>>,
     /// Whether a process owns the queue pair.
     user: bool,
-    /// The events that `work` shall tell of: bit n is set for `EVENTS[n]`.
+    /// The events that `work` is to report: bit n is set for `EVENTS[n]`.
     pending: Atomic<u32>,
     #[pin]
     work: Work<Upcalls>,
@@ -164,12 +167,12 @@ impl Upcalls {
             };
             // SAFETY: `qp` is the member of the union that goes with these events.
             unsafe { *event.element.qp.as_mut() = qp };
-            // SAFETY: `event_handler` wants an event on its object, and the context.
+            // SAFETY: `event_handler` takes an event on its object, and the object's context.
             unsafe { handler(&mut event, context) };
         }
     }
 
-    /// Has `event` told by a worker.
+    /// Has a worker report `event`.
     fn defer(this: &Arc<Self>, event: QpEvent) {
         let Some(bit) = EVENTS.into_iter().position(|e| e == event) else {
             return;
@@ -178,7 +181,7 @@ impl Upcalls {
         while let Err(now) = this.pending.cmpxchg(seen, seen | (1 << bit), Full) {
             seen = now;
         }
-        // If it is queued already and has not begun, it will see the bit.
+        // Work that is queued already and has not begun will see the bit.
         let _ = work::queue_process(this);
     }
 }
@@ -210,7 +213,7 @@ impl QpEvents {
         })
     }
 
-    /// Ends all upcalls; waits for those under way. Events that were not told yet never are.
+    /// Ends all upcalls; waits for those in progress. Events that were not reported yet never are.
     /// Process context.
     pub(super) fn close(&self) {
         self.upcalls.qp.revoke();
@@ -221,11 +224,11 @@ impl QpEvents {
         self.token
     }
 
-    /// Tells the user of the queue pair. Any context, no locks held.
+    /// Reports `event` to the consumer. Any context, no locks held.
     ///
-    /// A process is told at once. Kernel users may sleep in their handlers (see `struct
-    /// ib_qp_init_attr`), so a worker tells them, of each event once however often it was raised
-    /// meanwhile.
+    /// A process is notified at once. Kernel users may sleep in their handlers (see `struct
+    /// ib_qp_init_attr`), so a worker notifies them: once for each event, however often it was
+    /// raised meanwhile.
     pub(crate) fn raise(&self, event: QpEvent) {
         if self.upcalls.user {
             self.upcalls.call(event);

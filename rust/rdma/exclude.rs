@@ -10,11 +10,11 @@ use kernel::ffi::{c_int, c_ulong, c_void};
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
-/// While this is there, the other module cannot be loaded.
+/// While this exists, the other module cannot be loaded.
 ///
 /// # Invariants
 ///
-/// `block` is registered with the kernel's list of those who watch modules, and stays in its place.
+/// `block` is registered in the kernel's module notifier chain, and stays in its place.
 #[repr(C)]
 #[pin_data(PinnedDrop)]
 pub(crate) struct Exclusion {
@@ -50,11 +50,12 @@ impl Exclusion {
             }),
             GFP_KERNEL,
         )?;
-        // INVARIANT: registered here; on an error it is dropped, which takes out what is not there
-        // without harm. SAFETY: the block is initialised and pinned, and taken out of the list when
-        // `this` is dropped.
+        // INVARIANT: registered here; on an error it is dropped, and to unregister a block that is
+        // not in the chain does no harm. SAFETY: the block is initialised and pinned, and
+        // unregistered when `this` is dropped.
         to_result(unsafe { ffi::register_module_notifier(this.block.get()) })?;
-        // First watch, then look, so that nothing slips by between.
+        // Register first, check second, so that the other module cannot be loaded unnoticed in
+        // between.
         // SAFETY: the path is terminated.
         if unsafe { ffi::oxe_path_exists(path.as_char_ptr()) } {
             pr_err!(
@@ -70,16 +71,16 @@ impl Exclusion {
 #[pinned_drop]
 impl PinnedDrop for Exclusion {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: the block is valid. Taking out one that is not in the list does nothing.
+        // SAFETY: the block is valid. To unregister one that is not in the chain does nothing.
         unsafe { ffi::unregister_module_notifier(self.block.get()) };
     }
 }
 
-/// Something happens to a module. Refuses the other one's loading.
+/// The module notifier's callback: refuses to load the other module.
 ///
 /// # Safety
 ///
-/// For the kernel's list of those who watch modules.
+/// Only the kernel's module notifier chain calls this.
 unsafe extern "C" fn notify(
     block: *mut ffi::notifier_block,
     action: c_ulong,
@@ -99,6 +100,6 @@ unsafe extern "C" fn notify(
         "{} not loaded: we are, and both drive devices of the same id; unload us first\n",
         *name
     );
-    // As `notifier_from_errno` has it: stop, and the error counted down from OK.
+    // Encoded as `notifier_from_errno` does: stop, and the negative errno subtracted from OK.
     (ffi::NOTIFY_STOP_MASK | (ffi::NOTIFY_OK + ffi::EBUSY)) as c_int
 }

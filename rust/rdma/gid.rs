@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address vectors: where a RoCEv2 packet of a queue pair or an address handle comes from and goes
-//! to.
+//! Address vectors: the source and the destination of the RoCEv2 packets of a queue pair or an
+//! address handle.
 
 use crate::ffi;
 use core::ptr::NonNull;
@@ -10,7 +10,7 @@ use kernel::ffi::{c_int, c_void};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Release};
 
-/// The IP version of a RoCEv2 address: what its GIDs are.
+/// The IP version of a RoCEv2 address vector: that of its GIDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Network {
     /// Both GIDs are IPv4-mapped addresses.
@@ -45,24 +45,24 @@ pub(crate) struct AhAttr {
     own: Option<u32>,
 }
 
-/// Counts the GIDs that ports have lost, all devices' together.
+/// Counts the GIDs that ports have lost, for all devices together.
 static LOST: Atomic<u32> = Atomic::new(0);
 
-/// What was known of a port's GIDs is still so while this has not changed, unless one was added.
-/// Any context.
+/// The generation of the ports' GIDs. While it does not change, a GID that was found stays valid;
+/// GIDs may be added meanwhile. Any context.
 #[inline]
 pub(crate) fn generation() -> u32 {
     LOST.load(Acquire)
 }
 
-/// Has everyone look again who goes by [`generation`]. Any context.
+/// Changes the [`generation`], so that its users look up GIDs again. Any context.
 pub(crate) fn outdate() {
     let _ = LOST.fetch_add(1, Release);
 }
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn add_gid(
     _attr: *const ffi::ib_gid_attr,
     _context: *mut *mut c_void,
@@ -74,7 +74,7 @@ pub(super) unsafe extern "C" fn add_gid(
 ///
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn del_gid(
     _attr: *const ffi::ib_gid_attr,
     _context: *mut *mut c_void,
@@ -120,16 +120,17 @@ impl AhAttr {
         self.oif
     }
 
-    /// Whether the destination was, when this was read, an address of the same interface as the
-    /// source; and the [`generation`] of GIDs at that time.
+    /// The [`generation`] of GIDs when the address vector was read, if the destination was then an
+    /// address of the same interface as the source.
     pub(crate) fn own(&self) -> Option<u32> {
         self.own
     }
 
     /// Reads ib_core's address vector. Any context.
     ///
-    /// EINVAL if it is not a RoCE one with a GRH, or the IP versions of the GIDs differ; EOPNOTSUPP
-    /// if the source GID is one of RoCE version 1; ENODEV if the source GID's interface is gone.
+    /// EINVAL if it is not a RoCE address vector with a GRH, or the IP versions of the GIDs differ;
+    /// EOPNOTSUPP if the source GID is one of RoCE version 1; ENODEV if the source GID's interface
+    /// is gone.
     ///
     /// # Safety
     ///

@@ -17,8 +17,8 @@ use kernel::types::Opaque;
 static OPS: Atomic<usize> = Atomic::new(0);
 
 kernel::sync::global_lock! {
-    // SAFETY: initialised by `Links::register`, before the types are registered by whose functions
-    // it is locked.
+    // SAFETY: initialised by `Links::register` before it registers the link types; only their
+    // functions lock it.
     unsafe(uninit) static ADDING: Mutex<()> = ();
 }
 
@@ -27,17 +27,17 @@ pub(super) fn ops() -> *const ffi::rdma_link_ops {
     OPS.load(Acquire) as *const ffi::rdma_link_ops
 }
 
-/// One link type. ib_core has it in a list.
+/// One link type, which is in ib_core's list.
 type Ops = Pin<KBox<Opaque<ffi::rdma_link_ops>>>;
 
 /// The link types of a driver, while they are registered.
 ///
-/// When this is dropped, no devices can be made any more, and those that are there are
-/// unregistered: it returns when the last is gone, so that the module may go.
+/// When this is dropped, no devices can be made any more, and all existing devices are
+/// unregistered. The drop returns when the last device is gone, so that the module can be unloaded.
 ///
 /// # Invariants
 ///
-/// Both types are registered. `main` is what all devices refer to.
+/// Both types are registered. All devices refer to `main`.
 pub(crate) struct Links<D: Driver> {
     main: Ops,
     compat: Option<Ops>,
@@ -53,8 +53,8 @@ impl<D: Driver> Links<D> {
     /// Registers link type `name`, and `compat` as well if there is one. From then on
     /// [`Driver::new_link`] is called.
     ///
-    /// Process context, by the module's init, of which `module` is the argument. EBUSY the second
-    /// time, ENOMEM.
+    /// Process context. The module's init calls it, with its own argument as `module`. EBUSY the
+    /// second time, ENOMEM.
     pub(crate) fn register(
         module: &'static ThisModule,
         name: &'static CStr,
@@ -68,7 +68,7 @@ impl<D: Driver> Links<D> {
         if !owner::claim(module) {
             return Err(EBUSY);
         }
-        // SAFETY: nobody comes here a second time.
+        // SAFETY: `claim` succeeds only once, so this is not reached a second time.
         unsafe { ADDING.init() };
         OPS.store(main.get() as usize, Release);
         for ops in [Some(&main), compat.as_ref()].into_iter().flatten() {
@@ -102,22 +102,22 @@ impl<D: Driver> Drop for Links<D> {
             .into_iter()
             .flatten()
         {
-            // SAFETY: it is in the list. When this returns, no call by way of it is under way.
+            // SAFETY: it is in the list. When this returns, no call through it is in progress.
             unsafe { ffi::rdma_link_unregister(ops.get()) };
         }
-        // SAFETY: there are no new devices of ours any more, and rdma_rxe's are kept out. When this
-        // returns there are no devices at all, so nobody refers to `main`.
+        // SAFETY: no device of ours can be made any more, and rdma_rxe's are kept out. When this
+        // returns there are no devices at all, so nothing refers to `main`.
         unsafe { ffi::ib_unregister_driver(ffi::rdma_driver_id_RDMA_DRIVER_RXE) };
         OPS.store(0, Release);
     }
 }
 
-/// The operation `newlink`. Process context, no RTNL. ib_core lets calls of it run at the same
-/// time; we do not, so that of two devices on one interface the second finds the first.
+/// The operation `newlink`. Process context, no RTNL. ib_core allows concurrent calls. The lock
+/// serialises them, so that the second of two calls for one interface finds the first one's device.
 ///
 /// # Safety
 ///
-/// For ib_core alone, by way of the `rdma_link_ops` that it is in.
+/// Only ib_core calls this, through the `rdma_link_ops` that it is in.
 unsafe extern "C" fn new_link<D: Driver, const COMPAT: bool>(
     name: *const c_char,
     ndev: *mut ffi::net_device,

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Mappings of shared buffers: a process is told an offset, and maps the buffer there.
+//! Mappings of shared buffers: the driver gives a process an offset, and the process maps the
+//! buffer there.
 //!
 //! ib_core keeps the offsets of a process's context in a table. An entry of ours holds its buffer;
 //! a mapping, once made, holds the pages by itself, so it outlives entry, object and context.
 //!
-//! Entries must leave the table before the context is freed, whoever may still hold a [`Cookie`]:
-//! the context has a [`Registry`] of them, from which an entry is removed exactly once, by its
-//! cookie or with the context.
+//! Entries must leave the table before the context is freed, even while a [`Cookie`] still exists.
+//! So the context has a [`Registry`] of its entries. An entry is removed from it exactly once: by
+//! its cookie, or with the context.
 
 use super::shared::SharedBuf;
 use crate::ffi;
@@ -51,13 +52,13 @@ impl EntryPtr {
     /// The entry is listed, and the caller holds the lock of its registry and no other reference to
     /// its links.
     unsafe fn links<'a>(self) -> &'a mut Links {
-        // SAFETY: a listed entry is valid (see `Registry`), and the lock keeps everybody else off.
+        // SAFETY: a listed entry is valid (see `Registry`), and the lock excludes all other
+        // accesses.
         unsafe { &mut *self.0.as_ref().links.get() }
     }
 }
 
-/// The list: removal costs the same however long it is, and to grow it takes no memory but the
-/// entry's.
+/// The linked list of entries: removal takes constant time, and insertion allocates no memory.
 struct List {
     first: Option<EntryPtr>,
     /// The context is going away: there are no entries any more.
@@ -80,7 +81,8 @@ impl List {
             before: None,
             after: self.first,
         };
-        // SAFETY: by the requirement of this function it is as a listed one.
+        // SAFETY: by the requirement of this function it is valid, as a listed entry is, and the
+        // lock is held.
         *unsafe { entry.links() } = links;
         self.first = Some(entry);
     }
@@ -110,8 +112,8 @@ impl List {
 /// # Invariants
 ///
 /// The entries listed are those in the context's table, each with the reference that insertion
-/// gave. They are those of the cookies that there are, until the registry is closed, and none after
-/// that. The context is valid while there are any.
+/// gave. Until the registry is closed, they are the entries of the existing cookies; after that
+/// there are none. The context is valid while there are any.
 #[pin_data]
 pub(super) struct Registry {
     #[pin]
@@ -131,8 +133,8 @@ impl Registry {
         )
     }
 
-    /// Makes `buf` mappable in `context`; gives the cookie, and the offset in bytes for the process
-    /// to map at.
+    /// Makes `buf` mappable in `context`. Returns the cookie, and the offset in bytes at which the
+    /// process maps it.
     ///
     /// # Safety
     ///
@@ -183,14 +185,14 @@ impl Registry {
     ///
     /// # Safety
     ///
-    /// The entry is that of a cookie of this registry, which is going away.
+    /// The entry is that of a cookie of this registry, and the cookie is being dropped.
     unsafe fn remove(&self, entry: EntryPtr) {
         let mut entries = self.entries.lock();
         if entries.closed {
             return;
         }
         // SAFETY: by the type's invariant it is listed. It was in the table too, whose reference
-        // this gives up. The lock keeps the context there, as `close` needs it too.
+        // this gives up. The lock keeps the context valid, as `close` takes it, too.
         unsafe {
             entries.remove(entry);
             ffi::rdma_user_mmap_entry_remove(entry.0.as_ptr().cast());
@@ -222,19 +224,19 @@ unsafe impl Sync for Cookie {}
 
 impl Drop for Cookie {
     fn drop(&mut self) {
-        // SAFETY: it is this cookie's, which is not used again.
+        // SAFETY: the entry is that of this cookie, which is being dropped.
         unsafe { self.registry.remove(self.entry) };
     }
 }
 
 /// The operation `mmap`.
 ///
-/// EINVAL for an offset that was not told or the wrong length; EPERM for a mapping that could be
-/// executed.
+/// EINVAL for an offset that the process was not given, or a wrong length; EPERM for an executable
+/// mapping.
 ///
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn mmap(
     context: *mut ffi::ib_ucontext,
     vma: *mut ffi::vm_area_struct,
@@ -260,9 +262,9 @@ pub(super) unsafe extern "C" fn mmap(
 ///
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn mmap_free(entry: *mut ffi::rdma_user_mmap_entry) {
-    // SAFETY: all entries in the table came from a box (see `Registry::insert`), and nobody has
-    // this one any more.
+    // SAFETY: all entries in the table came from a box (see `Registry::insert`), and the last
+    // reference to this one is gone.
     drop(unsafe { KBox::from_raw(entry.cast::<Entry>()) });
 }

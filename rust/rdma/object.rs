@@ -24,7 +24,7 @@ pub(super) struct Object<C, R> {
 }
 
 impl<C, R: Send + Sync> Object<C, R> {
-    /// What to tell ib_core: how many bytes to allocate.
+    /// The size in bytes that ib_core is to allocate.
     pub(super) const SIZE: usize = {
         // kmalloc guarantees no more for sizes that are not powers of two.
         assert!(core::mem::align_of::<Self>() <= core::mem::align_of::<u64>());
@@ -35,12 +35,12 @@ impl<C, R: Send + Sync> Object<C, R> {
     ///
     /// # Safety
     ///
-    /// `c` is the first member of an `Object<C, R>` that this thread alone knows, and which holds
-    /// no value.
+    /// `c` is the first member of an `Object<C, R>` that only this thread can access, and that
+    /// holds no value.
     pub(super) unsafe fn init(c: *mut C, value: R) {
         let this = c.cast::<Self>();
-        // SAFETY: `c` points to an `Object<C, R>` by the requirement of this function; nobody else
-        // accesses it.
+        // SAFETY: `c` points to an `Object<C, R>` by the requirement of this function; no other
+        // thread accesses it.
         unsafe { Opaque::cast_into(&raw const (*this).rust).write(MaybeUninit::new(value)) };
     }
 

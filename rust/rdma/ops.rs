@@ -2,9 +2,9 @@
 
 //! The operations table of a driver.
 //!
-//! Every function in it is called by ib_core alone, by the rules that `ib_verbs.h` and ib_core's
-//! callers show: pointers are valid for the call, objects are of a device with this table and have
-//! been through their create.
+//! Only ib_core calls the functions in it, by the rules that `ib_verbs.h` and ib_core's code show:
+//! pointers are valid for the call, objects are of a device with this table and have been through
+//! their create.
 
 use super::driver::Driver;
 use super::{
@@ -20,7 +20,7 @@ const UVERBS_ABI: u32 = 2;
 pub(super) const COMMANDS: u64 = 1 << ffi::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_POST_SEND
     | 1 << ffi::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_REQ_NOTIFY_CQ;
 
-/// Where the table of each driver is.
+/// Holds the operations table of each driver.
 struct Table<D>(core::marker::PhantomData<D>);
 
 impl<D: Driver> Table<D> {

@@ -22,25 +22,25 @@ type CreateAhResp = [u32; 2];
 const _: () = assert!(size_of::<CreateAhResp>() == size_of::<ffi::rxe_create_ah_resp>());
 const _: () = assert!(offset_of!(ffi::rxe_create_ah_resp, ah_num) == 0);
 
-/// For processes: the answer tells the handle's number. EINVAL for a process that has no room for
-/// it.
+/// For processes: the response holds the handle's number. EINVAL if the process has no room for the
+/// response.
 ///
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn create_user_ah<D: Driver>(
     ah: *mut ffi::ib_ah,
     init: *mut ffi::rdma_ah_init_attr,
     udata: *mut ffi::ib_udata,
 ) -> c_int {
     from_result(|| {
-        // SAFETY: ib_core gives the call's own, in a context of our device.
+        // SAFETY: ib_core gives the call's own `udata`, in a context of our device.
         let user = unsafe { UserCtx::new::<D>(udata) }?.ok_or(EINVAL)?;
         // SAFETY: ib_core gives a handle under construction and its attributes.
         let (value, number) = unsafe { create::<D>(ah, init, true) }?;
         let resp: CreateAhResp = [number, 0];
         user.respond(&resp)?;
-        // SAFETY: it was allocated with `AhObject::SIZE`, and nobody else knows it yet.
+        // SAFETY: it was allocated with `AhObject::SIZE`, and no other thread can access it yet.
         unsafe { AhObject::<D>::init(ah, value) };
         Ok(0)
     })
@@ -50,7 +50,7 @@ pub(super) unsafe extern "C" fn create_user_ah<D: Driver>(
 ///
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn create_ah<D: Driver>(
     ah: *mut ffi::ib_ah,
     init: *mut ffi::rdma_ah_init_attr,
@@ -59,7 +59,7 @@ pub(super) unsafe extern "C" fn create_ah<D: Driver>(
     from_result(|| {
         // SAFETY: ib_core gives a handle under construction and its attributes.
         let (value, _) = unsafe { create::<D>(ah, init, false) }?;
-        // SAFETY: it was allocated with `AhObject::SIZE`, and nobody else knows it yet.
+        // SAFETY: it was allocated with `AhObject::SIZE`, and no other thread can access it yet.
         unsafe { AhObject::<D>::init(ah, value) };
         Ok(0)
     })
@@ -85,7 +85,7 @@ unsafe fn create<D: Driver>(
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn modify_ah<D: Driver>(
     ah: *mut ffi::ib_ah,
     attr: *mut ffi::rdma_ah_attr,
@@ -101,7 +101,7 @@ pub(super) unsafe extern "C" fn modify_ah<D: Driver>(
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn query_ah<D: Driver>(
     ah: *mut ffi::ib_ah,
     attr: *mut ffi::rdma_ah_attr,
@@ -115,9 +115,9 @@ pub(super) unsafe extern "C" fn query_ah<D: Driver>(
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn destroy_ah<D: Driver>(ah: *mut ffi::ib_ah, _flags: u32) -> c_int {
-    // SAFETY: it was initialised by create, and nobody uses it any more.
+    // SAFETY: it was initialised by create, and it has no users any more.
     drop(unsafe { AhObject::<D>::take(ah) });
     0
 }

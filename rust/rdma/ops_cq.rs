@@ -12,7 +12,7 @@ use crate::ffi;
 use kernel::error::from_result;
 use kernel::ffi::c_int;
 
-/// What is behind a completion queue.
+/// The Rust value behind a completion queue.
 pub(super) struct CqPart<D: Driver> {
     /// The driver's part.
     pub(super) driver: D::Cq,
@@ -26,7 +26,7 @@ pub(super) type CqObject<D> = Object<ffi::ib_cq, CqPart<D>>;
 ///
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn create_cq<D: Driver>(
     cq: *mut ffi::ib_cq,
     attr: *const ffi::ib_cq_init_attr,
@@ -41,14 +41,15 @@ pub(super) unsafe extern "C" fn create_cq<D: Driver>(
         let udata = if bundle.is_null() {
             core::ptr::null_mut()
         } else {
-            // SAFETY: not null, so it is the call's own.
+            // SAFETY: `bundle` is not null, so it is the call's own.
             unsafe { ffi::oxe_bundle_udata(bundle) }
         };
-        // SAFETY: it is null or the call's own, in a context of our device.
+        // SAFETY: `udata` is null or the call's own, in a context of our device.
         let user = unsafe { UserCtx::new::<D>(udata) }?;
         // SAFETY: ib_core gives a queue under construction of a device that is ours.
         let dev = unsafe { Device::<D>::from_raw((*cq).device) };
-        // SAFETY: the queue stays while the handle is open: until `destroy_cq`, or the guard below.
+        // SAFETY: the queue is valid until `events` is closed: by `destroy_cq`, or by the error
+        // path below.
         let events = unsafe { CqEvents::new(cq) }?;
         let init = CqInit { cqe: attr.cqe };
         let (driver, cqe) = D::create_cq(dev, init, events.clone(), user)
@@ -56,7 +57,7 @@ pub(super) unsafe extern "C" fn create_cq<D: Driver>(
             .inspect_err(|_| events.close())?;
         // SAFETY: the queue is under construction, so this is ours to set.
         unsafe { (*cq).cqe = c_int::try_from(cqe).unwrap_or(c_int::MAX) };
-        // SAFETY: it was allocated with `CqObject::SIZE`, and nobody else uses it yet.
+        // SAFETY: it was allocated with `CqObject::SIZE`, and no other thread uses it yet.
         unsafe { CqObject::<D>::init(cq, CqPart { driver, events }) };
         Ok(0)
     })
@@ -64,12 +65,12 @@ pub(super) unsafe extern "C" fn create_cq<D: Driver>(
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn destroy_cq<D: Driver>(
     cq: *mut ffi::ib_cq,
     _udata: *mut ffi::ib_udata,
 ) -> c_int {
-    // SAFETY: it was initialised by `create_cq`, and ib_core lets nobody use it any more.
+    // SAFETY: it was initialised by `create_cq`, and ib_core allows no other use of it any more.
     let part = unsafe { CqObject::<D>::get(cq) };
     D::destroy_cq(&part.driver);
     part.events.close();
@@ -80,7 +81,7 @@ pub(super) unsafe extern "C" fn destroy_cq<D: Driver>(
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn poll_cq<D: Driver>(
     cq: *mut ffi::ib_cq,
     room: c_int,
@@ -88,18 +89,18 @@ pub(super) unsafe extern "C" fn poll_cq<D: Driver>(
 ) -> c_int {
     // SAFETY: the queue was initialised by `create_cq` and is not being destroyed.
     let part = unsafe { CqObject::<D>::get(cq) };
-    // SAFETY: ib_core gives an array of that many.
+    // SAFETY: ib_core gives an array of `room` completions.
     let mut slots = unsafe { WcSlots::new(wc, usize::try_from(room).unwrap_or(0)) };
     D::poll_cq(&part.driver, &mut slots);
     // No more than `room`.
     slots.filled() as c_int
 }
 
-/// Gives 1 if completions may have been missed and the caller wants to know, else 0.
+/// Returns 1 if completions may have been missed and the caller asked to be told, else 0.
 ///
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn req_notify_cq<D: Driver>(
     cq: *mut ffi::ib_cq,
     flags: ffi::ib_cq_notify_flags,

@@ -13,14 +13,14 @@ use kernel::prelude::*;
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn query_device<D: Driver>(
     ib: *mut ffi::ib_device,
     attr: *mut ffi::ib_device_attr,
     udata: *mut ffi::ib_udata,
 ) -> c_int {
     from_result(|| {
-        // SAFETY: ib_core gives null or the call's own.
+        // SAFETY: ib_core gives null or the call's own `udata`.
         to_result(unsafe { ffi::oxe_udata_in_empty(udata) })?;
         let mut told = DeviceAttr::default();
         // SAFETY: ib_core gives a device of ours.
@@ -33,11 +33,11 @@ pub(super) unsafe extern "C" fn query_device<D: Driver>(
     })
 }
 
-/// Takes a new description of the node, which is all that can be changed.
+/// Changes the node description, the only attribute that can be changed.
 ///
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn modify_device(
     ib: *mut ffi::ib_device,
     mask: c_int,
@@ -57,11 +57,11 @@ pub(super) unsafe extern "C" fn modify_device(
     })
 }
 
-/// EINVAL for any port but the one, ENODEV when the network interface is gone.
+/// EINVAL for any port but port 1, ENODEV when the network interface is gone.
 ///
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn query_port<D: Driver>(
     ib: *mut ffi::ib_device,
     port: u32,
@@ -91,7 +91,7 @@ fn check_port(port: u32) -> Result {
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn query_pkey(
     _ib: *mut ffi::ib_device,
     port: u32,
@@ -111,7 +111,7 @@ pub(super) unsafe extern "C" fn query_pkey(
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn get_port_immutable(
     _ib: *mut ffi::ib_device,
     port: u32,
@@ -131,7 +131,7 @@ pub(super) unsafe extern "C" fn get_port_immutable(
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn get_link_layer(
     _ib: *mut ffi::ib_device,
     _port: u32,
@@ -142,10 +142,10 @@ pub(super) unsafe extern "C" fn get_link_layer(
 /// How many counters a driver may have.
 const MAX_COUNTERS: usize = 64;
 
-/// How long ib_core may show values before it asks again, in milliseconds (its default).
+/// How long ib_core may report values before it reads them again, in milliseconds (its default).
 const LIFESPAN: kernel::ffi::c_ulong = 10;
 
-/// Where the names of each driver's counters are.
+/// Holds the names of each driver's counters.
 struct Counters<D>(core::marker::PhantomData<D>);
 
 impl<D: Driver> Counters<D> {
@@ -169,21 +169,21 @@ impl<D: Driver> Counters<D> {
 ///
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn alloc_hw_port_stats<D: Driver>(
     _ib: *mut ffi::ib_device,
     _port: u32,
 ) -> *mut ffi::rdma_hw_stats {
     let descs = const { &Counters::<D>::DESCS };
-    // SAFETY: the names are static, and there are at least as many.
+    // SAFETY: the names are static, and there are at least as many as counters.
     unsafe { ffi::rdma_alloc_hw_stats_struct(descs.as_ptr(), D::COUNTERS.len() as c_int, LIFESPAN) }
 }
 
-/// Updates all counters. EINVAL for those of the device, of which there are none.
+/// Updates all counters. EINVAL for counters of the device itself: there are none.
 ///
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn get_hw_stats<D: Driver>(
     ib: *mut ffi::ib_device,
     stats: *mut ffi::rdma_hw_stats,
@@ -193,8 +193,8 @@ pub(super) unsafe extern "C" fn get_hw_stats<D: Driver>(
     from_result(|| {
         check_port(port)?;
         let n = D::COUNTERS.len();
-        // SAFETY: `alloc_hw_port_stats` allocated it for so many values, which ib_core's lock keeps
-        // for us now.
+        // SAFETY: `alloc_hw_port_stats` allocated it for `n` values, and ib_core's lock excludes
+        // other users.
         let values = unsafe { core::slice::from_raw_parts_mut((*stats).value.as_mut_ptr(), n) };
         // SAFETY: ib_core gives a device of ours.
         D::counters(unsafe { Device::<D>::from_raw(ib) }, values);

@@ -20,14 +20,14 @@ use kernel::prelude::*;
 /// The object for a memory region.
 type MrObject<D> = Object<ffi::ib_mr, <D as Driver>::Mr>;
 
-/// Makes the object around a region that `make` registers and names the keys of.
+/// Makes the object around a region. `make` registers the region, and returns it with its keys.
 fn create<D: Driver>(make: impl FnOnce() -> Result<(D::Mr, u32, u32)>) -> *mut ffi::ib_mr {
     let result = || -> Result<*mut ffi::ib_mr> {
         let object = KBox::<MrObject<D>>::new_uninit(GFP_CHARGED | __GFP_ZERO)?;
         let (value, lkey, rkey) = make()?;
         let raw = KBox::into_raw(object).cast::<ffi::ib_mr>();
-        // SAFETY: it is a zeroed object whose C part, where zeroes are valid, comes first; nobody
-        // else knows it yet.
+        // SAFETY: it is a zeroed object whose C part, where zeroes are valid, comes first; no other
+        // thread can access it yet.
         unsafe {
             (*raw).lkey = lkey;
             (*raw).rkey = rkey;
@@ -39,11 +39,11 @@ fn create<D: Driver>(make: impl FnOnce() -> Result<(D::Mr, u32, u32)>) -> *mut f
     result().unwrap_or_else(|error| error.to_ptr())
 }
 
-/// EOPNOTSUPP for DMA handles, and for words of the process that we do not know.
+/// EOPNOTSUPP for DMA handles, and for driver-private input that the driver does not know.
 ///
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn reg_user_mr<D: Driver>(
     pd: *mut ffi::ib_pd,
     start: u64,
@@ -57,7 +57,7 @@ pub(super) unsafe extern "C" fn reg_user_mr<D: Driver>(
         if !dmah.is_null() {
             return Err(super::error::unsupported());
         }
-        // SAFETY: ib_core gives null or the call's own.
+        // SAFETY: ib_core gives null or the call's own `udata`.
         to_result(unsafe { ffi::oxe_udata_in_empty(udata) })?;
         // SAFETY: ib_core gives a domain, made by `alloc_pd`, of a device that is ours.
         let (dev, pd) = unsafe { (Device::<D>::from_raw((*pd).device), PdObject::<D>::get(pd)) };
@@ -74,7 +74,7 @@ pub(super) unsafe extern "C" fn reg_user_mr<D: Driver>(
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn get_dma_mr<D: Driver>(
     pd: *mut ffi::ib_pd,
     access: c_int,
@@ -93,12 +93,12 @@ pub(super) unsafe extern "C" fn get_dma_mr<D: Driver>(
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn dereg_mr<D: Driver>(
     mr: *mut ffi::ib_mr,
     _udata: *mut ffi::ib_udata,
 ) -> c_int {
-    // SAFETY: it was made by `create`, and ib_core lets nobody use it any more.
+    // SAFETY: it was made by `create`, and ib_core allows no other use of it any more.
     D::dereg_mr(unsafe { MrObject::<D>::get(mr) });
     // SAFETY: as above.
     drop(unsafe { MrObject::<D>::take(mr) });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Posting work requests: lists of kernel users, and the call by which a process says that it has
-//! filled its ring.
+//! Posting work requests: lists of kernel users, and the doorbell of a process that has filled its
+//! ring.
 
 use super::driver::Driver;
 use super::ops_qp::QpObject;
@@ -10,14 +10,15 @@ use crate::ffi;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 
-/// Posts requests one by one, and starts those that were taken even if one was not. Any context.
+/// Posts requests one by one. If one is refused, those before it are started all the same. Any
+/// context.
 ///
 /// A process's queue pair takes its requests from the ring alone: EINVAL for any in the list. An
 /// empty list is the doorbell.
 ///
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn post_send<D: Driver>(
     qp: *mut ffi::ib_qp,
     list: *const ffi::ib_send_wr,
@@ -37,7 +38,7 @@ pub(super) unsafe extern "C" fn post_send<D: Driver>(
                 .and_then(|wr| D::post_send(&part.driver, &wr))
         };
         if result.is_err() {
-            // SAFETY: the user wants to know which one it was.
+            // SAFETY: the user gives a place for the request that was refused.
             unsafe { *bad = raw };
             break;
         }
@@ -56,7 +57,7 @@ pub(super) unsafe extern "C" fn post_send<D: Driver>(
 ///
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn post_recv<D: Driver>(
     qp: *mut ffi::ib_qp,
     list: *const ffi::ib_recv_wr,
@@ -75,7 +76,7 @@ pub(super) unsafe extern "C" fn post_recv<D: Driver>(
             unsafe { RecvWr::new(raw) }.and_then(|wr| D::post_recv(&part.driver, &wr))
         };
         if result.is_err() {
-            // SAFETY: the user wants to know which one it was.
+            // SAFETY: the user gives a place for the request that was refused.
             unsafe { *bad = raw };
             break;
         }
@@ -87,7 +88,7 @@ pub(super) unsafe extern "C" fn post_recv<D: Driver>(
     errno(result)
 }
 
-/// As C functions tell.
+/// The result as C functions return it.
 fn errno(result: Result) -> c_int {
     match result {
         Ok(()) => 0,

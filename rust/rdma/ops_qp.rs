@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Operations on queue pairs, but for posting.
+//! Operations on queue pairs, except posting.
 
 use super::device::Device;
 use super::driver::Driver;
@@ -15,7 +15,7 @@ use kernel::error::from_result;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 
-/// What is behind a queue pair.
+/// The Rust value behind a queue pair.
 pub(super) struct QpPart<D: Driver> {
     /// The driver's part.
     pub(super) driver: D::Qp,
@@ -34,7 +34,7 @@ pub(super) type QpObject<D> = Object<ffi::ib_qp, QpPart<D>>;
 ///
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn create_qp<D: Driver>(
     qp: *mut ffi::ib_qp,
     attr: *mut ffi::ib_qp_init_attr,
@@ -50,7 +50,7 @@ pub(super) unsafe extern "C" fn create_qp<D: Driver>(
         if attr.send_cq.is_null() || attr.recv_cq.is_null() {
             return Err(EINVAL);
         }
-        // SAFETY: it is null or the call's own, in a context of our device.
+        // SAFETY: `udata` is null or the call's own, in a context of our device.
         let user = unsafe { UserCtx::new::<D>(udata) }?;
         let is_user = user.is_some();
         // SAFETY: ib_core gives a queue pair under construction of a device that is ours.
@@ -67,8 +67,8 @@ pub(super) unsafe extern "C" fn create_qp<D: Driver>(
             cap: QpCaps::from_raw(&attr.cap),
             sig_all: attr.sq_sig_type == ffi::ib_sig_type_IB_SIGNAL_ALL_WR,
         };
-        // SAFETY: the queue pair stays while the handle is open: until `destroy_qp`, or the guard
-        // below.
+        // SAFETY: the queue pair is valid until `events` is closed: by `destroy_qp`, or by the
+        // error path below.
         let events = unsafe { QpEvents::new(qp, is_user) }?;
         let (driver, created) = D::create_qp(dev, pd, &init, events.clone(), user)
             // The driver may have kept a handle, and ib_core frees the queue pair now.
@@ -82,7 +82,7 @@ pub(super) unsafe extern "C" fn create_qp<D: Driver>(
             user: is_user,
             events,
         };
-        // SAFETY: it was allocated with `QpObject::SIZE`, and nobody else uses it yet.
+        // SAFETY: it was allocated with `QpObject::SIZE`, and no other thread uses it yet.
         unsafe { QpObject::<D>::init(qp, part) };
         Ok(0)
     })
@@ -90,7 +90,7 @@ pub(super) unsafe extern "C" fn create_qp<D: Driver>(
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn modify_qp<D: Driver>(
     qp: *mut ffi::ib_qp,
     attr: *mut ffi::ib_qp_attr,
@@ -98,8 +98,8 @@ pub(super) unsafe extern "C" fn modify_qp<D: Driver>(
     _udata: *mut ffi::ib_udata,
 ) -> c_int {
     from_result(|| {
-        // SAFETY: ib_core gives the attributes that the mask says, the address vector with a
-        // reference on the source GID's entry.
+        // SAFETY: ib_core gives the attributes that the mask names. If there is an address vector,
+        // it has a reference on the source GID's entry.
         let attr = unsafe { QpAttr::new(&*attr, mask as u32) }?;
         // SAFETY: the queue pair was initialised by `create_qp` and is not being destroyed.
         D::modify_qp(&unsafe { QpObject::<D>::get(qp) }.driver, &attr)?;
@@ -109,7 +109,7 @@ pub(super) unsafe extern "C" fn modify_qp<D: Driver>(
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn query_qp<D: Driver>(
     qp: *mut ffi::ib_qp,
     attr: *mut ffi::ib_qp_attr,
@@ -135,12 +135,12 @@ pub(super) unsafe extern "C" fn query_qp<D: Driver>(
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn destroy_qp<D: Driver>(
     qp: *mut ffi::ib_qp,
     _udata: *mut ffi::ib_udata,
 ) -> c_int {
-    // SAFETY: it was initialised by `create_qp`, and ib_core lets nobody use it any more.
+    // SAFETY: it was initialised by `create_qp`, and ib_core allows no other use of it any more.
     let part = unsafe { QpObject::<D>::get(qp) };
     D::destroy_qp(&part.driver);
     part.events.close();

@@ -11,9 +11,9 @@ use kernel::error::from_result;
 use kernel::ffi::c_int;
 use kernel::sync::Arc;
 
-/// What is behind a process's context.
+/// The Rust value behind a process's context.
 pub(super) struct Context<D: Driver> {
-    /// What the process may map.
+    /// The buffers that the process may map.
     pub(super) registry: Arc<Registry>,
     /// The driver's part.
     _driver: D::Ucontext,
@@ -27,7 +27,7 @@ pub(super) type PdObject<D> = Object<ffi::ib_pd, <D as Driver>::Pd>;
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn alloc_ucontext<D: Driver>(
     context: *mut ffi::ib_ucontext,
     _udata: *mut ffi::ib_udata,
@@ -39,7 +39,8 @@ pub(super) unsafe extern "C" fn alloc_ucontext<D: Driver>(
             registry: Registry::new()?,
             _driver: D::alloc_ucontext(dev)?,
         };
-        // SAFETY: it was allocated with `ContextObject::SIZE`, and nobody else knows it yet.
+        // SAFETY: it was allocated with `ContextObject::SIZE`, and no other thread can access it
+        // yet.
         unsafe { ContextObject::<D>::init(context, value) };
         Ok(0)
     })
@@ -47,24 +48,25 @@ pub(super) unsafe extern "C" fn alloc_ucontext<D: Driver>(
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn dealloc_ucontext<D: Driver>(context: *mut ffi::ib_ucontext) {
-    // SAFETY: it was initialised by `alloc_ucontext`, and no call in it is under way any more.
+    // SAFETY: it was initialised by `alloc_ucontext`, and no call in it is in progress any more.
     let value = unsafe { ContextObject::<D>::take(context) };
     value.registry.close();
 }
 
-/// A process is about to lose its device while it has mappings. Ours hold their pages, so there is
-/// nothing to do, but that there is such an operation lets ib_core take the device away.
+/// Called when a process is about to lose its device while it has mappings. Our mappings hold their
+/// pages, so there is nothing to do. But ib_core removes a device in use only if this operation
+/// exists.
 ///
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn disassociate_ucontext(_context: *mut ffi::ib_ucontext) {}
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn alloc_pd<D: Driver>(
     pd: *mut ffi::ib_pd,
     udata: *mut ffi::ib_udata,
@@ -73,7 +75,7 @@ pub(super) unsafe extern "C" fn alloc_pd<D: Driver>(
         // SAFETY: ib_core gives a domain under construction of a device that is ours.
         let dev = unsafe { Device::<D>::from_raw((*pd).device) };
         let value = D::alloc_pd(dev, !udata.is_null())?;
-        // SAFETY: it was allocated with `PdObject::SIZE`, and nobody else knows it yet.
+        // SAFETY: it was allocated with `PdObject::SIZE`, and no other thread can access it yet.
         unsafe { PdObject::<D>::init(pd, value) };
         Ok(0)
     })
@@ -81,7 +83,7 @@ pub(super) unsafe extern "C" fn alloc_pd<D: Driver>(
 
 /// # Safety
 ///
-/// For ib_core alone, in the table that [`super::ops`] makes.
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn dealloc_pd<D: Driver>(
     pd: *mut ffi::ib_pd,
     _udata: *mut ffi::ib_udata,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which module we are.
+//! The identity of this module.
 //!
-//! From 7.3 on the module is not known at the crate's root any more, so the `&'static ThisModule`
-//! that init is given is kept here, for the operations table and for telling our devices from
-//! others'.
+//! From 7.3 on the module is not defined at the crate's root any more. So this file keeps the
+//! `&'static ThisModule` that init gets, for the operations table and to tell our devices from
+//! those of other modules.
 
 use crate::ffi;
 use kernel::prelude::*;
@@ -13,7 +13,7 @@ use kernel::sync::atomic::{Acquire, Atomic, Full};
 /// The address of our `struct module`; zero before [`claim`].
 static OWNER: Atomic<usize> = Atomic::new(0);
 
-/// Remembers which module we are. Gives whether this was the first time.
+/// Stores the address of `module`. Returns whether this was the first call.
 pub(super) fn claim(module: &'static ThisModule) -> bool {
     OWNER.cmpxchg(0, module.as_ptr() as usize, Full).is_ok()
 }

@@ -5,8 +5,8 @@
 /// The only port of a device.
 pub(super) const PORT: u32 = 1;
 
-/// How many entries a port's GID table has, one for each address of its netdev: as the module's
-/// parameter says. The core makes three files in sysfs of each.
+/// The length of a port's GID table, from the module's parameter. The table has one entry for each
+/// address of the netdev, and ib_core makes three files in sysfs for each entry.
 pub(super) fn gid_table_len() -> u16 {
     crate::parameters::gids().clamp(16, 1024)
 }

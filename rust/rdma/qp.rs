@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Attributes of queue pairs: what create, modify and query say.
+//! Attributes of queue pairs, as create, modify and query pass them.
 
 use super::access::Access;
 use super::attr::Mtu;
@@ -9,8 +9,8 @@ use super::gid::AhAttr;
 use crate::ffi;
 use kernel::prelude::*;
 
-/// The transport service of a queue pair, of those that there are. Matches on it name every one, so
-/// that a new one is not taken for another by accident.
+/// The transport service of a queue pair. Each `match` on it names every service, so that a new one
+/// is not treated as another by accident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum QpType {
@@ -23,7 +23,7 @@ pub(crate) enum QpType {
 }
 
 impl QpType {
-    /// From `enum ib_qp_type`; EOPNOTSUPP for the others.
+    /// From `enum ib_qp_type`; EOPNOTSUPP for other types.
     pub(super) fn from_raw(raw: ffi::ib_qp_type) -> Result<Self> {
         Ok(match raw {
             ffi::ib_qp_type_IB_QPT_GSI => QpType::Gsi,
@@ -73,8 +73,7 @@ impl QpState {
     }
 }
 
-/// Identifies a queue pair to kernel users in their completions. Nothing can be done with it but to
-/// pass it on.
+/// Identifies a queue pair to kernel users in their completions. It can only be passed on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QpToken(*mut ffi::ib_qp);
 
@@ -134,7 +133,7 @@ impl QpCaps {
     }
 }
 
-/// What a new queue pair shall be.
+/// The requested attributes of a new queue pair.
 pub(crate) struct QpInit<'a, D: Driver> {
     /// The transport service.
     pub(crate) kind: QpType,
@@ -142,26 +141,26 @@ pub(crate) struct QpInit<'a, D: Driver> {
     pub(crate) send_cq: &'a D::Cq,
     /// Where receive completions go; may be the same queue.
     pub(crate) recv_cq: &'a D::Cq,
-    /// The least sizes; unchecked.
+    /// The minimum sizes; unchecked.
     pub(crate) cap: QpCaps,
     /// Whether every send request completes as if it were signalled.
     pub(crate) sig_all: bool,
 }
 
-/// What a new queue pair is.
+/// The actual attributes of a new queue pair.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QpCreated {
     /// Its number, 24 bits.
     pub(crate) qpn: u32,
-    /// The sizes it really has.
+    /// Its actual sizes.
     pub(crate) caps: QpCaps,
 }
 
 /// The attributes a modify changes: each accessor gives `None` unless the attribute's mask bit is
 /// set.
 ///
-/// Of what a process says, enumerations and the address vector have been checked when the driver
-/// sees them; numbers have not.
+/// Enumerations and the address vector of a process are checked before the driver sees them;
+/// numbers are not.
 pub(crate) struct QpAttr<'a> {
     raw: &'a ffi::ib_qp_attr,
     mask: u32,
@@ -187,7 +186,7 @@ impl<'a> QpAttr<'a> {
     /// Checks and wraps ib_core's attributes.
     ///
     /// EOPNOTSUPP for mask bits beyond the standard ones; EINVAL for a value that its type does not
-    /// have, a port that is not there, or an address vector that [`AhAttr`] does not take.
+    /// have, a port that does not exist, or an address vector that [`AhAttr`] refuses.
     ///
     /// # Safety
     ///
@@ -260,7 +259,7 @@ impl<'a> QpAttr<'a> {
         self.av.as_ref()
     }
 
-    /// What peers may do.
+    /// The access rights of peers.
     pub(crate) fn access(&self) -> Option<Access> {
         self.has(ffi::ib_qp_attr_mask_IB_QP_ACCESS_FLAGS)
             .then(|| Access::from_bits(self.raw.qp_access_flags as u32))
@@ -287,29 +286,29 @@ impl<'a> QpAttr<'a> {
         port_num: u32 = ib_qp_attr_mask_IB_QP_PORT;
         /// The Q_Key.
         qkey: u32 = ib_qp_attr_mask_IB_QP_QKEY;
-        /// The exponent of 4.096 us * 2^n after which, or later, an unanswered request is sent
-        /// again; 0: never.
+        /// The exponent of 4.096 us * 2^n: after that time or later an unanswered request is
+        /// retransmitted; 0: never.
         timeout: u8 = ib_qp_attr_mask_IB_QP_TIMEOUT;
-        /// How often a request is sent again.
+        /// How often a request is retransmitted.
         retry_cnt: u8 = ib_qp_attr_mask_IB_QP_RETRY_CNT;
-        /// How often after an RNR NAK; 7: for ever.
+        /// How often a request is retransmitted after an RNR NAK; 7: without limit.
         rnr_retry: u8 = ib_qp_attr_mask_IB_QP_RNR_RETRY;
-        /// The PSN that the peer begins with. ib_core has masked it to 24 bits.
+        /// The first PSN of the peer. ib_core has masked it to 24 bits.
         rq_psn: u32 = ib_qp_attr_mask_IB_QP_RQ_PSN;
-        /// The PSN to begin with. ib_core has masked it to 24 bits.
+        /// The first PSN to send. ib_core has masked it to 24 bits.
         sq_psn: u32 = ib_qp_attr_mask_IB_QP_SQ_PSN;
-        /// How many READs and atomics may be under way to the peer.
+        /// How many READs and atomics may be outstanding at the peer.
         max_rd_atomic: u8 = ib_qp_attr_mask_IB_QP_MAX_QP_RD_ATOMIC;
-        /// How many the peer may have under way.
+        /// How many READs and atomics the peer may have outstanding.
         max_dest_rd_atomic: u8 = ib_qp_attr_mask_IB_QP_MAX_DEST_RD_ATOMIC;
-        /// The code of the time in RNR NAKs (IBTA Vol 1, table 45).
+        /// The timer code in RNR NAKs (IBTA Vol 1, table 45).
         min_rnr_timer: u8 = ib_qp_attr_mask_IB_QP_MIN_RNR_TIMER;
         /// The peer's QP number.
         dest_qp_num: u32 = ib_qp_attr_mask_IB_QP_DEST_QPN;
     }
 }
 
-/// Where a query's answer goes: ib_core's attributes and the initial ones.
+/// The destination of a query's result: ib_core's attributes and the initial attributes.
 pub(crate) struct QpQuery<'a> {
     attr: &'a mut ffi::ib_qp_attr,
     init: &'a mut ffi::ib_qp_init_attr,
@@ -353,7 +352,7 @@ impl<'a> QpQuery<'a> {
         av.fill(&mut self.attr.ah_attr);
     }
 
-    /// What peers may do.
+    /// The access rights of peers.
     pub(crate) fn set_access(&mut self, access: Access) {
         self.attr.qp_access_flags = access.bits() as kernel::ffi::c_int;
     }
@@ -389,17 +388,17 @@ impl<'a> QpQuery<'a> {
         set_dest_qp_num(dest_qp_num: u32);
         /// The index of the partition key.
         set_pkey_index(pkey_index: u16);
-        /// How many READs and atomics may be under way to the peer.
+        /// How many READs and atomics may be outstanding at the peer.
         set_max_rd_atomic(max_rd_atomic: u8);
-        /// How many the peer may have under way.
+        /// How many READs and atomics the peer may have outstanding.
         set_max_dest_rd_atomic(max_dest_rd_atomic: u8);
-        /// The code of the time in RNR NAKs.
+        /// The timer code in RNR NAKs.
         set_min_rnr_timer(min_rnr_timer: u8);
         /// The exponent of the retransmission timeout.
         set_timeout(timeout: u8);
-        /// How often a request is sent again.
+        /// How often a request is retransmitted.
         set_retry_cnt(retry_cnt: u8);
-        /// How often after an RNR NAK.
+        /// How often a request is retransmitted after an RNR NAK.
         set_rnr_retry(rnr_retry: u8);
     }
 }

@@ -12,7 +12,7 @@ use core::ptr::NonNull;
 use kernel::error::to_result;
 use kernel::prelude::*;
 
-/// Gives back a device that was not registered.
+/// Frees a device that was not registered, when dropped.
 struct Unregistered(NonNull<ffi::ib_device>);
 
 impl Drop for Unregistered {
@@ -32,15 +32,15 @@ impl<D: Driver> Device<D> {
 
     /// Makes a device called `name` on `ndev`, whose MAC address the GUID is derived from, and
     /// registers it. `init` makes the driver's data, before anything else can see the device.
-    /// `is_sound` is asked of the device once it can be found by the notices about `ndev`: whether
-    /// it missed one before.
+    /// `is_sound` is called once events of `ndev` can find the device. It returns whether the
+    /// device has missed none before.
     ///
-    /// Process context, without RTNL. When this returns the device may be gone again, so there is
-    /// no reference to it.
+    /// Process context, without RTNL. When this returns, the device may be gone again, so it
+    /// returns no reference.
     ///
-    /// What `init` says; ENODEV when the interface is going away; ENFILE if there is such a name;
-    /// ENOMEM; what `query_device` and `query_port` say; ENODEV when no link types are registered
-    /// (see [`link::Links`]).
+    /// The errors of `init`; ENODEV when the interface is going away; ENFILE if the name is in use;
+    /// ENOMEM; the errors of `query_device` and `query_port`; ENODEV when no link types are
+    /// registered (see [`link::Links`]).
     pub(crate) fn register(
         name: &CStr,
         ndev: &NetDevice,
@@ -56,8 +56,8 @@ impl<D: Driver> Device<D> {
         let device = Unregistered(NonNull::new(ib).ok_or(ENOMEM)?);
         // SAFETY: `ib` is the first member of zeroed memory for a `Self`, which does not move.
         unsafe { ffi::compat::pinned_init(init, &raw mut (*ib.cast::<Self>()).data) }?;
-        // SAFETY: nobody else knows the device yet. The table is static, and ib_core copies it.
-        // From here on `dealloc_driver` drops the data.
+        // SAFETY: no other thread can access the device yet. The table is static, and ib_core
+        // copies it. From here on `dealloc_driver` drops the data.
         unsafe {
             ffi::ib_set_device_ops(ib, ops::table::<D>());
             (*ib).ops.owner = owner;
@@ -72,7 +72,7 @@ impl<D: Driver> Device<D> {
         set_node_desc(ib, name.to_bytes());
         // SAFETY: device and interface are valid.
         to_result(unsafe { ffi::ib_device_set_netdev(ib, ndev.as_raw(), PORT) })?;
-        // SAFETY: the device is set up as ib_core wants it. Without a DMA device it uses virtual
+        // SAFETY: the device is set up as ib_core requires. Without a DMA device it uses virtual
         // addresses.
         to_result(unsafe {
             ffi::ib_register_device(ib, name.as_char_ptr(), core::ptr::null_mut())
@@ -82,8 +82,8 @@ impl<D: Driver> Device<D> {
         Self::check_netdev(ndev, is_sound)
     }
 
-    /// If `ndev` began to go away, or moved, while its device was being registered, nobody has
-    /// found the device to tell it so: unregisters it and gives ENODEV.
+    /// If `ndev` began to go away, or moved, while its device was being registered, the notifier
+    /// may not have found the device. Then this unregisters the device and returns ENODEV.
     fn check_netdev(ndev: &NetDevice, is_sound: impl FnOnce(&D) -> bool) -> Result {
         if let Some(device) = DeviceRef::<D>::by_netdev(ndev) {
             if is_sound(&device) {
@@ -92,7 +92,7 @@ impl<D: Driver> Device<D> {
             let ib = device.as_raw();
             core::mem::forget(device);
             // SAFETY: the device is registered, and this gives up the reference that keeps it so.
-            // Process context without RTNL, as `register` wants it.
+            // Process context without RTNL, as `register` requires.
             unsafe { ffi::ib_unregister_device_and_put(ib) };
         }
         Err(ENODEV)

@@ -3,9 +3,10 @@
 //! The layout of the structures that librxe and the driver share, as the kernel's headers have it
 //! (rdma_user_rxe.h, ib_user_verbs.h): sizes, fields and numbers, for comparison at compile time.
 //!
-//! A structure is a module here, a field a constant in it: the range of its bytes.
+//! Each structure is a module here, and each of its fields a constant in that module: the range of
+//! the field's bytes.
 
-// rustc does not count it as a use that `const _` compares them.
+// rustc does not count the comparisons in `const _` as uses.
 #![allow(dead_code)]
 
 use crate::ffi;
@@ -38,7 +39,7 @@ macro_rules! layout {
 }
 
 layout! {
-    /// `struct rxe_queue_buf`, where its elements begin apart.
+    /// `struct rxe_queue_buf`, without the elements (see [`QUEUE_DATA`]).
     queue_buf: rxe_queue_buf {
         LOG2_ELEM_SIZE = log2_elem_size,
         INDEX_MASK = index_mask,
@@ -199,7 +200,7 @@ layout! {
     }
 }
 
-/// `enum ib_uverbs_wr_opcode`, as far as the driver has them.
+/// `enum ib_uverbs_wr_opcode`, as far as the driver supports them.
 pub(crate) mod wr_opcode {
     use crate::ffi;
 
@@ -216,7 +217,7 @@ pub(crate) mod wr_opcode {
     pub(crate) const SEND_WITH_INV: u32 = ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_SEND_WITH_INV;
 }
 
-/// `enum ib_send_flags`, as far as the driver has them.
+/// `enum ib_send_flags`, as far as the driver supports them.
 pub(crate) mod send_flag {
     use crate::ffi;
 

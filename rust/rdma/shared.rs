@@ -2,8 +2,8 @@
 
 //! Memory that processes map and the kernel reads and writes at the same time.
 //!
-//! Nothing that lies in it can be trusted, not even to stay the same between two reads: there are
-//! no references into it, only copies, and every access is checked against the buffer's length.
+//! Its content cannot be trusted, not even to stay the same between two reads. So there are no
+//! references into it, only copies, and every access is checked against the buffer's length.
 
 use crate::ffi;
 use crate::sync::memory::GFP_CHARGED;
@@ -34,8 +34,7 @@ unsafe impl Sync for SharedBuf {}
 impl SharedBuf {
     /// Allocates at least `len` bytes, mappable by processes if `user`. Process context.
     ///
-    /// ENOMEM also when `len` is zero or absurd; limits that mean something are the caller's to
-    /// check.
+    /// ENOMEM also when `len` is zero or absurdly large; the caller checks any real limit.
     pub(crate) fn new(len: usize, user: bool) -> Result<Arc<Self>> {
         let len = page_align(len).filter(|len| *len != 0).ok_or(ENOMEM)?;
         // SAFETY: any length may be asked for; the result is null or zeroed memory of that length.
@@ -82,10 +81,9 @@ impl SharedBuf {
         if !at.is_aligned() {
             return None;
         }
-        // SAFETY: `at` is valid and aligned, lives as long as `self`, and whoever else may access
-        // it at the same time is a process (whose accesses the kernel's memory model treats as
-        // atomic) or one of the copies below, which the driver's own protocol keeps apart from
-        // words it uses atomically.
+        // SAFETY: `at` is valid and aligned, and lives as long as `self`. A concurrent access is
+        // that of a process (which the kernel's memory model treats as atomic) or one of the copies
+        // below, which the driver's own protocol keeps apart from words it uses atomically.
         Some(unsafe { Atomic::from_ptr(at) })
     }
 
@@ -104,16 +102,16 @@ impl SharedBuf {
         Some(())
     }
 
-    /// Copies the bytes from `off` on out. `None` if they are not all inside. Any context.
+    /// Copies the bytes from `off` on to `out`. `None` if they are not all inside. Any context.
     ///
     /// A process may write them at the same time; then each byte is an old or a new one.
     #[inline]
     pub(crate) fn copy_out(&self, off: usize, out: &mut [u8]) -> Option<()> {
         let from = self.at(off, out.len())?;
-        // SAFETY: `from` is valid for `out.len()` bytes and cannot overlap with `out`, as nobody
-        // has a reference into the buffer. Processes race with this as they do with
-        // `copy_from_user`: bytes have no invalid values, and nothing is inferred from them before
-        // they are in `out`, which is ours.
+        // SAFETY: `from` is valid for `out.len()` bytes and cannot overlap with `out`, as there are
+        // no references into the buffer. Processes race with this as they do with `copy_from_user`:
+        // bytes have no invalid values, and nothing is inferred from them before they are in `out`,
+        // which is ours.
         unsafe { core::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
         Some(())
     }
@@ -123,7 +121,7 @@ impl SharedBuf {
     pub(crate) fn copy_in(&self, off: usize, bytes: &[u8]) -> Option<()> {
         let to = self.at(off, bytes.len())?;
         // SAFETY: `to` is valid for writing `bytes.len()` bytes and cannot overlap with `bytes`;
-        // about processes that look at the same time see `copy_out`.
+        // for processes that read concurrently, see `copy_out`.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
         Some(())
     }
@@ -133,8 +131,8 @@ impl Drop for SharedBuf {
     /// Process context, or softirq. Processes that have it mapped keep the pages, each by a
     /// reference of its own.
     fn drop(&mut self) {
-        // SAFETY: by the type's invariant this is vmalloc memory that we own; nobody can have a
-        // pointer into it.
+        // SAFETY: by the type's invariant this is vmalloc memory that we own; no pointer into it is
+        // left.
         unsafe { ffi::oxe_shared_free(self.addr.as_ptr().cast()) };
     }
 }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Source and destination of copies, both perhaps strided, as the payloads of a GSO super-packet
-//! are. A source may be memory that others write at any time.
+//! Sources and destinations of copies. Both may be strided, as the payloads of a GSO super-packet
+//! are. A source may be memory that other contexts write at any time.
 
 use super::copy::copy;
 use core::marker::PhantomData;
 use core::ops::Range;
 
-/// The source of a copy: the caller's bytes, or memory that others may write at any time. It can be
-/// copied into other memory, and nothing else.
+/// The source of a copy: the caller's bytes, or memory that other contexts may write at any time.
+/// It can only be copied into other memory.
 ///
 /// # Invariants
 ///
-/// Byte `i` of them, for `i < len`, is byte `j = skip + i` of the chunks: at `at + j / chunk *
-/// stride + j % chunk`, which is valid for reading during `'a`. `skip` is less than `chunk`, and
-/// `chunk` is not 0.
+/// Byte `i` of the source, for `i < len`, is byte `j = skip + i` of the chunks. It is at `at + j /
+/// chunk * stride + j % chunk`, which is valid for reading during `'a`. `skip` is less than
+/// `chunk`, and `chunk` is not 0.
 #[derive(Clone, Copy)]
 pub(crate) struct StridedSrc<'a> {
     at: *const u8,
@@ -75,13 +75,13 @@ impl<'a> StridedSrc<'a> {
         })
     }
 
-    /// How many they are.
+    /// The number of bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Those in `range`, if they are all among these.
+    /// The bytes in `range`, if the source has all of them.
     #[inline]
     pub(crate) fn part(&self, range: Range<usize>) -> Option<Self> {
         let len = range.end.checked_sub(range.start)?;
@@ -95,8 +95,8 @@ impl<'a> StridedSrc<'a> {
             at = unsafe { at.add(index.wrapping_mul(self.stride)) };
             skip = skip.wrapping_sub(index.wrapping_mul(self.chunk));
         }
-        // INVARIANT: by the comparison the part is inside, and it is counted from a chunk that it
-        // is in; an empty one has no bytes.
+        // INVARIANT: by the comparison the part is inside, and `skip` is counted from the chunk
+        // where the part begins; an empty part has no bytes.
         Some(StridedSrc {
             at,
             len,
@@ -105,7 +105,7 @@ impl<'a> StridedSrc<'a> {
         })
     }
 
-    /// Copies them.
+    /// Copies all bytes to `to`.
     ///
     /// # Safety
     ///
@@ -138,7 +138,7 @@ pub(crate) struct StridedDst<'a> {
     out: &'a mut [u8],
     /// Where the next byte goes.
     at: usize,
-    /// How many more go into this chunk.
+    /// How many more bytes fit into this chunk.
     left: usize,
     chunk: usize,
     /// The bytes between two chunks.
@@ -175,18 +175,18 @@ impl<'a> StridedDst<'a> {
         Some(())
     }
 
-    /// Copies `bytes` to the next ones. `None` if there are not enough.
+    /// Copies `bytes` to the next bytes of the chunks. `None` if there are not enough.
     #[inline]
     pub(crate) fn put(&mut self, bytes: StridedSrc<'_>) -> Option<()> {
         let mut rest = bytes;
         while rest.len != 0 {
             let out = self.next(rest.len)?;
-            // INVARIANT: the first bytes of them are some of them.
+            // INVARIANT: the first bytes of a source are a source.
             let part = StridedSrc {
                 len: out.len(),
                 ..rest
             };
-            // SAFETY: there is place for as many bytes as there are.
+            // SAFETY: `out` has room for all bytes of `part`.
             unsafe { part.copy_to(out.as_mut_ptr()) };
             rest = rest.part(part.len..rest.len)?;
         }

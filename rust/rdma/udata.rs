@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a process and the driver tell each other beside a verb's own arguments.
+//! Driver-private data of verbs (udata): input and response that a process and the driver exchange
+//! beside a verb's own arguments.
 
 use super::driver::Driver;
 use super::mmap::{Cookie, Registry};
@@ -15,7 +16,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use zerocopy::{Immutable, IntoBytes};
 
-/// The process that calls a verb. Process context, the process's own.
+/// The process that calls a verb. Process context, in the calling process.
 ///
 /// # Invariants
 ///
@@ -29,10 +30,9 @@ pub(crate) struct UserCtx<'a> {
 }
 
 impl<'a> UserCtx<'a> {
-    /// Of a verb's `udata`: `None` if it is null, so a kernel user calls.
+    /// From a verb's `udata`. `None` if it is null: then the caller is a kernel user.
     ///
-    /// EOPNOTSUPP if the process says something that we do not understand (there is nothing that we
-    /// do).
+    /// EOPNOTSUPP if the process passes driver-private input: the driver knows none.
     ///
     /// # Safety
     ///
@@ -58,9 +58,10 @@ impl<'a> UserCtx<'a> {
         }))
     }
 
-    /// Gives the process its answer.
+    /// Writes the response to the process.
     ///
-    /// EINVAL if it has no room for it, EFAULT if the memory is not there. Room beyond is zeroed.
+    /// EINVAL if the process has too little room for it, EFAULT if its memory is not accessible.
+    /// The rest of the room is zeroed.
     pub(crate) fn respond<T: IntoBytes + Immutable + ?Sized>(&self, answer: &T) -> Result {
         let bytes = answer.as_bytes();
         // SAFETY: by the type's invariant.
@@ -73,8 +74,8 @@ impl<'a> UserCtx<'a> {
         })
     }
 
-    /// Makes `buf` mappable for the process; gives the cookie that keeps it so, and the offset to
-    /// map it at.
+    /// Makes `buf` mappable for the process. Returns the cookie that keeps it mappable, and the
+    /// offset to map it at.
     ///
     /// EINVAL for a buffer that is not for processes, ENOMEM.
     pub(crate) fn publish(&self, buf: &Arc<SharedBuf>) -> Result<(Cookie, u64)> {

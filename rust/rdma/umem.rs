@@ -2,9 +2,9 @@
 
 //! Memory behind memory regions: pinned pages of a process, or the kernel's own.
 //!
-//! The bytes belong to somebody else, who may change them at any time: there are copies in and out,
-//! and atomic operations, never references. 64-bit only: every page is reached through the kernel's
-//! direct map.
+//! The owner of the memory may change it at any time. So there are copies in and out, and atomic
+//! operations, never references. 64-bit only: every page is reached through the kernel's direct
+//! map.
 
 use super::access::Access;
 use super::copy::copy;
@@ -27,8 +27,8 @@ compile_error!("pages are reached through the kernel's direct map");
 ///
 /// # Safety
 ///
-/// `at` is valid for reading and writing 8 bytes during `'a`, and others access them as if they
-/// were atomic.
+/// `at` is valid for reading and writing 8 bytes during `'a`, and other accesses to them count as
+/// atomic.
 #[inline]
 unsafe fn word<'a>(at: *mut u8) -> Option<&'a Atomic<u64>> {
     let at = at.cast::<u64>();
@@ -36,7 +36,7 @@ unsafe fn word<'a>(at: *mut u8) -> Option<&'a Atomic<u64>> {
     at.is_aligned().then(|| unsafe { Atomic::from_ptr(at) })
 }
 
-/// Replaces the word by `swap` if it is `compare`; gives what it was.
+/// Replaces the word by `swap` if it is `compare`; returns the old value.
 #[inline]
 fn cmpxchg(word: &Atomic<u64>, compare: u64, swap: u64) -> u64 {
     match word.cmpxchg(compare, swap, Full) {
@@ -49,7 +49,7 @@ fn cmpxchg(word: &Atomic<u64>, compare: u64, swap: u64) -> u64 {
 /// # Invariants
 ///
 /// `umem` is a registration that this owns, of memory that starts `first` bytes into the first of
-/// `pages` and is `len` bytes long. `pages` are where the kernel sees its pages, each valid for a
+/// `pages` and is `len` bytes long. `pages` are the kernel addresses of its pages, each valid for a
 /// page while it is pinned. `ib` is referenced.
 pub(crate) struct UserMemory {
     umem: NonNull<ffi::ib_umem>,
@@ -69,8 +69,8 @@ impl UserMemory {
     /// Pins `len` bytes at address `start` of the calling process. Process context.
     ///
     /// EINVAL for a range that wraps or is empty; ENOMEM over the limit of locked memory; EFAULT or
-    /// what else pinning says if the process has no such memory, or must not write it and `access`
-    /// wants that; EOPNOTSUPP for on-demand memory.
+    /// another error of pinning if the process has no such memory, or if `access` includes writing
+    /// and the process must not write it; EOPNOTSUPP for on-demand paging.
     pub(crate) fn pin<D: Driver>(
         dev: &Device<D>,
         start: u64,
@@ -85,7 +85,7 @@ impl UserMemory {
         let umem = NonNull::new(umem).ok_or(EINVAL)?;
         // SAFETY: the device is valid. The registration needs it to the end.
         unsafe { ffi::oxe_ib_device_hold(ib.as_ptr()) };
-        // INVARIANT: an empty list of pages would be wrong, so `len` says that there are none yet.
+        // INVARIANT: `pages` is still empty, so `len` is 0 until it is filled.
         let mut memory = UserMemory {
             umem,
             ib,
@@ -114,8 +114,8 @@ impl UserMemory {
         Ok(memory)
     }
 
-    /// Calls `each`, page by page, with the parts of `len` bytes from `offset`: where they are,
-    /// and which of the `len` bytes they are. `None` if they are not all inside, or there is a page
+    /// Calls `each` for the `len` bytes from `offset`, page by page: with the address of each part,
+    /// and its range within the `len` bytes. `None` if they are not all inside, or a page is
     /// missing.
     #[inline]
     fn for_each_page(
@@ -141,8 +141,8 @@ impl UserMemory {
         Some(())
     }
 
-    /// Shows `each` the `len` bytes from `offset` on, chunk by chunk. `None` if they are not all
-    /// inside, or `each` says so. Any context.
+    /// Calls `each` with the `len` bytes from `offset` on, chunk by chunk. `None` if they are not
+    /// all inside, or `each` returns it. Any context.
     #[inline]
     pub(crate) fn for_each_chunk(
         &self,
@@ -191,9 +191,9 @@ impl UserMemory {
         unsafe { word(found?) }
     }
 
-    /// Replaces the native 64-bit word at `offset` by `swap` if it is `compare`; gives what it was.
-    /// Atomic with respect to everybody. `None` if it is not inside, not aligned, or the memory was
-    /// registered for reading only. Any context.
+    /// Replaces the native 64-bit word at `offset` by `swap` if it is `compare`; returns the old
+    /// value. Atomic with respect to all other accesses. `None` if it is not inside, not aligned,
+    /// or the memory was registered for reading only. Any context.
     pub(crate) fn cmpxchg(&self, offset: u64, compare: u64, swap: u64) -> Option<u64> {
         Some(cmpxchg(self.word(offset)?, compare, swap))
     }
@@ -207,8 +207,8 @@ impl UserMemory {
 impl Drop for UserMemory {
     /// Process context: unpins the pages.
     fn drop(&mut self) {
-        // SAFETY: the registration is ours and the device it names still there. Nobody can be using
-        // the pages.
+        // SAFETY: the registration is ours and the device it names still there. Nothing uses the
+        // pages any more.
         unsafe { ffi::ib_umem_release(self.umem.as_ptr()) };
         // SAFETY: we have a reference, by the type's invariant.
         unsafe { ffi::oxe_ib_device_release(self.ib.as_ptr()) };
@@ -217,10 +217,10 @@ impl Drop for UserMemory {
 
 /// The kernel's memory, by its virtual addresses.
 ///
-/// ib_core's users name memory so on a device that has no DMA of its own, with the key of the
-/// region that [`Driver::get_dma_mr`] registers; the glue makes this value for that call alone.
-/// Whoever has the key has been given it by the kernel, and answers for the addresses as he does
-/// for any pointer; peers get it only by way of `IB_PD_UNSAFE_GLOBAL_RKEY`, of which the kernel
+/// Kernel users name memory this way on a device that has no DMA of its own, with the key of the
+/// region that [`Driver::get_dma_mr`] registers. The glue makes this value for that call alone. The
+/// kernel gives the key to kernel users, and the user of the key answers for the addresses as for
+/// any pointer. Peers get the key only by way of `IB_PD_UNSAFE_GLOBAL_RKEY`, about which the kernel
 /// warns.
 pub(crate) struct KernelMemory(());
 
@@ -238,18 +238,19 @@ impl KernelMemory {
         ((addr as i64) < 0).then_some(addr as *mut u8)
     }
 
-    /// Copies bytes from address `addr` on out. `None` if they are not the kernel's. Any context.
+    /// Copies the bytes from address `addr` on to `out`. `None` if they are not the kernel's. Any
+    /// context.
     #[inline]
     pub(crate) fn read(&self, addr: u64, out: &mut [u8]) -> Option<()> {
         let from = Self::at(addr, out.len())?;
-        // SAFETY: a kernel user names memory that he owns until the request completes (see the
+        // SAFETY: a kernel user names memory that it owns until the request completes (see the
         // type).
         unsafe { copy(from, out.as_mut_ptr(), out.len()) };
         Some(())
     }
 
-    /// Shows `each` the `len` bytes at address `addr`. `None` if they are not the kernel's, or
-    /// `each` says so. Any context.
+    /// Calls `each` with the `len` bytes at address `addr`. `None` if they are not the kernel's, or
+    /// `each` returns it. Any context.
     #[inline]
     pub(crate) fn for_each_chunk(
         &self,
@@ -258,7 +259,7 @@ impl KernelMemory {
         each: impl FnOnce(StridedSrc<'_>) -> Option<()>,
     ) -> Option<()> {
         let at = Self::at(addr, len)?;
-        // SAFETY: a kernel user names memory that he owns until the request completes (see the
+        // SAFETY: a kernel user names memory that it owns until the request completes (see the
         // type).
         each(unsafe { StridedSrc::at(at, len) })
     }
@@ -267,23 +268,23 @@ impl KernelMemory {
     #[inline]
     pub(crate) fn write(&self, addr: u64, bytes: StridedSrc<'_>) -> Option<()> {
         let to = Self::at(addr, bytes.len())?;
-        // SAFETY: a kernel user names memory that he owns until the request completes (see the
+        // SAFETY: a kernel user names memory that it owns until the request completes (see the
         // type).
         unsafe { bytes.copy_to(to) };
         Some(())
     }
 
-    /// Replaces the native 64-bit word at `addr` by `swap` if it is `compare`; gives what it was.
-    /// `None` if it is not the kernel's or not aligned. Any context.
+    /// Replaces the native 64-bit word at `addr` by `swap` if it is `compare`; returns the old
+    /// value. `None` if it is not the kernel's or not aligned. Any context.
     pub(crate) fn cmpxchg(&self, addr: u64, compare: u64, swap: u64) -> Option<u64> {
-        // SAFETY: a kernel user names memory that he owns until the request completes (see the
+        // SAFETY: a kernel user names memory that it owns until the request completes (see the
         // type).
         Some(cmpxchg(unsafe { word(Self::at(addr, 8)?) }?, compare, swap))
     }
 
     /// Adds to the native 64-bit word at `addr`, wrapping; else as [`KernelMemory::cmpxchg`].
     pub(crate) fn fetch_add(&self, addr: u64, add: u64) -> Option<u64> {
-        // SAFETY: a kernel user names memory that he owns until the request completes (see the
+        // SAFETY: a kernel user names memory that it owns until the request completes (see the
         // type).
         Some(unsafe { word(Self::at(addr, 8)?) }?.fetch_add(add, Full))
     }

@@ -7,8 +7,8 @@ use super::qp::QpToken;
 use crate::ffi;
 use core::marker::PhantomData;
 
-/// How a work request ended: `enum ib_wc_status`, whose numbers processes use too (IBTA Vol 1,
-/// 11.6.2).
+/// The completion status of a work request: `enum ib_wc_status`, whose numbers processes use too
+/// (IBTA Vol 1, 11.6.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 #[repr(u32)]
@@ -38,7 +38,7 @@ impl WcStatus {
     }
 }
 
-/// What was completed: `enum ib_wc_opcode`, whose numbers processes use too.
+/// The operation that was completed: `enum ib_wc_opcode`, whose numbers processes use too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 #[repr(u32)]
@@ -60,42 +60,42 @@ impl WcOpcode {
     }
 }
 
-/// What a receive completion carries besides the data.
+/// Immediate data, or the invalidated key, of a receive completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum WcData {
     /// Nothing.
     #[default]
     None,
-    /// Immediate data, in the order of the wire.
+    /// Immediate data, in network byte order.
     Imm([u8; 4]),
-    /// The key that the peer had invalidated.
+    /// The key that was invalidated at the peer's request.
     Invalidated(u32),
 }
 
 /// A completion for a kernel user.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wc {
-    /// The user's name of the request.
+    /// The kernel user's identifier of the request.
     pub(crate) wr_id: u64,
-    /// How it ended.
+    /// The completion status.
     pub(crate) status: WcStatus,
-    /// What it was.
+    /// The operation.
     pub(crate) opcode: WcOpcode,
     /// Bytes received, or read.
     pub(crate) byte_len: u32,
-    /// Which queue pair (see [`super::events::QpEvents::token`]).
+    /// The queue pair (see [`super::events::QpEvents::token`]).
     pub(crate) qp: QpToken,
-    /// What else was received.
+    /// Immediate data or the invalidated key, if there is one.
     pub(crate) data: WcData,
     /// The sender's QP number, of a datagram.
     pub(crate) src_qp: u32,
-    /// The index of the P_Key, of a datagram of management.
+    /// The index of the P_Key, of a management datagram (MAD).
     pub(crate) pkey_index: u16,
     /// The receive buffer starts with 40 bytes of GRH, which holds headers of this IP version.
     pub(crate) grh: Option<Network>,
     /// The sender's MAC address, of a datagram, where known.
     pub(crate) smac: Option<[u8; 6]>,
-    /// More about an error, for people.
+    /// Details of an error, for diagnosis.
     pub(crate) vendor_err: u32,
 }
 
@@ -139,7 +139,7 @@ impl Wc {
     }
 }
 
-/// Room for completions that a kernel user gave to poll.
+/// The array of completions that a kernel user passed to poll.
 ///
 /// # Invariants
 ///
@@ -171,22 +171,23 @@ impl WcSlots<'_> {
         self.room == 0
     }
 
-    /// Hands over a completion. Gives false, and does nothing, if there is no room.
+    /// Writes a completion to the next slot. Returns false, and does nothing, if there is no room.
     pub(crate) fn push(&mut self, wc: &Wc) -> bool {
         if self.is_full() {
             return false;
         }
         // SAFETY: by the type's invariant there is room for at least one.
         unsafe { self.next.write(wc.raw()) };
-        // INVARIANT: one less, one further.
-        // SAFETY: what was written was inside the array, so this is inside or just behind it.
+        // INVARIANT: `next` is one further, and `room` one less.
+        // SAFETY: the slot that was written is inside the array, so the next one is inside or just
+        // behind it.
         self.next = unsafe { self.next.add(1) };
         self.room -= 1;
         self.filled += 1;
         true
     }
 
-    /// How many were handed over.
+    /// How many completions were written.
     pub(super) fn filled(&self) -> usize {
         self.filled
     }

@@ -2,8 +2,9 @@
 
 //! Work requests of kernel users, as the driver sees them.
 //!
-//! They are the kernel's own: ib_core's rules say what lies behind a request of which opcode, and
-//! the glue checks that the opcode goes with the service before the driver can ask for that part.
+//! They are the kernel's own structures. ib_core's rules define which structure goes with each
+//! opcode. The glue checks that the opcode goes with the service before the driver can ask for the
+//! part that the opcode has.
 
 use super::driver::Driver;
 use super::object::Object;
@@ -29,7 +30,7 @@ const _: () =
     assert!(core::mem::offset_of!(IbSge, lkey) == core::mem::offset_of!(ffi::ib_sge, lkey));
 
 impl IbSge {
-    /// The address, in terms of the key.
+    /// The address, in the address space of the key's region.
     pub(crate) fn addr(&self) -> u64 {
         self.addr
     }
@@ -45,7 +46,7 @@ impl IbSge {
     }
 }
 
-/// The elements at `list`, unless there is a negative number of them.
+/// The `n` elements at `list`. EINVAL if `n` is negative, or if `list` is null and `n` is not zero.
 ///
 /// # Safety
 ///
@@ -76,25 +77,25 @@ pub(crate) struct AtomicPart {
     pub(crate) remote_addr: u64,
     /// The peer's key.
     pub(crate) rkey: u32,
-    /// What to add, or to compare with.
+    /// The value to add, or to compare with.
     pub(crate) compare_add: u64,
-    /// What to swap in.
+    /// The value to swap in.
     pub(crate) swap: u64,
 }
 
 /// The part of a request about a datagram's destination.
 pub(crate) struct UdPart<'a, D: Driver> {
-    /// The way there.
+    /// The address handle of the destination.
     pub(crate) ah: &'a D::Ah,
     /// The peer's QP number.
     pub(crate) remote_qpn: u32,
-    /// The Q_Key to send; with its highest bit set, that of the queue pair instead.
+    /// The Q_Key to send. If its highest bit is set, that of the queue pair is sent instead.
     pub(crate) remote_qkey: u32,
-    /// The index of the P_Key, of a datagram of management.
+    /// The index of the P_Key, of a management datagram (MAD).
     pub(crate) pkey_index: u16,
 }
 
-/// Which part goes with a request.
+/// The part that goes with a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     None,
@@ -119,8 +120,8 @@ pub(crate) struct SendWr<'a, D: Driver> {
 impl<'a, D: Driver> SendWr<'a, D> {
     /// Wraps a request to a queue pair of type `kind`.
     ///
-    /// EINVAL for an opcode that the service does not have, a wrong list, or a datagram that goes
-    /// nowhere.
+    /// EINVAL for an opcode that the service does not have, a wrong list, or a datagram without an
+    /// address handle.
     ///
     /// # Safety
     ///
@@ -163,7 +164,7 @@ impl<'a, D: Driver> SendWr<'a, D> {
             part,
             _driver: PhantomData,
         };
-        // SAFETY: `part` says that it is one.
+        // SAFETY: `part` says that the structure is an `ib_ud_wr`.
         if part == Part::Ud && unsafe { (*wr.raw_as::<ffi::ib_ud_wr>()).ah }.is_null() {
             return Err(EINVAL);
         }
@@ -175,7 +176,7 @@ impl<'a, D: Driver> SendWr<'a, D> {
         core::ptr::from_ref(self.raw).cast()
     }
 
-    /// The user's name of the request.
+    /// The kernel user's identifier of the request.
     pub(crate) fn wr_id(&self) -> u64 {
         self.raw.__bindgen_anon_1.bindgen_union_field
     }
@@ -191,13 +192,13 @@ impl<'a, D: Driver> SendWr<'a, D> {
         self.raw.send_flags as u32
     }
 
-    /// Immediate data in the order of the wire, or the key to invalidate in the processor's, as the
-    /// opcode says.
+    /// Immediate data in network byte order, or the key to invalidate in host byte order, depending
+    /// on the opcode.
     pub(crate) fn ex(&self) -> [u8; 4] {
         self.raw.ex.bindgen_union_field.to_ne_bytes()
     }
 
-    /// Where the data are.
+    /// The scatter/gather list of the data.
     pub(crate) fn sges(&self) -> &'a [IbSge] {
         self.sges
     }
@@ -215,7 +216,7 @@ impl<'a, D: Driver> SendWr<'a, D> {
         })
     }
 
-    /// What an atomic operation does.
+    /// The operands of an atomic operation.
     pub(crate) fn atomic(&self) -> Option<AtomicPart> {
         if self.part != Part::Atomic {
             return None;
@@ -230,7 +231,7 @@ impl<'a, D: Driver> SendWr<'a, D> {
         })
     }
 
-    /// Where a datagram goes.
+    /// The destination of a datagram.
     pub(crate) fn ud(&self) -> Option<UdPart<'a, D>> {
         if self.part != Part::Ud {
             return None;
@@ -248,9 +249,9 @@ impl<'a, D: Driver> SendWr<'a, D> {
         })
     }
 
-    /// Calls `each` with parts of the bytes that the list describes by their kernel addresses, for
-    /// data that are to be taken now (IB_SEND_INLINE). Gives `None` as soon as `each` does, or an
-    /// element is not in the kernel's memory.
+    /// Calls `each` with the bytes that the list names by kernel addresses, part by part. It is for
+    /// data that are copied when they are posted (IB_SEND_INLINE). Returns `None` as soon as `each`
+    /// does, or if an element is not in the kernel's memory.
     pub(crate) fn for_inline(&self, mut each: impl FnMut(&[u8]) -> Option<()>) -> Option<()> {
         let memory = super::umem::KernelMemory::new();
         let mut chunk = [0; 64];
@@ -286,12 +287,12 @@ impl<'a> RecvWr<'a> {
         Ok(RecvWr { raw, sges })
     }
 
-    /// The user's name of the request.
+    /// The kernel user's identifier of the request.
     pub(crate) fn wr_id(&self) -> u64 {
         self.raw.__bindgen_anon_1.bindgen_union_field
     }
 
-    /// Where the data shall go.
+    /// The scatter/gather list for the data.
     pub(crate) fn sges(&self) -> &'a [IbSge] {
         self.sges
     }

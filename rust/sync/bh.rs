@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bottom halves kept off this CPU for longer than a lock is held.
+//! Bottom halves disabled on this CPU for longer than a lock is held.
 
 use crate::ffi;
 use kernel::types::NotThreadSafe;
@@ -20,16 +20,16 @@ impl BhGuard {
     }
 }
 
-/// Whether this is a hard interrupt, or interrupts are disabled: no place for a [`BhGuard`]. Any
-/// context.
+/// Whether this is a hard interrupt, or interrupts are disabled: a [`BhGuard`] is not allowed
+/// there. Any context.
 #[inline]
 pub(crate) fn irqs_disabled() -> bool {
     // SAFETY: no requirements.
     unsafe { ffi::oxe_irqs_disabled() }
 }
 
-/// Lets others have the processor if they are waiting for it. Whether this process is to be killed.
-/// Process context, with nothing held that forbids sleeping.
+/// Gives up the CPU if another task waits for it. Returns whether this process has a fatal signal
+/// pending. Process context, with nothing held that forbids sleeping.
 pub(crate) fn cond_resched_killable() -> bool {
     // SAFETY: the caller may sleep.
     unsafe { ffi::oxe_cond_resched_killable() }
@@ -42,7 +42,7 @@ impl Default for BhGuard {
 }
 
 impl Drop for BhGuard {
-    /// Enables bottom halves, and runs those that became due.
+    /// Enables bottom halves, and runs those that are pending.
     #[inline]
     fn drop(&mut self) {
         // SAFETY: they were disabled by `new`.

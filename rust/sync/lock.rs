@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Spin locks that also keep bottom halves, or interrupts, off this CPU.
+//! Spin locks that also disable bottom halves, or interrupts, on this CPU.
 //!
-//! [`SpinLockBh`] is for data shared by processes and softirqs, [`SpinLockIrq`] for data that interrupt
-//! handlers touch too. Both are ordinary [`Lock`]s with another back end, so guards, pinning and lockdep
-//! classes work as for the kernel crate's own `SpinLock`:
+//! [`SpinLockBh`] is for data shared by processes and softirqs, [`SpinLockIrq`] for data that
+//! interrupt handlers touch, too. Both are ordinary [`Lock`]s with another back end, so guards,
+//! pinning and lockdep classes work as for the kernel crate's own `SpinLock`:
 //!
 //! ```ignore
 //! #[pin_data]
@@ -26,8 +26,8 @@ pub(crate) type SpinLockBh<T> = Lock<T, SpinLockBhBackend>;
 
 /// A spin lock that saves and disables interrupts on this CPU while it is held, and restores them.
 ///
-/// Contexts: any. Guards must be dropped in the reverse order of their taking, or the interrupt
-/// state that comes back is not the one that was saved.
+/// Contexts: any. Guards must be dropped in the reverse order of locking, or the restored interrupt
+/// state is not the one that was saved.
 pub(crate) type SpinLockIrq<T> = Lock<T, SpinLockIrqBackend>;
 
 /// Makes an initialiser of a [`SpinLockBh`] with a lockdep class of its own, and an optional name.
@@ -38,7 +38,7 @@ macro_rules! new_spinlock_bh {
             $inner, ::kernel::optional_name!($($name)?), ::kernel::static_lock_class!())
     };
 }
-#[allow(unused_imports)] // A macro's path beside its types, for those who want it.
+#[allow(unused_imports)] // A macro's path beside its types, for importers.
 pub(crate) use new_spinlock_bh;
 
 /// Makes an initialiser of a [`SpinLockIrq`] with a lockdep class of its own, and an optional name.
@@ -49,7 +49,7 @@ macro_rules! new_spinlock_irq {
             $inner, ::kernel::optional_name!($($name)?), ::kernel::static_lock_class!())
     };
 }
-#[allow(unused_imports)] // A macro's path beside its types, for those who want it.
+#[allow(unused_imports)] // A macro's path beside its types, for importers.
 pub(crate) use new_spinlock_irq;
 
 /// Asks lockdep, where it is built in, whether the lock is held.
@@ -58,7 +58,8 @@ pub(crate) use new_spinlock_irq;
 ///
 /// `ptr` points to an initialised lock.
 unsafe fn assert_is_held(ptr: *mut spinlock_t) {
-    // Without lockdep the call would do nothing, at a call's price for each lock taken.
+    // Without lockdep the call would do nothing, but would cost a function call for each lock
+    // taken.
     #[cfg(CONFIG_LOCKDEP)]
     {
         use kernel::sync::lock::spinlock::SpinLockBackend;
@@ -82,14 +83,14 @@ unsafe fn init(ptr: *mut spinlock_t, name: *const c_char, key: *mut lock_class_k
 /// The back end of [`SpinLockBh`].
 pub(crate) struct SpinLockBhBackend;
 
-// SAFETY: a `spinlock_t` gives mutual exclusion, and disabling bottom halves takes nothing from it.
+// SAFETY: a `spinlock_t` gives mutual exclusion, and disabling bottom halves does not weaken it.
 // `relock` is the default one, which locks the same way.
 unsafe impl Backend for SpinLockBhBackend {
     type State = spinlock_t;
     type GuardState = ();
 
     unsafe fn init(ptr: *mut Self::State, name: *const c_char, key: *mut lock_class_key) {
-        // SAFETY: passed on.
+        // SAFETY: the caller fulfils the same requirements.
         unsafe { init(ptr, name, key) }
     }
 
@@ -121,7 +122,7 @@ unsafe impl Backend for SpinLockBhBackend {
 /// The back end of [`SpinLockIrq`].
 pub(crate) struct SpinLockIrqBackend;
 
-// SAFETY: a `spinlock_t` gives mutual exclusion, and disabling interrupts takes nothing from it.
+// SAFETY: a `spinlock_t` gives mutual exclusion, and disabling interrupts does not weaken it.
 // `relock` is the default one, which locks the same way.
 unsafe impl Backend for SpinLockIrqBackend {
     type State = spinlock_t;
@@ -129,7 +130,7 @@ unsafe impl Backend for SpinLockIrqBackend {
     type GuardState = c_ulong;
 
     unsafe fn init(ptr: *mut Self::State, name: *const c_char, key: *mut lock_class_key) {
-        // SAFETY: passed on.
+        // SAFETY: the caller fulfils the same requirements.
         unsafe { init(ptr, name, key) }
     }
 

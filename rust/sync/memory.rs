@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory, and the memory cgroup that it is charged to: a process pays for what it causes.
+//! Allocations, and the memory cgroup that they are charged to: a process is charged for those that
+//! it causes.
 //!
 //! Kernel threads, and so most kernel users, belong to the root cgroup, which has no limit: the
 //! same flags serve both.
@@ -10,11 +11,11 @@ use core::ptr::NonNull;
 use kernel::alloc::Flags;
 use kernel::prelude::*;
 
-/// As `GFP_KERNEL_ACCOUNT`: process context, charged to the calling process. Where its cgroup may
-/// have no more, the allocation fails, and nobody is killed for it as with that one.
+/// As `GFP_KERNEL_ACCOUNT`: process context, charged to the calling process. But at the limit of
+/// its cgroup the allocation fails, and the OOM killer is not invoked.
 pub(crate) const GFP_CHARGED: Flags = flags(ffi::oxe_gfp_OXE_GFP_CHARGED);
 
-/// The same where nothing may sleep; it takes none of what is kept for `GFP_ATOMIC`.
+/// The same for contexts that must not sleep. It does not use the reserves of `GFP_ATOMIC`.
 const GFP_CHARGED_NOWAIT: Flags = flags(ffi::oxe_gfp_OXE_GFP_CHARGED_NOWAIT);
 
 /// Flags that the kernel crate has no name for.
@@ -30,7 +31,8 @@ const _: () = {
     assert!(bits == ffi::GFP_KERNEL);
 };
 
-/// The memory cgroup that pays for what an object needs later, in whatever context that is.
+/// The memory cgroup that is charged for the later allocations of an object, in whatever context
+/// they are.
 ///
 /// # Invariants
 ///
@@ -43,7 +45,7 @@ unsafe impl Send for Payer {}
 unsafe impl Sync for Payer {}
 
 impl Payer {
-    /// That of the calling process if `user`, else none. Process context.
+    /// The cgroup of the calling process if `user`, else none. Process context.
     pub(crate) fn new(user: bool) -> Self {
         if !user {
             return Payer(None);
@@ -52,8 +54,8 @@ impl Payer {
         Payer(NonNull::new(unsafe { ffi::oxe_memcg_get() }))
     }
 
-    /// Calls `allocate`, which uses the flags that it is given and does not sleep: what it
-    /// allocates is charged.
+    /// Calls `allocate`, which uses the flags that it is given and does not sleep. Its allocations
+    /// are charged.
     ///
     /// Any context but hard irqs.
     pub(crate) fn charge<R>(&self, allocate: impl FnOnce(Flags) -> R) -> R {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How many objects of one kind there may be.
+//! A limit on the number of objects of one kind.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
@@ -14,7 +14,7 @@ pub(crate) struct Quota {
 }
 
 impl Quota {
-    /// None are used; `limit` may be, and `reserve` more by kernel users.
+    /// A quota of which none is used: `limit` objects, and `reserve` more for kernel users.
     pub(crate) const fn new(limit: u32, reserve: u32) -> Self {
         Quota {
             used: Atomic::new(0),
@@ -25,8 +25,7 @@ impl Quota {
 
     /// Counts one more, for a process if `user`. Any context.
     ///
-    /// ENOMEM if there are as many as may be; at the limit also when another context gives one back
-    /// at that moment.
+    /// ENOMEM at the limit, also when another context gives one back at that moment.
     pub(crate) fn take(&self, user: bool) -> Result {
         let limit = if user {
             self.limit

@@ -5,7 +5,7 @@
 //!
 //! A memory region and the upcalls of a completion queue are revoked when they are destroyed. The
 //! kernel crate's type of this name does not fit: its revocation waits for an RCU grace period,
-//! which a process that deregisters thousands of regions would feel.
+//! which is too slow for a process that deregisters thousands of regions.
 
 use crate::ffi;
 use core::cell::UnsafeCell;
@@ -17,7 +17,7 @@ use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed};
 const REVOKED: u32 = 1 << 31;
 /// The value has been dropped. Only ever set together with [`REVOKED`].
 const DROPPED: u32 = 1 << 30;
-/// The bits that count the users inside.
+/// The bits that count the accesses in progress.
 const USERS: u32 = DROPPED - 1;
 
 /// See the module's documentation.
@@ -25,7 +25,7 @@ const USERS: u32 = DROPPED - 1;
 /// # Invariants
 ///
 /// The bits [`USERS`] of `state` are the number of live [`RevocableGuard`]s. `value` is initialised
-/// until the one who set [`REVOKED`] has seen that number be zero.
+/// until the context that set [`REVOKED`] has seen that number be zero.
 pub(crate) struct Revocable<T> {
     state: Atomic<u32>,
     value: UnsafeCell<ManuallyDrop<T>>,
@@ -33,7 +33,7 @@ pub(crate) struct Revocable<T> {
 
 // SAFETY: the value moves and is dropped with the wrapper.
 unsafe impl<T: Send> Send for Revocable<T> {}
-// SAFETY: users share `&T`; the one who closes drops a `T` that another context may have made.
+// SAFETY: accesses share `&T`; the revoker drops a `T` that another context may have made.
 unsafe impl<T: Send + Sync> Sync for Revocable<T> {}
 
 impl<T> Revocable<T> {
@@ -47,12 +47,13 @@ impl<T> Revocable<T> {
 
     /// Gives access to the value, unless it is revoked. Any context; never waits.
     ///
-    /// What happens during the access happens before the value is dropped.
+    /// All that the access does happens before the value is dropped.
     #[inline]
     pub(crate) fn try_access(&self) -> Option<RevocableGuard<'_, T>> {
         let mut seen = self.state.load(Relaxed);
         loop {
-            // The second test cannot fail with fewer than 2^30 users; to refuse is the safe answer.
+            // The count cannot overflow with fewer than 2^30 accesses in progress; to refuse more
+            // is safe.
             if seen & REVOKED != 0 || seen == USERS {
                 return None;
             }
@@ -63,24 +64,24 @@ impl<T> Revocable<T> {
         }
     }
 
-    /// Whether users are still admitted, a moment ago. Any context.
+    /// Whether new accesses are still admitted. The result may be outdated at once. Any context.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.state.load(Relaxed) & REVOKED == 0
     }
 
-    /// Refuses new users, waits until nobody is inside, and drops the value. Process context.
+    /// Refuses new accesses, waits until none is in progress, and drops the value. Process context.
     ///
     /// May be called again, and concurrently: each call returns when the value is gone. Must not be
-    /// called from inside, nor with a lock held that a user may wait for.
+    /// called during an access, nor with a lock held that an access may wait for.
     pub(crate) fn revoke(&self) {
         let mut seen = self.state.load(Relaxed);
         while seen & REVOKED == 0 {
             match self.state.cmpxchg(seen, seen | REVOKED, Full) {
                 Ok(_) => {
                     self.wait(REVOKED);
-                    // SAFETY: we set `REVOKED` and nobody is inside, so the value is ours alone,
-                    // and it is initialised.
+                    // SAFETY: we set `REVOKED` and no access is in progress, so the value is ours
+                    // alone, and it is initialised.
                     unsafe { ManuallyDrop::drop(&mut *self.value.get()) };
                     self.state.xchg(REVOKED | DROPPED, Full);
                     self.wake();
@@ -99,10 +100,10 @@ impl<T> Revocable<T> {
         unsafe { ffi::oxe_wait_for_value(self.state.as_ptr(), state) };
     }
 
-    /// Wakes those in [`Revocable::wait`]. Touches an address and not what is there, so the wrapper
-    /// may be freed meanwhile. A full barrier must precede.
+    /// Wakes the contexts in [`Revocable::wait`]. It uses the address only, not the memory there,
+    /// so the wrapper may be freed meanwhile. A full barrier must precede.
     fn wake(&self) {
-        // SAFETY: as said.
+        // SAFETY: nothing is read or written at the address.
         unsafe { ffi::oxe_wake_for_value(self.state.as_ptr()) };
     }
 }
@@ -110,7 +111,8 @@ impl<T> Revocable<T> {
 impl<T> Drop for Revocable<T> {
     fn drop(&mut self) {
         if *self.state.get_mut() & REVOKED == 0 {
-            // SAFETY: a value that was never revoked is there, and nobody else has the wrapper.
+            // SAFETY: a value that was never revoked is initialised, and `&mut self` is the only
+            // access.
             unsafe { ManuallyDrop::drop(self.value.get_mut()) };
         }
     }
@@ -127,7 +129,8 @@ impl<T> Deref for RevocableGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: somebody is inside, so the value is initialised and not about to be dropped.
+        // SAFETY: this access is in progress, so the value is initialised and not about to be
+        // dropped.
         unsafe { &*self.revocable.value.get() }
     }
 }
@@ -136,7 +139,7 @@ impl<T> Drop for RevocableGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         let state = self.revocable.state.as_ptr();
-        // Full: what each user did inside reaches the closer through the last one to leave.
+        // Full: the revoker sees all that each access did, through the last one to end.
         if self.revocable.state.fetch_sub(1, Full) == REVOKED | 1 {
             // The revoker may free the wrapper from now on; only the address is used.
             // SAFETY: nothing is read or written there.

@@ -2,13 +2,14 @@
 
 //! A table from 32-bit identifiers to reference-counted objects, read under RCU.
 //!
-//! Reading takes no lock: it is what a packet does with its QP number or its key. The table holds
+//! Reading takes no lock: the QP number and the key of every packet are looked up. The table holds
 //! one reference per object, and gives it up a grace period after removal, so a reader always finds
 //! either nothing or an object that lives.
 //!
-//! The last reference to an object may thus go in a softirq (an RCU callback, or a reader that
-//! cloned one): `T`'s destructor must not sleep. Whatever needs a process to be torn down (pinned
-//! memory, say) is torn down by its owner beforehand, behind a [`super::revocable::Revocable`].
+//! The last reference to an object may thus be dropped in a softirq (an RCU callback, or a reader
+//! that cloned one): `T`'s destructor must not sleep. State that must be torn down in process
+//! context, such as pinned memory, is torn down by its owner beforehand, behind a
+//! [`super::revocable::Revocable`].
 
 use super::memory::GFP_CHARGED;
 use super::quota::Quota;
@@ -33,14 +34,14 @@ pub(crate) struct Table<T: Send + Sync + 'static> {
     array: Opaque<xarray>,
     min: u32,
     max: u32,
-    /// Where the search for a free identifier goes on. A hint: searches at the same time may start
-    /// at the same place, and find different identifiers all the same.
+    /// Where the search for a free identifier goes on. A hint: concurrent searches may start at the
+    /// same place, and find different identifiers all the same.
     next: Atomic<u32>,
     quota: Quota,
     _entries: PhantomData<Entry<T>>,
 }
 
-/// What the array points to.
+/// An entry, to which the array points.
 ///
 /// # Invariants
 ///
@@ -88,9 +89,9 @@ unsafe impl<T: Send + Sync> Send for Table<T> {}
 unsafe impl<T: Send + Sync> Sync for Table<T> {}
 
 impl<T: Send + Sync + 'static> Table<T> {
-    /// An initialiser of an empty table, which will choose identifiers in `ids`: cyclically, from a
-    /// random one on, so that one just given up is not soon used again. There may be as many
-    /// objects as `quota` has.
+    /// An initialiser of an empty table. It chooses identifiers in `ids` cyclically, from a random
+    /// one on, so that an identifier is not reused soon after it is given up. `quota` limits the
+    /// number of objects.
     pub(crate) fn new(ids: RangeInclusive<u32>, quota: Quota) -> impl PinInit<Self> {
         let (min, max) = ids.into_inner();
         let next = random(min, max);
@@ -147,9 +148,8 @@ impl<T: Send + Sync + 'static> Table<T> {
         unsafe { entry.cast::<Entry<T>>().as_ref() }
     }
 
-    /// Calls `f` with each object, in the order of the identifiers: with all that are there from
-    /// the beginning of the call to its end, and perhaps with others. Process context; `f` may
-    /// sleep.
+    /// Calls `f` with each object, in the order of the identifiers. It sees all objects that are
+    /// there during the whole call, and perhaps others. Process context; `f` may sleep.
     pub(crate) fn for_each(&self, mut f: impl FnMut(&T)) {
         let mut from = Some(0);
         while let Some((id, object)) = from.and_then(|id| self.next(id)) {
@@ -160,8 +160,8 @@ impl<T: Send + Sync + 'static> Table<T> {
     }
 
     /// Reserves a free identifier, which reads as absent until [`Table::publish`];
-    /// [`Table::cancel`] gives it up again. Process context. `ENOMEM`, also if there are as many as
-    /// there may be, for a process if `user`; `EBUSY` if all identifiers are taken.
+    /// [`Table::cancel`] gives it up again. Process context. `ENOMEM`, also if the quota is used
+    /// up, that of processes if `user`; `EBUSY` if all identifiers are taken.
     pub(crate) fn reserve(&self, user: bool) -> Result<u32> {
         self.reserve_with(user, false)
     }
@@ -171,8 +171,8 @@ impl<T: Send + Sync + 'static> Table<T> {
         self.reserve_with(false, true)
     }
 
-    /// As [`Table::reserve`], but a random identifier: nobody can tell it from others. (Where it is
-    /// taken, it is the next one that is free.)
+    /// As [`Table::reserve`], but a random identifier, which cannot be guessed from others. (If it
+    /// is taken, the next free one.)
     pub(crate) fn reserve_random(&self, user: bool) -> Result<u32> {
         self.quota.take(user)?;
         let (id, _) = self
@@ -190,7 +190,8 @@ impl<T: Send + Sync + 'static> Table<T> {
         Ok(id)
     }
 
-    /// Takes a free identifier, searched for from `next` on; gives it, and where to go on.
+    /// Takes a free identifier, searched for from `next` on. Returns it, and where the next search
+    /// begins.
     fn alloc(&self, mut next: u32, atomic: bool) -> Result<(u32, u32)> {
         let flags = if atomic { GFP_ATOMIC } else { GFP_CHARGED };
         let mut id = 0;
@@ -207,8 +208,8 @@ impl<T: Send + Sync + 'static> Table<T> {
         Ok((id, next))
     }
 
-    /// Reserves the identifier `id`, which need not be one of those the table chooses from, for a
-    /// kernel user. Otherwise as [`Table::reserve`].
+    /// Reserves the identifier `id` for a kernel user. It need not be one that the table chooses
+    /// from. Otherwise as [`Table::reserve`].
     pub(crate) fn reserve_at(&self, id: u32) -> Result {
         self.quota.take(false)?;
         self.insert(id).inspect_err(|_| self.quota.give())
@@ -237,7 +238,7 @@ impl<T: Send + Sync + 'static> Table<T> {
         // Release: readers see the object as it was built.
         if entry.object.cmpxchg(0, object as usize, Release).is_err() {
             pr_err!("table: {id:#x} is published twice\n");
-            // SAFETY: nobody took the reference that was just turned into an address.
+            // SAFETY: the entry did not take the reference that was just turned into an address.
             drop(unsafe { Arc::from_raw(object) });
         }
     }
@@ -257,8 +258,8 @@ impl<T: Send + Sync + 'static> Table<T> {
             return false;
         }
         self.quota.give();
-        // SAFETY: the entry is no longer in the array, so we alone may free it; the callback does,
-        // when all who could have read it are gone.
+        // SAFETY: the entry is no longer in the array, so we alone may free it. The callback does,
+        // when no reader can have it any more.
         unsafe { ffi::call_rcu(Opaque::cast_into(&raw const (*entry).rcu), Some(free::<T>)) };
         true
     }
@@ -283,8 +284,8 @@ impl<T: Send + Sync + 'static> PinnedDrop for Table<T> {
             if entry.is_null() {
                 break;
             }
-            // SAFETY: it came from `KBox::into_raw`, and nobody else has access to the table any
-            // more.
+            // SAFETY: it came from `KBox::into_raw`, and no other context has access to the table
+            // any more.
             drop(unsafe { KBox::from_raw(entry.cast::<Entry<T>>()) });
             after = true;
         }
@@ -293,8 +294,8 @@ impl<T: Send + Sync + 'static> PinnedDrop for Table<T> {
     }
 }
 
-/// Held by the module while it is loaded: its drop waits for removed objects to be freed, by code
-/// that is about to go. Tables themselves may be dropped in any context.
+/// The module holds it while it is loaded. Its drop waits until removed objects are freed, as the
+/// code that frees them is about to be unloaded. Tables themselves may be dropped in any context.
 pub(crate) struct Reclaim;
 
 impl Drop for Reclaim {
@@ -315,7 +316,7 @@ pub(crate) fn settle() {
 ///
 /// # Safety
 ///
-/// `head` is the field `rcu` of an [`Entry<T>`] from `KBox::into_raw` that nobody else will free.
+/// `head` is the field `rcu` of an [`Entry<T>`] from `KBox::into_raw` that nothing else will free.
 unsafe extern "C" fn free<T>(head: *mut callback_head) {
     // `rcu` is the first field of the `repr(C)` entry.
     // SAFETY: the caller's promise.

@@ -3,9 +3,10 @@
 //! One-shot timers with nanosecond deadlines, embedded in reference-counted objects.
 //!
 //! An armed timer holds a reference to its object, which the callback gets; the callback runs in a
-//! softirq. There is no way to disarm from a context that cannot wait, and no need of one: let a timer
-//! that is no longer wanted fire, and have the handler look at what is due. For the same reason
-//! [`Timer::arm_at`] moves a deadline forward only: re-arming for each packet costs one load.
+//! softirq. A timer cannot be disarmed in a context that cannot wait, and need not be: a timer that
+//! is no longer wanted fires, and its handler checks what is due. For the same reason
+//! [`Timer::arm_at`] only moves a deadline to an earlier time: re-arming for each packet costs one
+//! load.
 //!
 //! ```ignore
 //! #[pin_data]
@@ -37,15 +38,16 @@ pub(crate) fn now_ns() -> u64 {
     now as u64
 }
 
-/// What an object does when its timer number `ID` expires.
+/// The expiry handler of an object's timer number `ID`.
 pub(crate) trait TimerHandler<const ID: u64 = 0>: Sized {
-    /// The deadline is over, or one was that has been moved since: spurious calls are allowed, so
-    /// the handler decides by the clock. Softirq context, of one softirq for all timers that expire
-    /// together: to be short, it queues work. May arm the timer again; must not cancel it.
+    /// Called when the deadline has passed, or one that has been moved since: spurious calls are
+    /// allowed, so the handler decides by the clock. Softirq context, one softirq for all timers
+    /// that expire together: to be short, the handler queues work. It may arm the timer again; it
+    /// must not cancel it.
     fn expired(this: Arc<Self>);
 }
 
-/// Says where an object has its timer number `ID`. To be implemented by [`impl_has_timer!`].
+/// The place of timer number `ID` in an object. To be implemented by [`impl_has_timer!`].
 ///
 /// # Safety
 ///
@@ -71,7 +73,7 @@ macro_rules! impl_has_timer {
         }
     )*};
 }
-#[allow(unused_imports)] // A macro's path beside its types, for those who want it.
+#[allow(unused_imports)] // A macro's path beside its types, for importers.
 pub(crate) use impl_has_timer;
 
 /// No deadline is set.
@@ -82,8 +84,8 @@ const IDLE: i64 = i64::MAX;
 /// # Invariants
 ///
 /// `timer` is initialised. While `state.referenced` is set, the timer owns a reference to the
-/// object it is embedded in. The C timer is queued, or its callback on the way to the lock of
-/// `state`, only while that is so.
+/// object it is embedded in. Only then may the C timer be queued, or its callback be about to take
+/// the lock of `state`.
 #[repr(C)]
 #[pin_data]
 pub(crate) struct Timer<T, const ID: u64 = 0> {
@@ -98,7 +100,7 @@ pub(crate) struct Timer<T, const ID: u64 = 0> {
 
 struct State {
     referenced: bool,
-    /// How many callers of [`Timer::cancel`] are at work: nothing is armed meanwhile.
+    /// How many calls of [`Timer::cancel`] are in progress: the timer is not armed meanwhile.
     cancelling: u32,
 }
 
@@ -129,8 +131,8 @@ impl<T: HasTimer<ID>, const ID: u64> Timer<T, ID> {
     /// Arms the timer of `object` for `when` (CLOCK_MONOTONIC, nanoseconds) unless it is armed for
     /// an earlier time already. Any context, the timer's own handler included.
     ///
-    /// To lose no wake-up, call it with the lock held that the handler takes to see what is due.
-    /// Does nothing while [`Timer::cancel`] is at work.
+    /// To lose no wake-up, call it with the lock held that the handler takes to check what is due.
+    /// Does nothing while [`Timer::cancel`] is in progress.
     #[inline]
     pub(crate) fn arm_at(&self, object: ArcBorrow<'_, T>, when: u64) {
         let when = i64::try_from(when).unwrap_or(IDLE);
@@ -139,8 +141,8 @@ impl<T: HasTimer<ID>, const ID: u64> Timer<T, ID> {
         }
     }
 
-    /// The timer of `object`, by way of its offset: it is the one that belongs to the reference,
-    /// which the receiver of a public method need not be.
+    /// The timer of `object`, found by its offset. It is the timer that belongs to the reference;
+    /// the receiver of a public method need not be that timer.
     fn of(object: &T) -> &Self {
         // SAFETY: `HasTimer` promises that a `Self` is there.
         unsafe { &*(&raw const *object).byte_add(T::OFFSET).cast::<Self>() }
@@ -172,10 +174,11 @@ impl<T: HasTimer<ID>, const ID: u64> Timer<T, ID> {
 
     /// Disarms the timer and waits for its handler to return. Process context, never from the
     /// handler, nor with a lock held that the handler takes. The timer can be armed again
-    /// afterwards; stopping for good is for those who arm it.
+    /// afterwards; to stop it for good is up to the code that arms it.
     pub(crate) fn cancel(&self) {
         self.state.lock().cancelling += 1;
-        // SAFETY: the timer is initialised. Nobody starts it now, so it is idle when this returns.
+        // SAFETY: the timer is initialised. It cannot be started now (see `cancelling`), so it is
+        // idle when this returns.
         unsafe { ffi::hrtimer_cancel(self.timer.get()) };
         let mut state = self.state.lock();
         state.cancelling -= 1;
@@ -184,8 +187,8 @@ impl<T: HasTimer<ID>, const ID: u64> Timer<T, ID> {
         state.referenced = false;
         drop(state);
         if mine {
-            // SAFETY: it was set, so the timer owned a reference, and it is cleared, so nobody else
-            // takes that one.
+            // SAFETY: `referenced` was set, so the timer owned a reference. It is cleared, so
+            // nothing else takes that one.
             drop(unsafe { self.take_reference() });
         }
     }

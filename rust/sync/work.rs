@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The module's own work queues: one that runs in softirqs, one that runs in processes.
+//! The module's own work queues: one for softirq context, one for process context.
 //!
 //! Work items are the kernel crate's: embed a [`Work`](kernel::workqueue::Work), implement
 //! `HasWork` by `impl_has_work!` and `WorkItem` with `type Pointer = Arc<Self>`. Queued work holds
@@ -17,8 +17,8 @@ use kernel::workqueue::{HasWork, Queue, WorkItem};
 static BH: Atomic<usize> = Atomic::new(0);
 static PROCESS: Atomic<usize> = Atomic::new(0);
 
-/// Owns the module's work queues: made first at module load, dropped last at unload. Dropping waits
-/// for all queued work; what is queued later is refused.
+/// Owns the module's work queues: made first at module load, dropped last at unload. Dropping it
+/// waits for all queued work; later work is refused.
 pub(crate) struct Queues(());
 
 impl Queues {
@@ -27,7 +27,7 @@ impl Queues {
         if BH.load(Acquire) != 0 {
             return Err(EBUSY);
         }
-        // Dropping it on an error frees what is there by then.
+        // Dropping it on an error frees the queues that are there by then.
         let queues = Queues(());
         // SAFETY: no requirements.
         fill(&BH, unsafe { ffi::oxe_wq_alloc_bh() })?;
@@ -50,12 +50,13 @@ impl Drop for Queues {
         let queues = [BH.load(Acquire), PROCESS.load(Acquire)];
         BH.store(0, Release);
         PROCESS.store(0, Release);
-        // Whoever is about to queue has read the address under RCU.
+        // A context that is about to queue work has read the address under RCU.
         // SAFETY: may be called wherever sleeping is allowed.
         unsafe { ffi::synchronize_rcu() };
         for queue in queues.map(|queue| queue as *mut workqueue_struct) {
             if !queue.is_null() {
-                // SAFETY: it is ours, and nobody can find it any more. This waits for its work.
+                // SAFETY: it is ours, and no other context can find it any more. This waits for its
+                // work.
                 unsafe { ffi::destroy_workqueue(queue) };
             }
         }
@@ -72,7 +73,8 @@ where
     queue(&BH, object)
 }
 
-/// Queues the object's work to run in a process soon. Any context. Returns as [`queue_bh`] does.
+/// Queues the object's work to run in process context soon. Any context. Returns as [`queue_bh`]
+/// does.
 pub(crate) fn queue_process<T, const ID: u64>(object: &Arc<T>) -> bool
 where
     T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
