@@ -17,12 +17,12 @@
 //!             object                         the queue pair
 //!             service/{rc,ud}                its transport service
 //!             send_queue, recv_queue, flush
-//!             progress, context, send_wqe, producer
+//!             progress, context, send_wqe, producer, operation
 //!   packet    tx_batch, rx_packet, rx_batch  packets that are sent, packets that arrived
 //!             loopback, gso, wire_packet
 //!             ah, path
 //!   cq        completion
-//!   mem       sge, payload, mr
+//!   mem       sge, payload, grant, mr, error
 //!   pd, port, ring, counters, limits, uabi   uabi: what librxe and the driver share
 //! ```
 

@@ -6,11 +6,13 @@
 //!   address;
 //! * [`udp`]: the sockets of each network namespace, which receive packets;
 //! * [`skb`]: packets, received and to be sent;
-//! * [`route`]: the route to a destination, the headers in front of a packet, and sending;
+//! * [`route`]: the route to a destination, and the headers in front of a packet;
+//! * [`queue`]: packets that are ready to be sent; [`room`]: the bytes that a sender has in flight;
 //! * [`crc`]: the kernel's CRC-32.
 //!
 //! This module knows no protocol above UDP. It contains `unsafe` code, which must not leak out:
-//! every public item is safe to call, in the contexts that its documentation names.
+//! items that device code uses are safe to call, in the contexts that their documentation names. A few
+//! unsafe ones are for `rdma` alone.
 
 pub(crate) mod crc;
 pub(crate) mod lookup;

@@ -12,7 +12,7 @@
 
 /* Assumptions of rust/rdma about structures that bindgen laid out. */
 _Static_assert(!IS_ENABLED(CONFIG_HIGHMEM), "pages are reached through the direct map");
-_Static_assert(sizeof(struct ib_sge) == 16, "Sge in rust/rdma/wr.rs has another layout");
+_Static_assert(sizeof(struct ib_sge) == 16, "IbSge in rust/rdma/wr.rs has another layout");
 
 /* A zeroed device in the namespace of @ndev, or in init_net while all namespaces share devices. */
 struct ib_device *oxe_ib_device_alloc(size_t size, struct net_device *ndev)

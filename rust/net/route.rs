@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The route to a destination, the headers in front of a packet, and sending it there.
+//! The route to a destination, and the headers in front of a packet that is sent there.
 //!
 //! Headers are built here, once, and not by the network stack. So a checksum that covers them, such
 //! as the ICRC, can be computed before the packet is sent, over the very bytes that are sent. Only
@@ -185,7 +185,8 @@ impl Route {
         unsafe { ffi::oxe_route_is_valid(self.as_raw(), self.cookie) }
     }
 
-    /// Whether GSO super-packets may be sent there, to be segmented in software or by the NIC.
+    /// Whether GSO super-packets may be sent there: the device takes them whole. (Software segmentation
+    /// costs more than single packets.)
     #[inline]
     pub(crate) fn supports_udp_gso(&self) -> bool {
         // SAFETY: the destination is held.

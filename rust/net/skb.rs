@@ -421,7 +421,7 @@ impl<'bh> TxSkb<'bh> {
 
     /// Ends the packet after `len` bytes: it is one datagram, or a GSO super-packet with segments
     /// of `gso_size` bytes, the last of which may be shorter. Segmentation gives them their own
-    /// lengths, and IPv4 identifications counted up from 0. Gives the packet away.
+    /// lengths, and IPv4 identifications counted up from that of the header. Gives the packet away.
     ///
     /// `EINVAL` if there is no place for `len` bytes.
     #[inline]

@@ -54,7 +54,7 @@ kernel::sync::global_lock! {
     };
 }
 
-/// Whether `LIST` was initialised, and namespaces are watched.
+/// Whether `LIST` is initialised and namespaces are watched: not yet, now, or not any more.
 static WATCHING: Atomic<u32> = Atomic::new(UNUSED);
 const UNUSED: u32 = 0;
 const STARTED: u32 = 1;

@@ -218,10 +218,10 @@ impl Drop for UserMemory {
 /// The kernel's memory, by its virtual addresses.
 ///
 /// Kernel users name memory this way on a device that has no DMA of its own, with the key of the
-/// region that [`Driver::get_dma_mr`] registers. The glue makes this value for that call alone. The
-/// kernel gives the key to kernel users, and the user of the key answers for the addresses as for
-/// any pointer. Peers get the key only by way of `IB_PD_UNSAFE_GLOBAL_RKEY`, about which the kernel
-/// warns.
+/// region that [`Driver::get_dma_mr`] registers. The glue makes this value for that call, and to
+/// copy the inline data of a request. The kernel gives the key to kernel users, and the user of the
+/// key answers for the addresses as for any pointer. Peers get the key only by way of
+/// `IB_PD_UNSAFE_GLOBAL_RKEY`, about which the kernel warns.
 pub(crate) struct KernelMemory(());
 
 impl KernelMemory {

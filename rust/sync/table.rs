@@ -295,7 +295,7 @@ impl<T: Send + Sync + 'static> PinnedDrop for Table<T> {
 }
 
 /// The module holds it while it is loaded. Its drop waits until removed objects are freed, as the
-/// code that frees them is about to be unloaded. Tables themselves may be dropped in any context.
+/// code that frees them is about to be unloaded. Dropping a table does not wait.
 pub(crate) struct Reclaim;
 
 impl Drop for Reclaim {

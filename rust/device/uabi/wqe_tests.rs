@@ -45,7 +45,7 @@ fn the_sizes_are_as_documented() {
     assert_eq!(size_of::<RxeDmaInfo>(), 24);
 }
 
-/// The driver reads no more than these of the 208 bytes: it is measured.
+/// The driver copies these parts of the 208 bytes for each send request, and no others.
 #[test]
 fn the_parts_that_are_read_are_small() {
     assert_eq!(size_of::<RxeSendWr>(), 56);
