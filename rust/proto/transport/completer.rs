@@ -4,7 +4,7 @@
 //! (IBTA 9.7.5, 9.7.6, 9.7.7).
 
 use super::cwnd::READ_CHUNK;
-use super::time::{ack_timeout, ack_wait, rnr_delay};
+use super::recovery::Expired;
 use super::wire::{AethRepr, Kind, NakCode, PacketRepr, Position, Psn, Syndrome};
 use super::{
     Attr, DropReason, Instant, Request, RequestQueue, Requester, RequesterOps, SendOp, Status,
@@ -135,7 +135,7 @@ impl Requester {
         if after >= request.chunk_end(index) && !was_at_cursor {
             self.in_flight = self.in_flight.saturating_sub(1);
             self.outstanding_rd_atomic = self.outstanding_rd_atomic.saturating_sub(1);
-            self.congestion.on_read_response();
+            self.recovery.on_read_response();
         }
         if after >= request.psns {
             self.una.n = self.una.n.wrapping_add(1);
@@ -225,6 +225,7 @@ impl Requester {
         if acked > self.cursor.psn.offset_from(before) {
             // The packets about to be retransmitted had arrived the first time.
             self.rewind();
+            self.recovery.stop();
         } else {
             let acked = u16::try_from(acked).unwrap_or(u16::MAX);
             self.in_flight = self.in_flight.saturating_sub(acked);
@@ -235,20 +236,11 @@ impl Requester {
     /// timer.
     #[inline]
     fn progress(&mut self, now: Instant, attr: &Attr) {
-        self.retries = 0;
-        self.rnr_retries = 0;
-        self.recovering = false;
-        self.rnr_wait = false;
-        self.congestion.on_ack();
         let more = self.una.psn != self.cursor.psn;
-        self.tail_loss
-            .on_ack(now, self.una.psn, more, ack_timeout(attr.timeout));
-        self.deadline = if !more {
+        self.recovery.on_progress(now, attr, self.una.psn, more);
+        if !more {
             self.ack_req_owed = false;
-            None
-        } else {
-            ack_wait(attr.timeout, 0).map(|nanos| now.after(nanos))
-        };
+        }
     }
 
     /// Puts the cursor back to the oldest unacknowledged packet.
@@ -259,20 +251,18 @@ impl Requester {
         self.outstanding_rd_atomic = 0;
         self.since_ack_req = 0;
         self.ack_req_owed = false;
-        self.deadline = None;
-        self.tail_loss.on_retransmission();
     }
 
     /// Retransmits all unacknowledged packets, if the retry counter allows (IBTA 9.9.2.1).
     #[cold]
     fn retry(&mut self, attr: &Attr) {
-        if self.retries >= attr.retry_cnt {
-            self.fail(Status::RetryExc);
-            return;
+        match self.recovery.count_retry(attr) {
+            Ok(()) => {
+                self.rewind();
+                self.recovery.on_go_back();
+            }
+            Err(status) => self.fail(status),
         }
-        self.retries = self.retries.saturating_add(1);
-        self.rewind();
-        self.recovering = true;
     }
 
     /// Sends a tail loss probe (see `tail_loss`): a new packet, or the last one again if no new one
@@ -283,13 +273,11 @@ impl Requester {
     #[cold]
     fn send_probe<Q: RequestQueue>(&mut self, q: &Q) {
         let response = |request: &Request| request.op.wants_response();
-        let waits_for_first = self.recovering || self.tail_loss.was_in_vain();
+        let waits_for_first = self.recovery.probes_from_una();
         if waits_for_first || q.get(self.una.n).is_some_and(response) || self.ends_with_response(q)
         {
-            let deadline = self.deadline;
             self.rewind();
-            self.deadline = deadline;
-            self.recovering = true;
+            self.recovery.on_probe_go_back();
         } else {
             self.ack_req_owed = true;
         }
@@ -300,9 +288,9 @@ impl Requester {
     /// requester goes back once for all of them.
     #[cold]
     fn implied_nak(&mut self, attr: &Attr) -> Verdict {
-        if !self.recovering && !self.rnr_wait {
-            self.congestion
-                .on_response_loss(self.offset(self.cursor.psn));
+        if !self.recovery.is_repairing() {
+            let outstanding = self.offset(self.cursor.psn);
+            self.recovery.on_response_loss(outstanding);
             self.retry(attr);
         }
         Verdict::Dropped(DropReason::Gap)
@@ -311,22 +299,14 @@ impl Requester {
     /// The responder was not ready for the packet with PSN `una` (IBTA 9.7.5.2.8).
     #[cold]
     fn not_ready(&mut self, now: Instant, attr: &Attr, code: u8) -> Verdict {
-        const FOR_EVER: u8 = 7;
-        if self.rnr_wait {
+        if self.recovery.is_in_rnr_wait() {
             // The network duplicated the NAK.
             return Verdict::Dropped(DropReason::RepeatedNak);
         }
-        if attr.rnr_retry != FOR_EVER {
-            if self.rnr_retries >= attr.rnr_retry {
-                self.fail(Status::RnrRetryExc);
-                return Verdict::Accepted;
-            }
-            self.rnr_retries = self.rnr_retries.saturating_add(1);
+        match self.recovery.on_rnr_nak(now, attr, code) {
+            Ok(()) => self.rewind(),
+            Err(status) => self.fail(status),
         }
-        self.rewind();
-        self.recovering = false;
-        self.rnr_wait = true;
-        self.deadline = Some(now.after(rnr_delay(code)));
         Verdict::Accepted
     }
 
@@ -337,10 +317,10 @@ impl Requester {
         match code {
             NakCode::PsnSequence => {
                 // A duplicate NAK, or one that came after a timeout had the same effect.
-                if self.recovering || self.rnr_wait {
+                if self.recovery.is_repairing() {
                     return Verdict::Dropped(DropReason::RepeatedNak);
                 }
-                self.congestion.on_loss();
+                self.recovery.on_loss();
                 self.retry(attr);
             }
             NakCode::InvalidRequest => self.fail(Status::RemInvReq),
@@ -355,22 +335,14 @@ impl Requester {
     /// The time is `now`; acts if the deadline has passed (IBTA 9.7.6.1.3).
     #[inline]
     pub(super) fn handle_timeout<Q: RequestQueue>(&mut self, now: Instant, attr: &Attr, q: &Q) {
-        if self.deadline.is_none_or(|deadline| deadline > now) {
-            if self.tail_loss.take_due(now) {
-                self.send_probe(q);
+        match self.recovery.take_expired(now) {
+            None => {}
+            Some(Expired::Probe) => self.send_probe(q),
+            Some(Expired::Ack) => {
+                self.retry(attr);
+                self.recovery.on_ack_timeout();
             }
-            return;
         }
-        self.deadline = None;
-        if self.rnr_wait {
-            self.rnr_wait = false;
-            return;
-        }
-        self.retry(attr);
-        // The packets in flight have long arrived or are lost, or the receiver is slow: the next
-        // sign of a loss is a new one.
-        self.recovering = false;
-        self.congestion.on_timeout();
     }
 }
 

@@ -3,6 +3,7 @@
 //! One RC queue pair: its requester, responder and state (IBTA 9.7, 10.3.1).
 
 use super::resource::Resource;
+use super::time::earlier;
 use super::wire::{PacketRepr, Position, Psn, Service};
 use super::{
     Attr, DropReason, Events, Instant, Invalid, Modify, Origin, RequestQueue, Requester,
@@ -406,7 +407,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             None
         };
         let (request, cork) = if self.state.requests() {
-            let request = earlier(self.requester.deadline, self.requester.tail_loss.deadline);
+            let request = self.requester.recovery.deadline();
             (request, self.requester.autocork.deadline)
         } else {
             (None, None)
@@ -464,14 +465,5 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             self.draining = false;
             self.events.raise(Events::ENTERED_ERROR);
         }
-    }
-}
-
-/// The earlier of two times, either of which may be absent.
-#[inline]
-fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
     }
 }

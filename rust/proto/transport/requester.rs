@@ -16,10 +16,9 @@
 mod undo;
 
 use super::autocork::Autocork;
-use super::cwnd::{Congestion, MAX_CWND, READ_CHUNK};
+use super::cwnd::{MAX_CWND, READ_CHUNK};
+use super::recovery::Recovery;
 use super::request_packet::{message_packet, rd_atomic_request_packet};
-use super::tail_loss::TailLoss;
-use super::time::{ack_timeout, ack_wait};
 use super::wire::Psn;
 use super::{Attr, Instant, Request, RequestQueue, SendCompletion, Status, Transmit};
 
@@ -69,19 +68,8 @@ pub struct Requester {
     ack_req_was_owed: bool,
     /// The number of the latest packets.
     segments: u16,
-    /// The cursor went back to `una`, and no packet was acknowledged since.
-    pub(super) recovering: bool,
-    /// `deadline` is the end of the wait that an RNR NAK asked for.
-    pub(super) rnr_wait: bool,
-    /// Retries without progress.
-    pub(super) retries: u8,
-    /// RNR NAKs without progress.
-    pub(super) rnr_retries: u8,
-    pub(super) congestion: Congestion,
+    pub(super) recovery: Recovery,
     pub(super) autocork: Autocork,
-    pub(super) tail_loss: TailLoss,
-    /// The time of the next timeout, if no response arrives before.
-    pub(super) deadline: Option<Instant>,
     /// The status of request `una.n`, which has failed, until its completion is returned.
     pub(super) failed: Option<Status>,
 }
@@ -102,14 +90,8 @@ impl Requester {
             ack_req_owed: false,
             ack_req_was_owed: false,
             segments: 0,
-            recovering: false,
-            rnr_wait: false,
-            retries: 0,
-            rnr_retries: 0,
-            congestion: Congestion::NEW,
+            recovery: Recovery::NEW,
             autocork: Autocork::NEW,
-            tail_loss: TailLoss::NEW,
-            deadline: None,
             failed: None,
         }
     }
@@ -136,8 +118,7 @@ impl Requester {
     #[inline]
     pub(super) fn fail(&mut self, status: Status) {
         self.failed = Some(status);
-        self.deadline = None;
-        self.tail_loss.on_retransmission();
+        self.recovery.stop();
     }
 
     /// Whether packets are left to be sent, now or later.
@@ -157,13 +138,9 @@ impl Requester {
         max_segments: u16,
         q: &mut Q,
     ) -> Option<Transmit> {
-        if self.rnr_wait {
-            if self.deadline.is_some_and(|end| now < end) {
-                self.autocork.flush();
-                return None;
-            }
-            self.rnr_wait = false;
-            self.deadline = None;
+        if self.recovery.waits_for_receiver(now) {
+            self.autocork.flush();
+            return None;
         }
         let next = self.started.n;
         let fresh = self.cursor.n == next && next != q.tail() && !draining;
@@ -215,8 +192,9 @@ impl Requester {
     /// short ones stay short, since each acknowledgement makes as much room as it acknowledges.
     #[inline]
     fn avoids_sws<Q: RequestQueue>(&self, q: &Q) -> bool {
-        let room = self.congestion.cwnd.saturating_sub(self.in_flight);
-        if room >= self.congestion.cwnd / LITTLE || self.in_flight == 0 || self.ack_req_owed {
+        let cwnd = self.recovery.cwnd();
+        let room = cwnd.saturating_sub(self.in_flight);
+        if room >= cwnd / LITTLE || self.in_flight == 0 || self.ack_req_owed {
             return false;
         }
         let n = self.cursor.n;
@@ -239,7 +217,7 @@ impl Requester {
         fresh: bool,
         ahead: u16,
     ) -> bool {
-        if self.in_flight.saturating_add(ahead) >= self.congestion.cwnd {
+        if self.in_flight.saturating_add(ahead) >= self.recovery.cwnd() {
             return false;
         }
         // IBTA 10.8.3.3: a fenced request waits for the READs and atomics before it.
@@ -268,7 +246,7 @@ impl Requester {
         // The READ window does not limit a READ that is the only one outstanding, so that it makes
         // progress.
         let limit = if self.outstanding_rd_atomic > 0 {
-            self.congestion.read_window
+            self.recovery.read_window()
         } else {
             SPAN
         };
@@ -348,23 +326,16 @@ impl Requester {
         if fresh {
             self.max = self.cursor.psn;
         }
-        if self.deadline.is_none() {
-            self.deadline = ack_wait(attr.timeout, self.retries).map(|nanos| now.after(nanos));
-        }
-        if !self.ack_req_owed {
-            self.tail_loss
-                .on_ack_req(now, self.cursor.psn, fresh, ack_timeout(attr.timeout));
-        }
+        self.recovery
+            .on_sent(now, attr, self.cursor.psn, fresh, !self.ack_req_owed);
         Some(transmit)
     }
 
     /// Whether sending `self.segments` packets leaves little room in the window.
     #[inline]
     fn takes_most(&self) -> bool {
-        let much = self
-            .congestion
-            .cwnd
-            .saturating_sub(self.congestion.cwnd / LITTLE);
+        let cwnd = self.recovery.cwnd();
+        let much = cwnd.saturating_sub(cwnd / LITTLE);
         self.in_flight <= much && self.in_flight.saturating_add(self.segments) > much
     }
 
@@ -379,7 +350,7 @@ impl Requester {
         }
         let span = SPAN.saturating_sub(self.offset(self.cursor.psn));
         let max_segments = max_segments
-            .min(self.congestion.cwnd.saturating_sub(self.in_flight))
+            .min(self.recovery.cwnd().saturating_sub(self.in_flight))
             .min(ACK_EVERY.saturating_sub(self.since_ack_req))
             .max(1);
         u32::from(max_segments).min(middle).min(span).max(1) as u16
@@ -391,7 +362,7 @@ impl Requester {
     #[inline]
     fn wants_ack<Q: RequestQueue>(&self, ends: bool, attr: &Attr, draining: bool, q: &Q) -> bool {
         if self.since_ack_req.saturating_add(self.segments) >= ACK_EVERY
-            || self.in_flight.saturating_add(self.segments) >= self.congestion.cwnd
+            || self.in_flight.saturating_add(self.segments) >= self.recovery.cwnd()
             || self.segments > 1 && self.takes_most()
         {
             return true;

@@ -18,6 +18,15 @@ impl Instant {
     }
 }
 
+/// The earlier of two times, either of which may be absent.
+#[inline]
+pub(super) fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
 /// How long a requester waits after an RNR NAK with this 5-bit timer code, in nanoseconds
 /// (IBTA 9.7.5.2.8, Table 45). Only the low five bits of `code` count.
 #[inline]

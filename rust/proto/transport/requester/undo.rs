@@ -32,12 +32,7 @@ impl Requester {
         let asks_later = self.ack_req_was_owed || undone < self.segments;
         self.ack_req_owed = self.in_flight > 0 && asks_later && !self.ends_with_response(q);
         self.ack_req_was_owed = true;
-        if self.in_flight == 0 && !self.rnr_wait {
-            self.deadline = None;
-        }
-        if self.in_flight == 0 || self.ack_req_owed {
-            self.tail_loss.on_retransmission();
-        }
+        self.recovery.on_undo(self.in_flight > 0, self.ack_req_owed);
     }
 
     /// The request of the packet before the cursor, if there is one.

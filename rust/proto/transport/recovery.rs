@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Loss recovery of the requester: the retry counters, the ACK timeout, the wait after an RNR NAK,
+//! the tail loss probe and the windows (IBTA 9.9.2.1). The requester and the completer report
+//! events; this decides when to retransmit, and when to give up. They move the cursor.
+
+use super::cwnd::Congestion;
+use super::tail_loss::TailLoss;
+use super::time::{ack_timeout, ack_wait, earlier, rnr_delay};
+use super::wire::Psn;
+use super::{Attr, Instant, Status};
+
+/// The value of `rnr_retry` that stands for no limit.
+const FOR_EVER: u8 = 7;
+
+/// A timeout that has expired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expired {
+    /// The ACK timeout: all unacknowledged packets are to be retransmitted.
+    Ack,
+    /// The probe timeout: a packet is to be sent as a tail loss probe.
+    Probe,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Recovery {
+    /// The cursor went back to `una` and no packet was acknowledged since.
+    retransmitting: bool,
+    /// `deadline` is the end of a wait that an RNR NAK asked for.
+    rnr_wait: bool,
+    /// Retransmissions without progress.
+    retries: u8,
+    /// RNR NAKs without progress.
+    rnr_retries: u8,
+    congestion: Congestion,
+    tail_loss: TailLoss,
+    /// When the ACK timeout or the RNR wait ends.
+    deadline: Option<Instant>,
+}
+
+impl Recovery {
+    /// The state of a connection that has sent nothing.
+    pub(super) const NEW: Self = Recovery {
+        retransmitting: false,
+        rnr_wait: false,
+        retries: 0,
+        rnr_retries: 0,
+        congestion: Congestion::NEW,
+        tail_loss: TailLoss::NEW,
+        deadline: None,
+    };
+
+    /// The congestion window, in request packets.
+    #[inline]
+    pub(super) fn cwnd(&self) -> u16 {
+        self.congestion.cwnd
+    }
+
+    /// The window of outstanding READ responses, in PSNs.
+    #[inline]
+    pub(super) fn read_window(&self) -> u32 {
+        self.congestion.read_window
+    }
+
+    /// The time of the next timeout, if there is one.
+    #[inline]
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        earlier(self.deadline, self.tail_loss.deadline)
+    }
+
+    /// Whether a sign of a loss is one of a loss that is being repaired already.
+    #[inline]
+    pub(super) fn is_repairing(&self) -> bool {
+        self.retransmitting || self.rnr_wait
+    }
+
+    /// Whether an RNR NAK asked for a wait that has not ended. Once it has, returns false and
+    /// forgets it.
+    #[inline]
+    pub(super) fn waits_for_receiver(&mut self, now: Instant) -> bool {
+        if !self.rnr_wait {
+            return false;
+        }
+        if self.deadline.is_some_and(|end| now < end) {
+            return true;
+        }
+        self.rnr_wait = false;
+        self.deadline = None;
+        false
+    }
+
+    /// Packets before `end` were sent, for the first time if `fresh`; `asks` if the last one asks
+    /// for an acknowledgement.
+    #[inline]
+    pub(super) fn on_sent(&mut self, now: Instant, attr: &Attr, end: Psn, fresh: bool, asks: bool) {
+        if self.deadline.is_none() {
+            self.deadline = ack_wait(attr.timeout, self.retries).map(|nanos| now.after(nanos));
+        }
+        if asks {
+            self.tail_loss
+                .on_ack_req(now, end, fresh, ack_timeout(attr.timeout));
+        }
+    }
+
+    /// All packets before `una` are acknowledged; `more` says whether later ones are in flight.
+    /// Restores the retry counters and restarts the timer (IBTA 9.9.2.1).
+    #[inline]
+    pub(super) fn on_progress(&mut self, now: Instant, attr: &Attr, una: Psn, more: bool) {
+        self.retries = 0;
+        self.rnr_retries = 0;
+        self.retransmitting = false;
+        self.rnr_wait = false;
+        self.congestion.on_ack();
+        self.tail_loss
+            .on_ack(now, una, more, ack_timeout(attr.timeout));
+        self.deadline = if more {
+            ack_wait(attr.timeout, 0).map(|nanos| now.after(nanos))
+        } else {
+            None
+        };
+    }
+
+    /// The last response packet of a READ chunk arrived.
+    #[inline]
+    pub(super) fn on_read_response(&mut self) {
+        self.congestion.on_read_response();
+    }
+
+    /// Packets were taken back, after which none is `in_flight`, or the last one in flight does not
+    /// ask for an acknowledgement (`ack_req_owed`).
+    #[cold]
+    pub(super) fn on_undo(&mut self, in_flight: bool, ack_req_owed: bool) {
+        if !in_flight && !self.rnr_wait {
+            self.deadline = None;
+        }
+        if !in_flight || ack_req_owed {
+            self.tail_loss.on_retransmission();
+        }
+    }
+
+    /// No packet is in flight any more: stops the timers.
+    #[inline]
+    pub(super) fn stop(&mut self) {
+        self.deadline = None;
+        self.tail_loss.on_retransmission();
+    }
+
+    /// Counts a retry.
+    ///
+    /// # Errors
+    ///
+    /// RetryExc if the counter does not allow another one (IBTA 9.9.2.1).
+    #[cold]
+    pub(super) fn count_retry(&mut self, attr: &Attr) -> Result<(), Status> {
+        if self.retries >= attr.retry_cnt {
+            return Err(Status::RetryExc);
+        }
+        self.retries = self.retries.saturating_add(1);
+        Ok(())
+    }
+
+    /// The cursor has gone back to `una`.
+    #[cold]
+    pub(super) fn on_go_back(&mut self) {
+        self.stop();
+        self.retransmitting = true;
+    }
+
+    /// The cursor has gone back to `una` for a tail loss probe: the ACK timeout runs on.
+    #[cold]
+    pub(super) fn on_probe_go_back(&mut self) {
+        self.tail_loss.on_retransmission();
+        self.retransmitting = true;
+    }
+
+    /// Whether a probe must begin at `una`, since an earlier attempt brought no response.
+    #[cold]
+    pub(super) fn probes_from_una(&self) -> bool {
+        self.retransmitting || self.tail_loss.was_in_vain()
+    }
+
+    /// The responder reported a lost request packet (PSN sequence error NAK).
+    #[cold]
+    pub(super) fn on_loss(&mut self) {
+        self.congestion.on_loss();
+    }
+
+    /// The response to a READ or atomic was lost while `outstanding` PSNs were in flight.
+    #[cold]
+    pub(super) fn on_response_loss(&mut self, outstanding: u32) {
+        self.congestion.on_response_loss(outstanding);
+    }
+
+    /// Whether an RNR NAK is a duplicate of the one that asked for the current wait.
+    #[cold]
+    pub(super) fn is_in_rnr_wait(&self) -> bool {
+        self.rnr_wait
+    }
+
+    /// Counts an RNR NAK, and waits as long as its timer code says (IBTA 9.7.5.2.8).
+    ///
+    /// # Errors
+    ///
+    /// RnrRetryExc if the counter does not allow another one.
+    #[cold]
+    pub(super) fn on_rnr_nak(&mut self, now: Instant, attr: &Attr, code: u8) -> Result<(), Status> {
+        if attr.rnr_retry != FOR_EVER {
+            if self.rnr_retries >= attr.rnr_retry {
+                return Err(Status::RnrRetryExc);
+            }
+            self.rnr_retries = self.rnr_retries.saturating_add(1);
+        }
+        self.stop();
+        self.retransmitting = false;
+        self.rnr_wait = true;
+        self.deadline = Some(now.after(rnr_delay(code)));
+        Ok(())
+    }
+
+    /// The timeout that has expired by `now`, if one has. Each is reported once. The end of an RNR
+    /// wait is not reported: the requester polls for it.
+    #[inline]
+    pub(super) fn take_expired(&mut self, now: Instant) -> Option<Expired> {
+        if self.deadline.is_none_or(|deadline| deadline > now) {
+            return self.tail_loss.take_due(now).then_some(Expired::Probe);
+        }
+        self.deadline = None;
+        if self.rnr_wait {
+            self.rnr_wait = false;
+            return None;
+        }
+        Some(Expired::Ack)
+    }
+
+    /// The retransmission that the ACK timeout asked for has begun. The packets in flight have long
+    /// arrived or are lost, or the receiver is slow: the next sign of a loss is a new one.
+    #[cold]
+    pub(super) fn on_ack_timeout(&mut self) {
+        self.retransmitting = false;
+        self.congestion.on_timeout();
+    }
+}
