@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What a person types. Kbuild beside this file is what the kernel's build reads.
+# The commands for users. Kbuild beside this file is for the kernel's build.
 
 KDIR ?=
 # One of the kernels in scripts/common.sh; the scripts see it, too.

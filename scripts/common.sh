@@ -3,9 +3,9 @@
 #
 # Versions, paths and small functions that every script here shares. Sourced, never run.
 #
-# The cache lies outside the checkout: $OXE_CACHE, or oxe/ under the user's cache directory. Each stage
-# of the set-up has its own entry there, named by its versions and by a hash of what it is made
-# from, so an edit of a stage's recipe makes a new entry and never spoils the old one.
+# The cache lies outside the checkout: $OXE_CACHE, or oxe/ under the user's cache directory. Each stage of the set-up
+# has its own entry there, named by its versions and by a hash of its sources, so an edit of a stage's recipe makes a
+# new entry and never spoils the old one.
 
 # The system: Debian's suite, and the kernels of its backports that oxe is built and tested for, newest first. The
 # kernel's source package is named by the first two numbers of the version.
@@ -29,8 +29,8 @@ done
 # source_of KERNEL: the version of its source package, 7.3 for 7.3.4+deb13-amd64.
 source_of() { cut -d. -f1,2 <<<"$1"; }
 
-# What one must say to make for Debian's kernel, so that the module's version string and its compiler
-# are those of the stock kernel; and for the debug kernel (Rust with KASAN needs clang).
+# Arguments of make for Debian's kernel, so that the module's version string and its compiler are those of the stock
+# kernel; and for the debug kernel (Rust with KASAN needs clang).
 OXE_STOCK_ARGS="LOCALVERSION=+${OXE_KVER#*+} CC=x86_64-linux-gnu-gcc-14"
 OXE_DEBUG_ARGS="LLVM=1"
 
@@ -59,8 +59,8 @@ OXE_IN_TREE=/usr/src/oxe-stock
 OXE_IN_DEBUG_TREE=/usr/src/oxe-debug
 
 # make_stage FINAL COMMAND...: run COMMAND with a temporary name as its last argument, then rename that to FINAL.
-# What an interrupted run left behind is removed first, so FINAL is either whole or absent. Processes and mounts of
-# COMMAND end with it, in whatever way that ends: a mount left in the temporary directory could not be removed.
+# The remains of an interrupted run are removed first, so FINAL is either whole or absent. Processes and mounts of
+# COMMAND end with it, however it ends: a mount left in the temporary directory could not be removed.
 make_stage() {
 	local final=$1
 	shift

@@ -60,7 +60,7 @@ devinfo() {
 	[ "$(grep -c 'state:.*PORT_ACTIVE' "$TMP/client")" = 2 ]
 }
 
-# What each program's output says, in a few words.
+# The output of each program, in a few words.
 figures_devinfo() {
 	sed -n 's/^[ \t]*active_mtu:[ \t]*\([0-9]*\).*/\1/p; s/^[ \t]*state:[ \t]*\(.*\) (.*/\1/p' "$TMP/client" |
 		paste -sd' ' | awk '{ print $1 ", MTU " $2 " and " $3 ", MTU " $4 }'
@@ -91,7 +91,7 @@ for where in wire loopback; do
 	show ib_send_lat $where figures_lat perftest ib_send_lat -e -s 64 -n 300
 done
 
-# The devices must go away again, and the kernel must have nothing to complain of.
+# The devices must go away again, and the kernel log must hold no report.
 show "clean-up" "-" 'echo nothing left behind, kernel log clean' eval 'nothing_left && hosts_down && no_devices && no_reports'
 
 echo

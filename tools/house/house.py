@@ -3,8 +3,8 @@
 
 Usage: house.py [--check]	--check: fail if the drawing is not that of the sources
 
-A line is as thick as the imports behind it are many; its number says how many files they are in. Everything comes from
-the sources, by the functions of scripts/check-layers; only where a folder is drawn is said here.
+The more imports a line stands for, the thicker it is; its number says how many files they are in. Everything comes from
+the sources, by the functions of scripts/check-layers; only the places of the folders are set here.
 """
 import collections
 import importlib.machinery
@@ -66,7 +66,7 @@ def room_of(path):
 
 
 def title_of(path, room):
-    """How a file is written in its room; not at all if it only declares the modules of a folder."""
+    """A file's label in its room; none if the file only declares the modules of a folder."""
     if path.suffix == ".rs" and not re.search(r"^\s*(pub\S* )?(const )?(unsafe )?(fn|struct|enum|trait)\b", path.read_text(), re.M):
         if path.with_suffix("").is_dir():
             return None
@@ -129,7 +129,7 @@ def place(found):
 
 
 def clusters(boxes):
-    """What surrounds the rooms of device, and those of proto."""
+    """The frames around the rooms of device, and around those of proto."""
     found = {}
     for name, x, width in (("device", 40, 560), ("proto", 660, 320)):
         inside = [box for key, box in boxes.items() if key.split("/")[0] == name]

@@ -37,9 +37,9 @@ def wire_up(mtu):
 
 
 def lossy(percent):
-    """The wire loses so much of what is on it, both ways. A queue in front cuts what travels as one, so that each packet
-    is lost for itself; that costs by itself, also where nothing is lost. The receiver puts packets together (GRO), as one
-    with a network card does: veth does so only for a sender that does not segment."""
+    """The wire loses so many percent of the packets, both ways. A queue in front segments super-packets, so that each
+    packet is lost by itself; the queue has a cost of its own, also where nothing is lost. The receiver merges packets
+    (GRO), as one with a network card does: veth does so only for a sender that does not segment."""
     for ns, veth in zip(NS, VETH):
         run(f"ip netns exec {ns} ethtool -K {veth} tso off gro on")
         run(f"tc -n {ns} qdisc replace dev {veth} root handle 1: tbf rate 100gbit burst 3000 limit 100m")
@@ -47,7 +47,7 @@ def lossy(percent):
 
 
 def wait_listening(server, port):
-    """Until the process listens on the TCP port of the first host, or has ended."""
+    """Waits until the process listens on the TCP port of the first host, or has ended."""
     ready = f":{port:04X} 00000000:0000 0A"
     while server.poll() is None and ready not in run(f"ip netns exec {NS[0]} cat /proc/net/tcp"):
         time.sleep(0.1)
@@ -73,7 +73,7 @@ class Driver:
             run(f"ip netns exec {ns} rdma link add {dev} type {kind} netdev {veth}")
         self.gid = [self.find_gid(dev, ip) for dev, ip in zip(self.dev, IP)]
         self.port = 19000
-        # The last run's messages, and nanoseconds for each; how many times as many the next one is to have.
+        # The last run's messages, and nanoseconds for each; the factor by which the next run has more messages.
         self.messages, self.each, self.longer = 0, 0, 1
 
     def find_gid(self, dev, ip):
@@ -98,7 +98,7 @@ class Driver:
         options = re.sub(r"-n (\d+)", lambda n: f"-n {int(n[1]) * self.longer}", options)
         end = 0 if where == "loop" else 1
         base = f"timeout {LIMIT} {tool} -F {self.waiting} -p {self.port} {options}"
-        # Into a file: with a thousand queue pairs it says more than a pipe holds.
+        # Into a file: with a thousand queue pairs the output is longer than a pipe holds.
         with tempfile.TemporaryFile("w+") as log:
             server = subprocess.Popen(f"ip netns exec {NS[0]} {base} -d {self.dev[0]} -x {self.gid[0]}", shell=True,
                                       stdout=log, stderr=log)
@@ -116,7 +116,7 @@ class Driver:
         return row
 
     def bandwidth(self, verb, where, size, options="", count=20000, total=160 << 20):
-        """Gb/s; count and total are the most messages and bytes that a QP sends, but that there are some messages."""
+        """Gb/s; count and total bound the messages and bytes that a QP sends; it sends a few messages in any case."""
         count = max(20, min(count, total // size))
         return self.perftest(f"ib_{verb}_bw", where, f"-s {size} -n {count} --report_gbits {options}")[3]
 
@@ -138,7 +138,7 @@ class Driver:
         return gbits, micros
 
     def bandwidth_any(self, verb, where, size, total=160 << 20):
-        """Gb/s of WRITE too."""
+        """Gb/s, for WRITE too."""
         if verb == "write":
             return self.write(where, size, max(40, total // size))[0]
         return self.bandwidth(verb, where, size, total=total)
@@ -189,12 +189,12 @@ def memcpy(size):
     return size * count * 8 / (time.perf_counter() - start) / 1e9
 
 
-# A small WRITE would measure write.py.
+# With small WRITEs the figures would be those of write.py itself.
 VERBS = {False: ("send", "read"), True: ("send", "write", "read")}
 
 
 def scale():
-    """Rows that tell what many of something cost."""
+    """Rows that show the cost of many QPs, regions or SGEs."""
     # The receives of all queue pairs have to fit into one completion queue.
     for count, receives in ((1, 128), (10, 128), (100, 128), (1000, 16)):
         yield (f"wire 1500, send 64 B, {count} QP, 16 deep", "Gb/s",
@@ -206,7 +206,7 @@ def scale():
 
 
 def rows(mtu):
-    """What is measured at this MTU: (name, unit, function of a driver, value to compare with or None)."""
+    """The rows at this MTU: (name, unit, function of a driver, value to compare with or None)."""
     for size in (64, 4096, 65536, 1 << 20):
         if mtu == 9000 and size != 1 << 20:
             continue
@@ -232,7 +232,7 @@ def rows(mtu):
 
 
 def count_for_a_while(counting):
-    """Instructions are counted for half a second of a run that has begun."""
+    """Counts instructions for half a second of a run that has begun."""
     time.sleep(1.5)
     with open(counting, "w", encoding="ascii"):
         time.sleep(0.5)

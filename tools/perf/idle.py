@@ -14,7 +14,7 @@ from pyverbs.device import Context
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPCap, QPInitAttr
 
-# So many that what each CPU keeps in reserve does not count.
+# So many that the reserves of each CPU do not matter.
 COUNT = {"qp": 400, "cq": 1000}
 ROUNDS = 5
 
@@ -27,7 +27,7 @@ def free():
         file.write("1")
     with open("/proc/meminfo", encoding="ascii") as file:
         pages = next(int(line.split()[1]) // 4 for line in file if line.startswith("MemFree"))
-    # Nor are the pages that each CPU has in hand.
+    # MemFree does not count the pages on the lists of each CPU.
     with open("/proc/zoneinfo", encoding="ascii") as file:
         pages += sum(int(line.split()[1]) for line in file if line.split()[:1] == ["count:"])
     return pages * 4096
@@ -45,7 +45,7 @@ def main():
         found.append((before - free()) / count)
         for thing in keep:
             thing.close()
-        # Much is given back a grace period later.
+        # Much memory is given back a grace period later.
         time.sleep(0.5)
     print(statistics.median(found))
 

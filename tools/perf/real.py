@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Compare oxe with rxe on two CPUs, in real time: what runs in parallel there does so here. The time is that of a machine
-which is emulated on one that others use too, so that only the ratio of the two drivers tells something, and only the
-median of several rounds; each round loads one driver and then the other.
+which is emulated on a shared one, so that only the ratio of the two drivers means something, and only the median of
+several rounds; each round loads one driver and then the other.
 
-Latencies are those of programs that poll, each on a CPU of its own, and of programs that sleep; their 99th percentile tells
-what one waits in bad moments.
+Latencies are those of programs that poll, each on a CPU of its own, and of programs that sleep; the 99th percentile
+shows the waits in bad moments.
 Usage: real.py FILE [PATTERN]	writes FILE (JSON) and prints a table of how many times as good as rxe oxe is; only rows
        whose name contains PATTERN.
 """
@@ -54,7 +54,7 @@ def measure(wanted):
 
 
 def ratios(rxe, oxe, more):
-    """How many times as good oxe was in each round, for each of the figures."""
+    """The factor by which oxe was better in each round, for each of the figures."""
     better = [[b / a if more else a / b for a, b in zip(one, other)] for one, other in zip(rxe, oxe)]
     return zip(*better)
 

@@ -36,7 +36,7 @@ def arguments():
 
 
 class Side:
-    """Regions and queue pairs of one side; it connects them as it is made."""
+    """The regions and queue pairs of one side, connected when the object is made."""
 
     def __init__(self, args, stream):
         self.host = Host(args.device, args.gid)
@@ -54,7 +54,7 @@ class Side:
             end.to_rts()
 
     def request(self, number, sges):
-        """A WRITE of a whole region, in so many pieces."""
+        """A WRITE of a whole region, in so many SGEs."""
         mr = self.mrs[number % len(self.mrs)]
         address, rkey = self.peer["regions"][number % len(self.mrs)]
         piece = mr.length // sges

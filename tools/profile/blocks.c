@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A plugin for QEMU's translator: how often each block of instructions runs while a file exists. At the machine's end it
- * writes a line for each: address, number of instructions, times (hexadecimal, decimal, decimal).
- * Arguments: while=FILE,to=FILE. For machines with one CPU.
+ * A plugin for QEMU's translator: counts how often each block of instructions runs while a file
+ * exists. At the machine's end it writes a line for each: address, number of instructions, times
+ * (hexadecimal, decimal, decimal). Arguments: while=FILE,to=FILE. For machines with one CPU.
  *
- * Debian has no header for plugins; what is declared here is version 4 of the interface (QEMU 9.2 to 10).
+ * Debian has no header for plugins; the declarations here are version 4 of the interface (QEMU 9.2
+ * to 10).
  */
 #include <inttypes.h>
 #include <pthread.h>

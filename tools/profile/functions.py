@@ -2,7 +2,7 @@
 """Where the instructions went, by module and by function.
 
 Usage: functions.py DIRECTORY [LINES]	the directory has blocks.txt (from blocks.c), kallsyms of the same boot, and
-profile.json with what was measured meanwhile: its name, and the instructions that a message takes in all.
+profile.json with the row that was measured: its name, and the instructions of a message.
 """
 import bisect
 import collections
@@ -40,7 +40,7 @@ def count(path, addresses, names):
 
 
 def plain(names):
-    """Names of Rust functions as they are written."""
+    """The demangled names of Rust functions."""
     tool = subprocess.run(["llvm-cxxfilt"], input="\n".join(names), capture_output=True, text=True, check=True)
     return dict(zip(names, tool.stdout.splitlines()))
 

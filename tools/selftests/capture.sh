@@ -8,7 +8,7 @@ command -v tshark >/dev/null || skip_all "tshark is missing"
 hosts_up 1500
 pcap=$TMP/wire.pcap
 
-# Super-packets would be captured before they are cut: what is looked at is what leaves.
+# Super-packets would be captured before they are segmented: the test is about the packets that leave.
 in_a ethtool -K $VETH_A tx-udp-segmentation off >/dev/null 2>&1
 in_b ethtool -K $VETH_B tx-udp-segmentation off >/dev/null 2>&1
 
@@ -16,7 +16,7 @@ nsenter --net=/run/netns/$NS_A tcpdump -q -U -B 16384 -s 0 -i $VETH_A -w "$pcap.
 dump=$!
 poll 60 grep -q 'listening on' "$TMP/tcpdump"
 relay_py opcodes
-# The kernel hands packets over in order, and late: what comes last says that all before it are in the file.
+# The kernel hands packets over in order, and late: once the last packet is in the file all before it are.
 last_came() { in_b bash -c "echo last >/dev/udp/$IP4_A/9"; tcpdump -r "$pcap.all" udp port 9 2>/dev/null | grep -q .; }
 t "the last packet is in the file" poll 60 last_came
 kill -INT $dump
@@ -40,7 +40,7 @@ opcodes_seen() {
 	[ -z "$missing" ] || { echo "not on the wire (IP version:opcode):$missing"; return 1; }
 }
 t "every opcode was on the wire" opcodes_seen
-# tshark guesses at the payload: rpcordma takes anything short for its own, and a UD datagram without any is malformed to it.
+# tshark guesses at the payload: rpcordma takes any short one for its own, and an empty UD datagram is malformed to it.
 tshark_clean() {
 	tshark -n -r "$pcap" --disable-protocol rpcordma -Y '_ws.malformed && !(infiniband.deth && udp.length <= 36)' >"$TMP/bad" 2>"$TMP/err" || { cat "$TMP/err"; return 1; }
 	head -n 20 "$TMP/bad"

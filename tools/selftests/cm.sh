@@ -79,7 +79,7 @@ cmtime_case() {
 }
 t "cmtime, 20 connections" cmtime_case
 
-# Nobody listens there: the client is told so, at once.
+# No listener there: the client is told so, at once.
 t "a client without a server is refused" fails "reject|unreach|refused|RDMA_CM_EVENT" \
 	in_b timeout $((LIMIT * SLOW)) rping -c -a $IP4_A -p 1 -C 1 -v
 skip "mckey" "no multicast yet"

@@ -36,7 +36,7 @@ order() {
 	sed 1d <<<"$answer"
 	return "$(head -n 1 <<<"$answer")"
 }
-# The other machine may have to boot again (see vm); without it no case says anything.
+# The other machine may have to boot again (see vm); without it no case shows anything.
 t "the server's agent answers" poll 600 order ping
 [ "$FAILED" = 0 ] || finish
 uso() { ethtool -k eth0 | grep -x 'tx-udp-segmentation: on'; }
@@ -82,7 +82,7 @@ cm() { # SERVER CLIENT, with their ports
 	both "cm:$PORT" "$1" "$2"
 }
 # As ibv_rc_pingpong -c, which cannot be told to wait longer than 67 ms for an ACK. A slow machine takes that long for a
-# message of 65 packets, and rxe stands still for good if the ACK comes while it sends such a message a second time.
+# message of 65 packets, and rxe hangs if the ACK comes while it sends such a message a second time.
 echo_case() { # SIZE COUNT
 	next
 	both "tcp:$PORT" "python3 $PY/echo.py $PORT $*" "DEV=$DEV GID4=$GID4 python3 $PY/echo.py $PORT $* $OXE_PEER_ADDR"
@@ -100,7 +100,7 @@ for size in 1 1023 65537; do
 	row "write latency, $size bytes" perftest ib_write_lat -s $size -n 10
 	row "read $size bytes" perftest ib_read_bw -e -s $size -n 20
 done
-# More packets than oxe asks for by one request.
+# More packets than one READ request of oxe asks for.
 row "read 1,000,001 bytes" perftest ib_read_bw -e -s 1000001 -n 10
 whole() {
 	local wire=$(($(on_wire) - wire_before)) made=$(($(made) - made_before))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What every test script here shares: TAP output, two hosts on one wire, running a server and its
-# client, and the check at the end that the kernel is as clean as before. Sourced, never run.
+# The parts that every test script here shares: TAP output, two hosts on one wire, running a server and its client, and
+# the check at the end that the kernel is as clean as before. Sourced, never run.
 #
 # A script sources this, calls hosts_up (unless it makes its own network), runs its cases with t,
 # and ends with finish. Exit status: 0 all passed, 1 something failed, 4 everything was skipped.
@@ -34,7 +34,7 @@ export SLOW
 # ---------------------------------------------------------------- TAP
 
 COUNT=0 FAILED=0 SKIPPED=0 START=$SECONDS
-# TAP lines go here, whatever a case does with its output; the demonstration wants none.
+# TAP lines go here, wherever a case sends its output; the demonstration wants none.
 if [ "${TAP:-1}" = 0 ]; then exec 9>/dev/null; else exec 9>&1; fi
 
 echo "TAP version 13" >&9
@@ -84,7 +84,8 @@ fails() {
 	grep -qiE -- "$pattern" <<<"$out" || { echo "the message lacks '$pattern'"; return 1; }
 }
 
-# A case program's subtests, as TAP of their own on stdin ("ok NAME", "not ok NAME", "skip NAME # why", "# text"), become ours.
+# relay: the subtests of a case program ("ok NAME", "not ok NAME", "skip NAME # why", "# text" on stdin) become TAP of
+# ours.
 relay() {
 	local line
 	while IFS= read -r line; do
@@ -97,7 +98,7 @@ relay() {
 	done
 }
 
-# relay_py NAME ARGUMENT...: run py/NAME.py whose output is for relay; that it ends well is a case too.
+# relay_py NAME ARGUMENT...: run py/NAME.py whose output is for relay; its exit status is a case, too.
 relay_py() {
 	local name=$1 status
 	shift
@@ -114,8 +115,8 @@ LIMIT_PY=600
 
 # ---------------------------------------------------------------- waiting
 
-# poll SECONDS COMMAND...: until the command succeeds; fails when the time is over. The limits are far above what it takes, for a
-# machine that is busy with other work: only what never happens costs as much.
+# poll SECONDS COMMAND...: until the command succeeds; fails when the time is over. The limits are far above the usual
+# time, for a machine that is busy with other work: only a command that never succeeds takes that long.
 poll() {
 	local end=$((SECONDS + $1 * SLOW))
 	shift
@@ -153,8 +154,8 @@ net_up() {
 	nsenter --net=/run/netns/$NS_B sleep 100000 9>&- & HOLD_B=$!
 }
 
-# acquainted: the hosts know each other's Ethernet addresses for good. ib_core gives finding one a second, which a busy machine, or
-# one lost question, uses up. (Other addresses than these are found in the usual way.)
+# acquainted: the hosts know each other's Ethernet addresses for good. ib_core gives a second to find one, which a busy
+# machine or one lost solicitation uses up. (Other addresses than these are found in the usual way.)
 acquainted() {
 	local mac_a mac_b address
 	mac_a=$(ip -n $NS_A link show $VETH_A | awk '/link.ether/ { print $2 }')
@@ -175,7 +176,7 @@ net_down() {
 	return 0
 }
 
-# The link type's module is there; the VM loads it before the tests, another machine may not have.
+# The link type's module is loaded; the VM does that before the tests, another machine may not have done it.
 need_module() {
 	local name=oxe
 	[ "$LINK_TYPE" != rxe ] || [ -n "${OXE_COMPAT:-}" ] || name=rdma_rxe
@@ -196,7 +197,7 @@ link_add() { # DEVICE NETDEV [NAMESPACE]
 }
 link_del() { rdma link del "$1"; }
 
-# links_up: a device on each host; waits until every address has its GID and the counts of what is in use are known.
+# links_up: a device on each host; waits until every address has its GID and the counts of objects in use are known.
 links_up() {
 	need_module || return 1
 	link_add $DEV_A $VETH_A $NS_A && link_add $DEV_B $VETH_B $NS_B || return 1
@@ -272,12 +273,12 @@ PORT=20000
 
 # pair READY SERVER-COMMAND CLIENT-COMMAND: the server on host A, and once it is READY ("tcp PORT",
 # "cm PORT" or "none") the client on host B; both as shell lines. Passes if both end with 0.
-# The outputs stay in $TMP/server and $TMP/client. MAY_WAIT=1: a server that has not ended some seconds after its client ended
-# well is ended, and has not failed by that: it may wait for a message that the wire lost, and that nobody sends again (the
-# connection manager's DREQ, if the client's process is gone). The client must have compared what came.
+# The outputs stay in $TMP/server and $TMP/client. MAY_WAIT=1: a server that is still running some seconds after its
+# client ended well is ended, and that is no failure: it may wait for a message that the wire lost and that is not sent
+# again (the connection manager's DREQ, if the client's process is gone). The client must have compared the data.
 pair() {
 	local ready=$1 server=$2 client=$3 pid status=0 server_status=0 limit=$((LIMIT * SLOW))
-	# Not through in_a: a function in the background is one process more, and $! is to be timeout's.
+	# Not through in_a: a function in the background is one process more, and $! must be that of timeout.
 	nsenter --net=/run/netns/$NS_A timeout -k 2 $((limit + 5)) bash -c "$server" >"$TMP/server" 2>&1 9>&- &
 	pid=$!
 	case $ready in
@@ -305,8 +306,8 @@ pair() {
 	[ $status = 0 ] && [ $server_status = 0 ]
 }
 
-# rows TOOL-OUTPUT: the number of result rows perftest printed. Before each size it measures what a tick of its clock is;
-# on a busy machine that may fail, and the row's times are "inf". The row says all the same that the size went through.
+# rows TOOL-OUTPUT: the number of result rows perftest printed. Before each size it measures the tick of its clock. On a
+# busy machine that may fail, and the row's times are "inf"; the row still shows that the size went through.
 rows() { grep -cE '^ *[0-9]+ +[0-9]+ +([0-9]|inf |-?nan )' "$1"; }
 
 # perf TOOL ROWS OPTION...: a perftest tool between the hosts; passes if both ends end well and the client
@@ -369,8 +370,8 @@ nothing_left() {
 	return 1
 }
 no_devices() { [ -z "$(rdma resource show 2>/dev/null)" ]; }
-# ib_core loses nodes of its table of methods (uverbs_alloc_api) itself, when an allocation for that table fails: those do
-# not count.
+# ib_core itself loses nodes of its table of methods (uverbs_alloc_api) when an allocation for that table fails: those
+# do not count.
 kmemleak_clean() {
 	local file=/sys/kernel/debug/kmemleak leaks=$TMP/kmemleak
 	[ -e $file ] || { echo "kernel without kmemleak"; return 4; }
@@ -415,21 +416,21 @@ skip_all() {
 	leave 4
 }
 
-# faults_ready: what may fail is every allocation that a caller could see fail, not only the atomic ones; pages of any
-# order; user copies.
+# faults_ready: every allocation that a caller could see fail may fail, not only the atomic ones; pages of any order;
+# user copies.
 faults_ready() {
 	local debug=/sys/kernel/debug file
 	[ -e /proc/self/fail-nth ] || skip_all "the kernel has no fault injection (the debug kernel has)"
 	for file in failslab/ignore-gfp-wait fail_page_alloc/ignore-gfp-wait fail_page_alloc/min-order; do
 		[ ! -e $debug/$file ] || echo 0 >$debug/$file
 	done
-	# Silent: a stack trace for each of thousands of injected faults helps nobody.
+	# Silent: a stack trace for each of thousands of injected faults is of no use.
 	for file in $debug/fail*/verbose; do
 		[ ! -e "$file" ] || echo 0 >"$file"
 	done
 }
 
-# Whatever ends a script, nothing of it stays behind: no process, namespace, device or file.
+# When a script ends, for any reason, it leaves no process, namespace, device or file behind.
 at_exit() {
 	local status=$? pids
 	if [ -z "${FINISHED:-}" ]; then

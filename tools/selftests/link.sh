@@ -78,7 +78,7 @@ t_bad_type() { veth && fails "Invalid|not supported|No such|Wrong" rdma link add
 t "no device of an unknown type" t_bad_type
 clear_all
 
-# What the device says of its netdev.
+# The attributes that the device takes from its netdev.
 t_guid() {
 	local guid
 	ip link add x0 address 02:11:22:33:44:55 type veth peer name x1 && ip link set x0 up && ip link set x1 up && link_add $D x0 || return 1
@@ -154,8 +154,8 @@ t_ns_moved() {
 t "the netdev moves to another namespace" t_ns_moved
 clear_all
 
-# The netdev moves before, while, or after its device is made: in none of these cases there is a device at the end. The delays
-# go over the time that it takes.
+# The netdev moves before, while, or after its device is made: in none of these cases is there a device at the end. The
+# delays cover the time that it takes.
 t_ns_moved_early() {
 	local i pid late=0
 	for i in 00 02 04 06 08 10 15 20 30 40 60 80; do

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The wire loses, reorders and duplicates packets (netem, both directions): nothing may show but time. Data
-# is compared byte for byte (py/ops.py), rping compares its own.
+# The wire loses, reorders and duplicates packets (netem, both directions): it may cost time alone. Data is compared
+# byte for byte (py/ops.py), rping compares its own.
 . "$(dirname "$0")/lib.sh"
 export LIMIT=200
 hosts_up 1500
 
-netem() { # what tc netem is to do, on both ends
+netem() { # the arguments of tc netem, on both ends
 	modprobe -q sch_netem
 	in_a tc qdisc replace dev $VETH_A root netem "$@" && in_b tc qdisc replace dev $VETH_B root netem "$@"
 }
@@ -33,7 +33,8 @@ t "packets were indeed lost" lost
 t_short_timeout() { netem delay 5ms && perf ib_write_bw 1 -s 1000 -n 20 -u 1 && perf ib_read_bw 1 -e -s 1000 -n 20 -u 2; }
 t "ACK timeouts of 8 and 16 us, a round trip of 10 ms" t_short_timeout
 
-# A wire cut for a moment, shorter than the retries last: traffic goes on afterwards. It is cut when so many packets have left.
+# A wire cut for a moment, shorter than the retries last: traffic goes on afterwards. It is cut after a number of
+# packets.
 sent_more() { [ $(($(cat /sys/class/infiniband/$DEV_B/ports/1/hw_counters/sent_pkts) - before)) -gt 500 ]; }
 more_dropped() { [ "$(dropped)" -gt "$1" ]; }
 cut_for_a_moment() {

@@ -12,7 +12,7 @@ move() {
 	ip -n $NS_A addr del $MOVING/24 dev $VETH_A && poll 60 eval '! gid_index $DEV_A $MOVING' &&
 		ip -n $NS_B addr add $MOVING/24 dev $VETH_B && wait_gid $DEV_B $MOVING
 }
-# py/moved.py waits for a line between what comes before and what comes after.
+# py/moved.py waits for a line between its two parts, before and after the move.
 t_moved() {
 	local pid status=0
 	mkfifo "$TMP/go"

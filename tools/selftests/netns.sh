@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# A network namespace ends, or its netdev moves to another, while the end of the device on it is held up: a process is in the
-# middle of a registration (its memory waits for a userfaultfd). By then nothing of the device may hold on to what belongs to
-# the namespace: routes above all (py/netns.py), which would point into freed memory.
+# A network namespace ends, or its netdev moves to another, while the end of the device on it is held up: a process is
+# in the middle of a registration (its memory waits for a userfaultfd). By then the device may hold nothing that belongs
+# to the namespace: above all no routes (py/netns.py), which would point into freed memory.
 # vm: nics=2
 . "$(dirname "$0")/lib.sh"
 [ "$LINK_TYPE" = oxe ] || skip_all "about routes that oxe keeps"

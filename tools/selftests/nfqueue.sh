@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# A firewall that asks a process about each packet (NFQUEUE; py/nfqueue.py accepts all, super-packets whole), beside traffic
-# that it is not asked about. What comes back goes on from the process: it must not be taken there, where bottom halves are on,
-# but by the socket, with bottom halves off.
+# A firewall asks a process about each packet (NFQUEUE; py/nfqueue.py accepts all, super-packets whole), beside traffic
+# that it does not ask about. Packets that come back go on from the process. The hook must not take them there, where
+# bottom halves are on; the socket takes them, with bottom halves off.
 . "$(dirname "$0")/lib.sh"
 modprobe -q nfnetlink_queue && modprobe -q nft_queue || skip_all "the kernel has no NFQUEUE"
 
-# Only what comes from host B's first address is asked about.
+# The firewall asks only about packets from host B's first address.
 OTHER4_B=10.77.0.3
 queue_up() {
 	in_a nft -f - <<-T || return 1
@@ -25,8 +25,8 @@ queue_up() {
 	ip -n $NS_B addr add $OTHER4_B/24 dev $VETH_B && GID4_OTHER=$(wait_gid $DEV_B $OTHER4_B)
 }
 
-# Which contexts packets are looked at in, as the function tracer tells: d, D or b is bottom halves or interrupts off, s and
-# h a softirq or interrupt.
+# The contexts in which packets are looked at, from the function tracer: d, D or b is bottom halves or interrupts off, s
+# and h a softirq or interrupt.
 TRACING=/sys/kernel/tracing
 watch_contexts() {
 	[ -e $TRACING/set_ftrace_filter ] || mount -t tracefs tracing $TRACING 2>/dev/null

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The ground goes while programs stand on it: the link deleted, the netdev removed, the namespace gone, the module unloaded, in
+# Removal under running programs: the link deleted, the netdev removed, the namespace gone, the module unloaded, in
 # mid-transfer, with programs that sleep on events and programs that poll. They get errors; the kernel stays clean.
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
@@ -27,7 +27,7 @@ busy() {
 ends() { kill_wait $A $B; }
 gone() { [ ! -d /sys/class/infiniband/"$1" ]; }
 
-# again: whatever was removed is made anew.
+# again: the removed objects are made anew.
 again() {
 	links_down; net_down
 	net_up 4200 && links_up && perf ib_send_bw 1 -e -s 65536 -n 10
@@ -86,7 +86,7 @@ t_cm_listener() {
 }
 t "link deleted under a listener of the connection manager" t_cm_listener
 
-# An open program holds the module: unloading is refused or waits for nobody; it never takes the ground away.
+# An open program holds the module: unloading is refused, or ends the devices properly without waiting for programs.
 t_rmmod_users() {
 	local status=0
 	traffic ib_send_bw -s 65536 -e || return 1

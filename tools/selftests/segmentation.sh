@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The module parameter segmentation: with 0 no super-packet is sent, to a device that would take them, and what is sent arrives.
+# The module parameter segmentation: with 0 no super-packet is sent, to a device that would take them, and all data
+# arrive.
 . "$(dirname "$0")/lib.sh"
 [ "$LINK_TYPE" = oxe ] || skip_all "a parameter of oxe's"
 
@@ -12,7 +13,7 @@ longest_of() {
 	pid=$!
 	poll 60 grep -q 'listening on' "$TMP/dump" || return 1
 	"$@" || status=$?
-	# All before it was captured when this is: something on the same way.
+	# When this packet, which takes the same way, is captured, all before it are.
 	in_a bash -c "echo the-end >/dev/udp/$IP4_B/4791"
 	poll 60 grep -q the-end "$TMP/pcap" || status=1
 	kill -INT $pid

@@ -30,7 +30,7 @@ both_versions() { # NAME TEST OPTION...
 COUNT_OF=100
 both_versions "UCX's ud_verbs, latency" am_lat -x ud_verbs -n $COUNT_OF -s 64
 both_versions "UCX's ud_verbs, bandwidth of 4,000 bytes" am_bw -x ud_verbs -D zcopy -n $COUNT_OF -s 4000
-# Messages with tags, in fragments, of which those that get lost are sent again.
+# Messages with tags, in fragments; lost fragments are sent again.
 both_versions "UCX's tagged messages of 100,000 bytes by datagrams" tag_lat -n $COUNT_OF -s 100000
 t "UCX's ud_verbs on one device" ucx "$GID4_A" $DEV_A "$GID4_A" am_lat -x ud_verbs -n $COUNT_OF -s 64
 finish

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Draws the figures of `make bench`: a bar for each row and each of those that were measured.
+//! Draws the figures of `make bench`: for each row a bar for each implementation measured.
 //!
 //! Usage: `oxe-chart BENCH.JSON DIRECTORY` writes bandwidth.svg and latency.svg there.
 
@@ -17,7 +17,7 @@ const NAMES: u32 = 260;
 const HEAD: u32 = 40;
 const FOOT: u32 = 50;
 
-/// What is compared: the key of its figures, what to call it, and its colour.
+/// The bars of a row: the key of the figures, the label, the colour.
 const BARS: [(&str, &str, RGBColor); 3] = [
     ("rxe", "rxe", RGBColor(160, 160, 160)),
     ("oxe", "oxe", RGBColor(200, 80, 30)),
@@ -45,7 +45,7 @@ fn rows(results: &Value, unit: &str) -> Vec<Row> {
         .collect()
 }
 
-/// How a figure becomes a length.
+/// How a figure is scaled to a length.
 #[derive(Clone, Copy)]
 enum Scale {
     /// For figures that span powers of ten.
@@ -127,7 +127,7 @@ fn draw(
     Ok(())
 }
 
-/// What is drawn, and what the colours are.
+/// The title, and the legend of the colours.
 fn legend(
     area: &DrawingArea<SVGBackend<'_>, Shift>,
     title: &str,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """A slow wire behind a queue (fq_codel, 100 Mb/s): a queue pair waits for room in there and fills none of it up, whatever a
-peer asks for. In the deterministic machine the queue is as it is by default, and the rate counts; elsewhere the clock runs on
-when a busy host stops the machine, so that the queue is to tolerate more delay.
+peer asks for. In the deterministic machine the queue has its default settings, and the rate counts. Elsewhere the clock
+runs on when a busy host stops the machine, so the queue has to tolerate more delay.
 
-The peer speaks RoCE by hand and asks for sixteen READs of 1 MiB at once, as ours never would.
+The peer speaks RoCE by hand and asks for sixteen READs of 1 MiB at once, which oxe never does.
 """
 import json
 import os
@@ -28,7 +28,7 @@ def tc(*words):
 
 
 class SlowWire:
-    """with SlowWire() as wire: what host A sends goes through a queue. wire.state() tells what is and was in there."""
+    """with SlowWire() as wire: host A sends through a queue. wire.state() gives the counters of the queue."""
 
     def __enter__(self):
         tc("qdisc", "replace", "dev", VETH, "root", "handle", "1:", "tbf", "rate", "100mbit", "burst", "16kb", "limit", "10mb")
@@ -46,7 +46,7 @@ class SlowWire:
 
 
 def many_reads():
-    """READs of a peer that knows no measure: nothing is dropped, and no queue of more than some super-packets builds up."""
+    """A peer asks for too many READs: nothing is dropped, no queue of more than some super-packets builds up."""
     a, b = End(host_a(), size=MIB), End(host_b())
     connect(a, b, psn_a=PSN_A, psn_b=PSN_B)
     peer = roce.Attacker(NS_B, IP_B, IP_A)
@@ -75,7 +75,7 @@ def many_reads():
 
 
 def both_ways():
-    """Own WRITEs beside such answers: all are done."""
+    """Own WRITEs beside such READ responses: all are done."""
     a, b = End(host_a(), size=MIB, depth=64), End(host_b(), size=MIB, depth=64)
     connect(a, b, timeout=18)
     with SlowWire() as wire:

@@ -79,7 +79,7 @@ def own_work():
 
 
 def without_doorbell():
-    """What is posted while others are sent, and without a doorbell, is not sent along."""
+    """Datagrams that are posted without a doorbell, while others are sent, are not sent along."""
     need_oxe()
     sender = Sender(1000)
     before = counters(DEV_A)["sent_pkts"]
@@ -95,7 +95,7 @@ def without_doorbell():
 
 
 def attack():
-    """Posts and rings for ever, the moment it may."""
+    """Posts and rings the doorbell for ever, whenever there is room."""
     sender = Sender(500)
     print("ready", flush=True)
     sys.stdin.readline()
@@ -110,7 +110,7 @@ def limit(group, text):
 
 
 def sent_by_attack(group):
-    """How many packets a process that does its worst sends in three seconds, in a control group or outside."""
+    """How many packets a process that never pauses sends in three seconds, in a control group or outside."""
     with subprocess.Popen([sys.executable, __file__, "attack"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         try:
             same(child.stdout.readline().strip(), "ready", "the process")

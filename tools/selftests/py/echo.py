@@ -21,7 +21,7 @@ SENT, GOT = 0, SIZE  # where in the buffer
 
 
 def connect(end, stream):
-    """To RTS, facing whom the stream leads to."""
+    """To RTS, connected to the peer at the other end of the stream."""
     psn = random.getrandbits(24)
     gid, qpn, peer_psn = swap(stream, (end.host.gid_value(), end.qp.qp_num, psn))
     end.to_init()
@@ -53,6 +53,6 @@ with meet(PORT, SERVER) as connection, connection.makefile("rw") as wire:
         message = random.Random(number).randbytes(SIZE)
         for step in (give, take) if SERVER else (take, give):
             step(this, message)
-    # Nobody leaves while the other may wait for an ACK.
+    # Neither side leaves while the other may wait for an ACK.
     same(swap(wire, "done"), "done", "the other side's word")
     this.host.close()

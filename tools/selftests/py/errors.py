@@ -128,7 +128,7 @@ def add(a, b, offset=0, rkey=None):
 
 
 def unaligned_atomic():
-    """librxe refuses it before anyone else sees it."""
+    """librxe refuses it before the driver sees it."""
     a, b = pair()
     same(errno_of(add, a, b, 4), errno.EINVAL, "an atomic at an address that is no multiple of 8")
     shut(a, b)
@@ -260,7 +260,7 @@ def flush_order():
 
 
 def receives_in_error():
-    """A receive posted in the error state flushes too, though a process tells nobody that it posted one."""
+    """A receive posted in the error state flushes too, though posting a receive has no doorbell."""
     for kind in (e.IBV_QPT_RC, e.IBV_QPT_UD):
         a = End(host_a(), kind)
         a.to_init()
@@ -274,7 +274,7 @@ def receives_in_error():
 
 
 def reset_and_again():
-    """A queue pair that failed serves again after RESET, and brings up nothing of before."""
+    """A queue pair that failed works again after RESET, and nothing of its former life comes up."""
     a, b = pair(rnr=7, min_rnr=1)
     a.recv(a.sge(10), wr_id=5)
     a.send(e.IBV_WR_SEND, a.sge(10), wr_id=6)
@@ -297,7 +297,7 @@ def reset_and_again():
 # ---------------------------------------------------------------- completion queues
 
 def cq_overflow():
-    """A CQ that is never polled overflows: it says so by an event and hands out no more than it holds."""
+    """A CQ that is never polled overflows: it reports that by an event and hands out no more than it holds."""
     before = async_fds()
     host = host_a()
     mine, = async_fds() - before
@@ -329,7 +329,7 @@ def cq_overflow():
 
 
 def async_fds():
-    """The files of asynchronous events this process has open: pyverbs does not tell, /proc does."""
+    """The files of asynchronous events that this process has open, from /proc, as pyverbs does not name them."""
     found = set()
     for fd in os.listdir("/proc/self/fd"):
         try:
@@ -371,7 +371,7 @@ def overlong_datagram():
 
 
 def unready_datagram():
-    """A datagram that finds no buffer is lost, and only that."""
+    """A datagram that finds no buffer is lost, and no other is."""
     a, b = (End(h, e.IBV_QPT_UD) for h in (host_a(), host_b()))
     connect(a, b)
     ah = ah_to(a.host, b.host)

@@ -15,7 +15,7 @@ def control(name, text):
 
 
 class Trace:
-    """with Trace() as trace: afterwards trace.events has (CPU, event, its text) of what happened meanwhile."""
+    """with Trace() as trace: afterwards trace.events has (CPU, event, its text) of the events meanwhile."""
 
     def __enter__(self):
         if not os.path.exists(f"{TRACING}/trace"):

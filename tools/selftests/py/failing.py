@@ -15,7 +15,7 @@ from oxetest import out, same
 
 # More than any call has: one that never succeeds ends here.
 SITES = 10000
-# What a caller is told of memory that is short, and of its own memory that cannot be read; ENOBUFS is netlink's word.
+# The errno for a lack of memory, and for the caller's memory that cannot be read; ENOBUFS is that of netlink.
 EXPECTED = {errno.ENOMEM, errno.EFAULT, errno.ENOBUFS}
 
 
@@ -45,7 +45,7 @@ class Fault:
 
 
 def attempt(call, made):
-    """What the call returns, or else its errno."""
+    """The result of the call, or else its errno."""
     try:
         return call(made), None
     except PyverbsRDMAError as problem:
@@ -57,8 +57,8 @@ def attempt(call, made):
 
 
 def every_site(call, undo, prepare=None, also=()):
-    """call(x) with x = prepare() and a fault at site 1, 2, ... until it is over before it gets there; undo(result, x) if it
-    succeeds. Its errors may be those that tell of memory, and those in also."""
+    """call(x) with x = prepare() and a fault at site 1, 2, ... until the call ends before it reaches the site;
+    undo(result, x) if it succeeds. The errors allowed are those for a lack of memory, and those in also."""
     fault, codes = Fault(), collections.Counter()
     for n in range(1, SITES):
         made = prepare() if prepare else None

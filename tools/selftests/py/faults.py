@@ -19,7 +19,7 @@ def close(thing, _):
 
 
 def context():
-    # libibverbs tries several ways to open a device, and says what the last one said.
+    # libibverbs tries several ways to open a device, and reports the error of the last one.
     every_site(lambda _: Context(name=DEV_A), close, also=(errno.ENOSYS, -1))
 
 
@@ -90,7 +90,7 @@ def mr():
 
 def ah():
     a, b = host_a(), host_b()
-    # libibverbs asks for the GID first, and says no more than that there is none.
+    # libibverbs asks for the GID first, and reports only that there is none.
     every_site(lambda _: ah_to(a, b), close, also=(-1,))
     a.close()
     b.close()
@@ -133,7 +133,7 @@ def traffic():
         try:
             a.send(e.IBV_WR_SEND, a.sge(9000))
         except PyverbsRDMAError as error:
-            # Refused at the door: librxe has put it into the ring already, a later doorbell takes it along.
+            # The doorbell failed: librxe has put the request into the ring, and a later doorbell takes it along.
             injected = fault.disarm()
             same((injected, error.error_code in EXPECTED), (True, True), f"site {n}, error {error.error_code}")
             a.send(e.IBV_WR_RDMA_WRITE, a.sge(1), remote=b.remote())

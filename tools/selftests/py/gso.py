@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """GSO super-packets from a sender that is not to be trusted: right ones are taken, and taken whole; wrong ones harm
-nobody.
+nothing else.
 
-The sender sits on host B and is, for the queue pairs of host A, the peer: the true one on host B says nothing.
+The sender is on host B and acts, for the queue pairs of host A, as the peer: the true peer on host B sends nothing.
 """
 import ctypes
 import os
@@ -15,7 +15,7 @@ import roce
 from oxetest import DEV_A, QKEY, End, connect, counters, good, host_a, host_b, main, none_pending, poll, same, shut, until
 
 OXE = os.environ.get("LINK_TYPE", "oxe") == "oxe"
-PSN_A, PSN_B = 0x100000, 0xfffffc  # the PSN of what comes in wraps
+PSN_A, PSN_B = 0x100000, 0xfffffc  # the PSN of incoming packets wraps
 MTU = 1024
 
 gso = roce.GsoSocket(os.environ["NS_B"], os.environ["VETH_B"], os.environ["MAC_A"], os.environ["IP4_B"], os.environ["IP4_A"])
@@ -38,7 +38,7 @@ def memory(end, start=0, length=None):
 
 
 def datagrams_of_host_a():
-    """How many datagrams UDP sockets took there: those that the driver's hook takes are not among them."""
+    """How many datagrams the UDP sockets of host A took, without those that the driver's hook takes."""
     def read():
         with open("/proc/thread-self/net/snmp", encoding="ascii") as file:
             names, values = [line.split() for line in file if line.startswith("Udp:")]
@@ -85,7 +85,7 @@ def bad_in_the_middle():
 
 
 def two_queue_pairs():
-    """Packets of a super-packet that take turns between two queue pairs, and one that nobody has."""
+    """A super-packet whose packets alternate between two queue pairs and a number without a queue pair."""
     (a, b), (c, d) = target(), target()
     for k in range(8):
         a.recv(a.sge(64, 64 * k), wr_id=k)
@@ -102,14 +102,15 @@ def two_queue_pairs():
 
 
 def long_write(end, said, middles):
-    """The packets of a WRITE to byte 1000: FIRST and as many MIDDLEs; what the RETH says it is long."""
+    """The packets of a WRITE to byte 1000: FIRST and as many MIDDLEs; said is the length in the RETH."""
     first = roce.bth(roce.WRITE_FIRST, end.qp.qp_num, PSN_B) + roce.reth(end.mr.buf + 1000, end.mr.rkey, said)
     return [first + b"\xee" * MTU], [roce.bth(roce.WRITE_MIDDLE, end.qp.qp_num, PSN_B + k) + b"\xee" * MTU
                                      for k in range(1, middles + 1)]
 
 
 def write():
-    """A WRITE of 30 packets; its MIDDLEs go as one super-packet, once with one that is spoilt, and then from before that on."""
+    """A WRITE of 30 packets. Its MIDDLEs go as one super-packet, with one that is spoilt; then again, from before that
+    one on."""
     a, b = target()
     first, middles = long_write(a, 30 * MTU - 24, 28)
     gso.send(first)
@@ -155,7 +156,7 @@ def send_past_the_buffer():
 
 
 def answers_nobody_asked_for():
-    """Rows of READ answers: to nobody's request, which change nothing; and longer than the request, which fail it."""
+    """Super-packets of READ responses: without a request they change nothing; too long for it they fail it."""
     for length in (0, 2 * MTU):
         a, b = target(timeout=19)
         b.to_state(e.IBV_QPS_ERR)  # the true peer keeps silent
@@ -177,8 +178,8 @@ def answers_nobody_asked_for():
 
 
 def datagrams():
-    """Rows for a UD queue pair: one whose third datagram has a wrong key, and one of such as fit into no buffer. Each that is
-    taken has its own length in the IP header before it."""
+    """Super-packets for a UD queue pair: one whose third datagram has a wrong key, and one whose datagrams fit into no
+    buffer. Each datagram that is taken has its own length in the IP header before it."""
     a = End(host_a(), e.IBV_QPT_UD)
     a.to_init()
     a.to_rtr(None, 0)

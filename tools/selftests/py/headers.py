@@ -22,7 +22,7 @@ PEER = 0xabcdef  # no QP of this number: what arrives is looked at, and dropped
 
 
 class Wire:
-    """What comes to host B's netdev."""
+    """The packets that come to host B's netdev."""
 
     def __init__(self):
         def make():

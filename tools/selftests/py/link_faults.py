@@ -49,7 +49,7 @@ class Netlink:
         self.socket.send(struct.pack("=IHHII", 16 + len(body), (RDMA_NL_NLDEV << 10) + command, REQUEST | flags, 1, 0) + body)
 
     def call(self, command, body):
-        """Raises what the kernel answers."""
+        """Raises the error that the kernel answers with."""
         self.send(command, ACK, body)
         try:
             answer = self.socket.recv(65536)
@@ -77,7 +77,7 @@ class Netlink:
 def delete(*_):
     netlink = Netlink()
     index = netlink.index_of(NAME)
-    netlink = Netlink()  # what is left of the list went with the first
+    netlink = Netlink()  # the rest of the list went with the first socket
     netlink.call(DELLINK, attribute(DEV_INDEX, index))
     same(os.path.exists(SYSFS), False, "the device is still there")
 

@@ -24,7 +24,7 @@ def content(end):
 
 
 def join(end, peer, psn=0x77, **rts):
-    """end to RTS, facing peer, whatever that faces."""
+    """Brings end to RTS, connected to peer, whatever peer is connected to."""
     end.to_init()
     end.to_rtr(peer.host.gid_value(), peer.qp.qp_num, psn=psn)
     end.to_rts(psn=psn, **rts)
@@ -65,7 +65,7 @@ def to_itself_many():
 
 
 def ring():
-    """Each sends to the next, which answers somebody else: nobody is served, everybody is told, nothing hangs."""
+    """Each sends to the next, which is connected to another one: no message is taken, each request completes."""
     host = host_a()
     ends = [End(host) for _ in range(40)]
     for i, end in enumerate(ends):
@@ -136,7 +136,7 @@ def path_mtu():
 
 
 def other_way():
-    """A connection does not change over between the wire and the way without packets; the one with packets may go anywhere."""
+    """A connection does not change over between packets and loopback; one by packets may get any address."""
     a, b = pair()
     other = Host(os.environ["OTHER"], int(os.environ["OTHER_GID"]))
     attr = QPAttr(port_num=1)
@@ -151,7 +151,7 @@ def other_way():
 
 
 def forge(address, rkey, gid, qpn, psn):
-    """In a process of its own: a queue pair that is connected to qpn, though qpn is not to it, sends and writes."""
+    """In a process of its own: a queue pair sends and writes that is connected to qpn, though qpn is not to it."""
     c = End(host_a())
     c.to_init()
     c.to_rtr(gid, qpn)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Objects of each kind made by a process in a small memory cgroup, until it is refused more.
 
-The commands of uverbs are written by hand: the library would take memory of the process for each object, and that is the
-memory of which a cgroup kills its process when there is none left.
+The commands of uverbs are written by hand: the library would take memory of the process for each object, and when that
+runs out the cgroup kills the process.
 """
 import ctypes
 import errno
@@ -54,7 +54,7 @@ class Raw:
 
 
 def keep_memory():
-    """What is freed stays with the process, and there is some; what it shares with its parent becomes its own now."""
+    """Freed memory stays with the process, and there is some; memory shared with the parent is copied now."""
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
     libc.mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
@@ -87,8 +87,8 @@ def hog(kind, group, gid, tell):
 
 
 def free_memory():
-    """In bytes; what the kernel gives up only in time is asked for first. Each CPU keeps free pages, too: tens of megabytes
-    where many have just been freed."""
+    """In bytes, after the kernel was asked to drop its caches. Each CPU keeps free pages, too: tens of megabytes where
+    many have just been freed."""
     with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
         file.write("3")
     with open("/proc/zoneinfo", encoding="ascii") as file:
@@ -121,7 +121,7 @@ def others_go_on(kind):
 
 
 def empty_quarantine():
-    """KASAN keeps what was freed, charged as it was, until there is too much of it or its slab cache is shrunk."""
+    """KASAN keeps freed memory, charged as it was, until there is too much of it or its slab cache is shrunk."""
     if SLOW == 1:
         return
     for path in glob.glob("/sys/kernel/slab/*/shrink"):
@@ -130,7 +130,7 @@ def empty_quarantine():
 
 
 def soon(what, held, most):
-    """What the kernel frees after grace periods, and by its own threads, is free soon: all but `most` bytes of it."""
+    """Memory that the kernel frees after grace periods, and by its own threads, is free soon, but for `most` bytes."""
     end = time.monotonic() + 200 * SLOW
     while (now := held()) >= most:
         if time.monotonic() > end:
@@ -144,10 +144,10 @@ def bounded(kind):
     os.mkdir(group)
     with open(f"{group}/memory.max", "w", encoding="ascii") as file:
         file.write(str(LIMIT))
-    others_go_on(kind)  # what is made only once is there now
+    others_go_on(kind)  # objects that are made only once are there now
     empty_quarantine()
     before = free_memory()
-    # A pipe would want memory to take what is written.
+    # Writing to a pipe would take memory.
     shared = mmap.mmap(-1, 4096)
     shared[:8] = bytes(8)
     pid = os.fork()

@@ -124,7 +124,7 @@ def mtu_beyond_port():
 
 
 def query_returns():
-    """What was set is what a query tells."""
+    """A query returns the attributes that were set."""
     a, b = pair(psn_a=0xabcdef, psn_b=0x10203, timeout=9, retry=5, rnr=3, rd_atomic=4)
     attr, init = a.qp.query(0x1fffff)
     same((attr.qp_state, attr.path_mtu, attr.dest_qp_num, attr.timeout, attr.retry_cnt, attr.rnr_retry, attr.max_rd_atomic),
@@ -136,7 +136,7 @@ def query_returns():
 
 
 def missing_service():
-    """UC is not there yet. (A queue pair that is made all the same would be of another service, which nobody asked for.)"""
+    """UC is not supported yet. (A queue pair that is made all the same would be of a service not asked for.)"""
     host = host_a()
     cq = CQ(host.ctx, 16)
     init = QPInitAttr(qp_type=e.IBV_QPT_UC, scq=cq, rcq=cq, cap=QPCap())
@@ -145,7 +145,8 @@ def missing_service():
 
 
 def migration_state():
-    """IBV_QP_PATH_MIG_STATE with MIGRATED says that there is no alternate path, which is so: accepted, and told by a query."""
+    """IBV_QP_PATH_MIG_STATE with MIGRATED says that there is no alternate path, which is so: accepted, and returned by
+    a query."""
     a, b = pair()
     attr, mask = QPAttr(port_num=1), e.IBV_QP_PATH_MIG_STATE
     for state, want in ((e.IBV_MIG_MIGRATED, 0), (e.IBV_MIG_REARM, errno.EOPNOTSUPP), (e.IBV_MIG_ARMED, errno.EOPNOTSUPP), (3, errno.EINVAL)):
@@ -161,7 +162,8 @@ def migration_state():
 
 
 def query_tells_nothing_else():
-    """What a queue pair of its kind does not have is 0: the buffer of the answer is not what was in the kernel's heap before."""
+    """Attributes that a queue pair of its kind does not have are 0: the answer's buffer does not show the kernel's
+    heap."""
     a, b = End(host_a()), End(host_b(), e.IBV_QPT_UD)
     names = ("path_mig_state", "en_sqd_async_notify", "sq_draining", "alt_pkey_index", "alt_port_num", "alt_timeout", "rate_limit")
     for end, more in ((a, ("qkey",)), (b, ("path_mtu", "dest_qp_num", "rq_psn", "timeout", "retry_cnt", "rnr_retry", "min_rnr_timer",
@@ -192,7 +194,7 @@ def limits():
 
 
 def unpredictable_keys():
-    """From some keys others cannot be told. By chance this fails once in 2^50 times."""
+    """From some keys others cannot be predicted. By chance this fails once in 2^50 times."""
     host = host_a()
     keys = [MR(host.pd, 4096, LOCAL).rkey for _ in range(64)]
     steps = [(b - a) % 2**32 >> 8 for a, b in zip(keys, keys[1:])]
@@ -204,7 +206,7 @@ def unpredictable_keys():
 
 
 def memory():
-    """Regions of memory that is not there, not ours to write, or no sensible range."""
+    """Regions of memory that does not exist, that is not writable, or of no sensible range."""
     host = host_a()
     page = mmap.PAGESIZE
     area = mmap.mmap(-1, 16 * page)

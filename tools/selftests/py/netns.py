@@ -2,8 +2,8 @@
 """Both hosts' devices in a process of neither namespace: an RC connection over IPv6, and an address handle, have sent when a
 child of it, which shares the device's context, begins a registration that does not end.
 
-Says "waiting" then; at the end of input lets the registration go on, and ends. Meanwhile another connection goes on sending
-something to which nobody answers.
+Says "waiting" then; at the end of input lets the registration go on, and ends. Meanwhile another connection goes on
+sending a request that is never answered.
 """
 import ctypes
 import fcntl
@@ -24,7 +24,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def hang(host, channel):
-    """In the child: registers memory that is not there until all have closed the userfaultfd, whose last copy goes to the parent."""
+    """In the child: registers memory that is missing until all copies of the userfaultfd are closed; the last one goes
+    to the parent."""
     memory = mmap.mmap(-1, 65536)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     fd = libc.syscall(USERFAULTFD, os.O_CLOEXEC)

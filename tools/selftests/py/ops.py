@@ -179,7 +179,7 @@ def inline():
 
 
 def unsignalled():
-    """Of ten requests only the last asks for a completion; it vouches for all."""
+    """Of ten requests only the last asks for a completion, which stands for all."""
     a, b = pair(sig_all=False)
     for i in range(10):
         a.send(e.IBV_WR_RDMA_WRITE, a.sge(3000, i * 3000), wr_id=i, flags=SIG if i == 9 else 0, remote=b.remote(i * 3000))
@@ -191,7 +191,7 @@ def unsignalled():
 
 
 def trains(opts):
-    """Many of a kind, posted at once: their packets travel as rows, of one length and of several."""
+    """Many of a kind, posted at once: their packets travel as super-packets, of one length and of several."""
     a, b = pair(sig_all=False, depth=64, **opts)
     count, before = 48, [counters(end.host.name) for end in (a, b)]
     for opcode in (e.IBV_WR_RDMA_READ, e.IBV_WR_RDMA_WRITE, e.IBV_WR_SEND):
@@ -222,7 +222,7 @@ def trains(opts):
 
 
 def fence():
-    """A fenced send of what a read before it brings: without the fence stale bytes would leave."""
+    """A fenced send of data that a read before it brings: without the fence stale bytes would leave."""
     a, b = pair()
     for i in range(5 if FEW else 20):
         fill(b, 100 + i)
@@ -338,8 +338,8 @@ def datagrams(gids):
 
 
 def packet_type(gids):
-    """As of mlx5, and as UCX wants it: a datagram's completion says in sl that it came by RoCE (8) over IPv6 (1) or IPv4 (2);
-    no other completion has anything there."""
+    """A datagram's completion says in sl that it came by RoCE (8) over IPv6 (1) or IPv4 (2), as with mlx5, and as UCX
+    wants it; all other completions have 0 there."""
     if not OXE:
         raise Skip("for oxe alone")
     (a, b), (c, d) = ((End(host_a(gids[0]), kind), End(host_b(gids[1]), kind)) for kind in (e.IBV_QPT_UD, e.IBV_QPT_RC))
@@ -377,7 +377,7 @@ def reply_by_completion(gids):
 
 
 def check_grh(grh, source, sink, udp_len):
-    """The IP header is there of a datagram with so many bytes from the UDP header on."""
+    """A datagram with so many bytes from the UDP header on has its IP header before the payload."""
     ends = [ipaddress.ip_address(host.gid_value()).packed for host in (source, sink)]
     if grh[0] >> 4 == 6:
         same((grh[8:40], grh[4:6]), (ends[0] + ends[1], udp_len.to_bytes(2, "big")), "IPv6 header in the GRH's place")

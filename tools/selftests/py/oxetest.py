@@ -78,7 +78,7 @@ def errno_of(function, *args, **kwargs):
 
 
 def child(function):
-    """Run in a process of its own, which may die of its library; if it lives it must not find a fault."""
+    """Runs in a process of its own, which may die in its library; if it lives it must not find a fault."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if not pid:
@@ -225,7 +225,7 @@ def gid_object(text):
 
 
 def connect(a, b, psn_a=0x123, psn_b=0x456, mtu=e.IBV_MTU_1024, **rts):
-    """Both ends to RTS, facing each other; rts goes to both."""
+    """Brings both ends to RTS, connected to each other; rts goes to both."""
     rtr = {k: rts.pop(k) for k in ("min_rnr", "rd_dest") if k in rts}
     rtr["rd_atomic"] = rtr.pop("rd_dest", 16)
     a.to_init()
@@ -241,7 +241,7 @@ def connect(a, b, psn_a=0x123, psn_b=0x456, mtu=e.IBV_MTU_1024, **rts):
 
 
 def pair(**kw):
-    """Two connected ends on the two hosts; what End knows goes there, the rest to connect."""
+    """Two connected ends on the two hosts. Options of End go there, the rest to connect."""
     args = {k: kw.pop(k) for k in ("depth", "size", "access", "sig_all", "cqe") if k in kw}
     a, b = End(host_a(), **args), End(host_b(), **args)
     connect(a, b, **kw)
@@ -260,8 +260,8 @@ def ah_to(host, peer, pd=None):
 
 
 def until(true, what, seconds=60):
-    """Waits until true() is; that it never is within this time is a failure. The time is far above what it takes, for a machine
-    that is busy with other work."""
+    """Waits until true() holds; fails if it does not within this time. The limit is far above the usual time, for a
+    machine that is busy with other work."""
     end = time.monotonic() + seconds * SLOW
     while not true():
         if time.monotonic() > end:

@@ -13,7 +13,7 @@ def meet(port, server=None):
 
 
 def swap(stream, thing):
-    """Something for the other side, for what it has for this one."""
+    """Sends a value to the other side, and returns that of the other side."""
     stream.write(json.dumps(thing) + "\n")
     stream.flush()
     return json.loads(stream.readline())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """A hostile process: it writes garbage into the rings it shares with the kernel, while it posts and while packets arrive.
 
-The process may lose its own queue pairs, or itself by what its library makes of the garbage. It must not gain access to memory it has not registered, harm the
-queue pairs of others, or the kernel. Usage: ring.py [rounds]
+The process may lose its own queue pairs, or crash in its library, which reads the garbage. It must not gain access to
+memory it has not registered, nor harm the queue pairs of others or the kernel. Usage: ring.py [rounds]
 """
 import ctypes
 import os
@@ -63,7 +63,8 @@ class Ring:
 
 
 class Hostile:
-    """Host A's end of a connection, with the rings it can write to; an honest end on host B; a canary nobody registered for writing."""
+    """Host A's end of a connection, with the rings it can write to; an honest end on host B; a canary that is not
+    registered for writing."""
 
     def __init__(self):
         before = set(mappings())
@@ -87,7 +88,7 @@ class Hostile:
         ring_doorbell(self.a.host.ctx)
 
     def post(self, rng):
-        """A request and a receive buffer by the book: what was scribbled may be taken along."""
+        """A correct request and a correct receive: garbage in the rings may be taken along."""
         errno_of(self.a.recv, self.a.sge(500, rng.randrange(1000)))
         kind = rng.choice((e.IBV_WR_SEND, e.IBV_WR_RDMA_WRITE, e.IBV_WR_RDMA_READ))
         errno_of(self.a.send, kind, self.a.sge(rng.randrange(3000), 100), remote=None if kind == e.IBV_WR_SEND else self.b.remote())
@@ -105,7 +106,7 @@ _honest = []
 
 
 def honest_works():
-    """A connection of somebody else, made once and used between the attacks."""
+    """A connection that is not attacked, made once and used between the attacks."""
     if not _honest:
         a, b = End(host_a()), End(host_b())
         connect(a, b)
@@ -142,7 +143,7 @@ def attack(change, rounds=3):
 
 
 def header(offset, values):
-    """These values in a word of every ring's header; geometry is the kernel's own affair, indices are checked."""
+    """These values in a word of every ring's header: the kernel keeps the geometry to itself, and checks indices."""
     def change(h, rng):
         for ring in h.rings:
             ring.word(offset).value = rng.choice(values)
@@ -175,7 +176,7 @@ def fields(offset, size, values):
 
 
 def crafted():
-    """Send WQEs of our own making: posted by the book, then one number of each changed and the indices moved."""
+    """Send WQEs written by hand: correct ones, then one number of each changed and the indices moved."""
     def one(name, offset, value):
         rng, h = random.Random(name), Hostile()
         stride = h.sq.element()
@@ -240,7 +241,7 @@ def one_bad_wqe():
 
 
 def made_up_mappings():
-    """Mapping with cookies that are none, at lengths that are not the ring's: refused, nothing more."""
+    """Mapping with invalid cookies, and with lengths that are not the ring's: refused, nothing more."""
     import mmap
     h = Hostile()
     fd = h.a.host.ctx.cmd_fd

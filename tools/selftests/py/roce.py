@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """RoCEv2 packets by hand, right and wrong ones, and a socket that sends them from a host of one's choice.
 
-Own code from the specification (IBTA Vol 1 chapter 9, annex A17), nothing of the driver: what both agree on is right.
+Written from the specification (IBTA Vol 1 chapter 9, annex A17), without code of the driver: a result of both is right.
 """
 import os
 import socket
@@ -45,7 +45,7 @@ def ipv4(source, destination, length, ident=0x1234):
 
 
 def icrc(ip, udp_payload, source_port):
-    """Over ones in place of what a router may change; udp_payload without the ICRC."""
+    """The ICRC: over ones in place of the fields that a router may change; udp_payload without the ICRC."""
     masked = bytearray(ip)
     masked[1] = 0xff
     masked[8] = 0xff
@@ -58,7 +58,7 @@ def icrc(ip, udp_payload, source_port):
 
 
 def in_namespace(namespace, function, *args):
-    """What the function returns, run in a network namespace: that belongs to a thread, which ends and takes it along."""
+    """The result of the function, run in a network namespace. A thread of its own enters the namespace, and ends."""
     made = []
 
     def run():
@@ -82,7 +82,7 @@ class Attacker:
         self.ident = 0
 
     def raw(self, udp_payload, port=49152, length=None):
-        """The bytes as they are as payload of a datagram; length: what the UDP header says."""
+        """Sends the bytes as they are as the payload of a datagram; length: that in the UDP header."""
         self.ident = self.ident % 65535 + 1
         udp = struct.pack("!HHHH", port, PORT, 8 + len(udp_payload) if length is None else length, 0)
         packet = ipv4(self.source, self.destination, 8 + len(udp_payload), self.ident) + udp + udp_payload
@@ -104,8 +104,8 @@ def ones_sum(data):
 
 
 class GsoSocket:
-    """Sends UDP GSO super-packets for others to segment, as a virtual machine does: the kernel believes nothing of them
-    (DODGY)."""
+    """Sends UDP GSO super-packets that are segmented later, as those of a virtual machine: the kernel does not trust
+    them (DODGY)."""
 
     PACKET_VNET_HDR, NEEDS_CSUM, GSO_UDP_L4 = 15, 1, 5
 
@@ -121,7 +121,7 @@ class GsoSocket:
         self.ether = bytes.fromhex(mac.replace(":", "")) + self.socket.getsockname()[4] + b"\x08\x00"
 
     def raw(self, payload, each, port=49152):
-        """The bytes as they are, to be cut into datagrams of each of them."""
+        """Sends the bytes as they are, to be cut into datagrams with `each` bytes."""
         ip = bytearray(ipv4(self.source, self.destination, 8 + len(payload), self.ident))
         ip[10:12] = struct.pack("!H", ones_sum(ip) ^ 0xffff)
         pseudo = bytes(ip[12:20]) + struct.pack("!HH", 17, 8 + len(payload))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """rdma-core's own test suite, each test in a process of its own.
 
-Usage: suite.py DIRECTORY DEVICE GID-INDEX ALLOWED-FILE. The libraries are imported once, then a process is forked per test, which
-spares minutes on a slow machine. ALLOWED-FILE lists tests that may fail, each with its reason.
+Usage: suite.py DIRECTORY DEVICE GID-INDEX ALLOWED-FILE. The libraries are imported once, then a process is forked per
+test, which saves minutes on a slow machine. ALLOWED-FILE lists tests that may fail, each with its reason.
 """
 import io
 import os
@@ -58,7 +58,7 @@ def run(test):
 
 
 def one(test):
-    """Fork, wait for at most LIMIT seconds, tell what became of it."""
+    """Forks, waits for at most LIMIT seconds, reports the result."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if not child:

@@ -85,7 +85,7 @@ def late_receives():
 
 
 def reset_and_failed():
-    """A queue pair that was reset polls its receives again as often as a new one: timers of its own tell."""
+    """A queue pair that was reset polls its receives again as often as a new one: its own timers show that."""
     host = host_a()
     end = End(host, size=0, depth=4, cqe=4)
     counts = []

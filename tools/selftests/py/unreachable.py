@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """A peer to which no route leads: what cannot be sent is lost, and costs no more than a few lookups for each timeout.
 
-Each lookup that fails counts as a send error: the counter tells how many steps were taken under the queue pair's lock. All
-is over IPv6: to an IPv4 address for which there is no route the kernel tries its luck on the device's own link.
+Each lookup that fails counts as a send error: the counter tells how many steps were taken under the queue pair's lock.
+All is over IPv6: for an IPv4 address without a route the kernel tries the device's own link.
 """
 import ctypes
 import mmap
@@ -32,7 +32,7 @@ def ip_a(*words):
 
 
 class NoRoute:
-    """with NoRoute(): nothing leads from host A to host B, whose packets still come in."""
+    """with NoRoute(): host A has no route to host B, whose packets still come in."""
 
     def __enter__(self):
         ip_a("route", "add", "unreachable", f"{IP_B}/128")
@@ -71,7 +71,7 @@ def need_oxe():
 
 
 def much_memory(length):
-    """The address of so many bytes that are two MiB of memory again and again."""
+    """Maps so many bytes, which are the same two MiB of memory again and again; gives their address."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]

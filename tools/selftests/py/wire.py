@@ -52,7 +52,7 @@ def bench():
 
 
 def settle():
-    """Until nothing more comes in."""
+    """Waits until no more packets come in."""
     before = now = None
     while now is None or now != before:
         before = counters(DEV_A)["rcvd_pkts"]
@@ -61,7 +61,8 @@ def settle():
 
 
 class Counted:
-    """with Counted("name", n): the counter of that name rises by n (or at least n) meanwhile; by a name of oxe's, so not on rxe."""
+    """with Counted("name", n): meanwhile the counter of that name rises by n (or at least n); for names of oxe's, so
+    not on rxe."""
 
     def __init__(self, name, count, at_least=False):
         self.name, self.count, self.at_least = name, count, at_least
@@ -85,7 +86,7 @@ class Counted:
 
 
 def old(psn):
-    """A PSN far from any that the connection expects, on the side of the future: neither new nor a duplicate worth answering."""
+    """A PSN far ahead of any that the connection expects: neither the next one nor a duplicate that is answered."""
     return (psn + 0x300000) & 0xffffff
 
 
@@ -190,7 +191,7 @@ def wrong_service():
 
 
 def stranger():
-    """A sender whose address is not the connection's: not believed, however right the rest."""
+    """A sender whose address is not the connection's: dropped, however right the rest."""
     t = bench()
     attacker.source, kept = "10.77.0.99", attacker.source
     try:
@@ -285,7 +286,7 @@ def write_longer_than_said():
 
 
 def responses_out_of_the_blue():
-    """Read responses, atomic answers and ACKs of all 256 syndromes that nobody asked for."""
+    """Read responses, atomic answers and ACKs of all 256 syndromes, without a request."""
     a, b = victim()
     for opcode in (roce.READ_FIRST, roce.READ_MIDDLE, roce.READ_LAST, roce.READ_ONLY, roce.ATOMIC_ACK):
         for n in (0, 8, 1024, 1400):

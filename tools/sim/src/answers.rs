@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The oracle on the wire, the responder's half: which answers it owes, and what it has said already.
+//! The judge on the wire, the responder's half: which responses it owes, and which it has sent.
 //!
-//! - Answers go out in the order of the requests: an ACK, a NAK or a response that acknowledges a READ or atomic before the
-//!   last response to that was sent would have the requester take it for lost (IBTA 9.7.5.1.1, 9.7.6.1).
+//! - Responses leave in the order of the requests. If an ACK, a NAK or a response acknowledged a
+//!   READ or atomic before the last response to that was sent, the requester would take that
+//!   response for lost (IBTA 9.7.5.1.1, 9.7.6.1).
 //! - A missing packet is reported once, until it comes (IBTA 9.7.5.2, PSN sequence error).
-//! - An RNR NAK is due when the receive queue was found empty, once, and carries the QP's minimum RNR NAK timer code
-//!   (IBTA 9.7.5.2.8, 11.2.5.2).
-//! - What was asked for is acknowledged soon, far below the ACK timeouts of requesters (IBTA 9.7.6.1.3, 11.2.1.2: Local CA
-//!   ACK Delay).
+//! - An RNR NAK is due when the receive queue was found empty, once, and carries the QP's minimum
+//!   RNR NAK timer code (IBTA 9.7.5.2.8, 11.2.5.2).
+//! - A requested acknowledgement is sent soon, far below the ACK timeouts of requesters
+//!   (IBTA 9.7.6.1.3, 11.2.1.2: Local CA ACK Delay).
 //! - A NAK for anything else ends the connection: nothing follows it (IBTA 9.9.3).
 
 use crate::decode::{op, Seen};
@@ -18,32 +19,31 @@ use std::collections::VecDeque;
 const NAK_SEQUENCE: u8 = 0x60;
 /// The syndrome of an ACK without end-to-end flow control (IBTA 9.7.7.2).
 const NO_CREDIT: u8 = 0x1f;
-/// How long an acknowledgement may take at most that was asked for, ns. The protocol holds none
-/// back for longer than half a millisecond; the rest is for devices that are slow, or busy with
-/// answers to READs.
+/// The longest time in ns that a requested acknowledgement may take. The protocol delays an ACK for
+/// half a millisecond at most; the rest is for devices that are slow, or busy with READ responses.
 const ACK_DELAY: u64 = 5_000_000;
 /// The type of an RNR NAK, in the top three bits of a syndrome.
 const RNR: u8 = 1;
 
-/// What a responder owes and has said.
+/// The responses that a responder owes and has sent.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    /// READs, in pieces, and atomics that were accepted and are not answered to the end: the next
-    /// packet of the answer, and one past its last.
+    /// READ chunks and atomics that were accepted and whose responses are not complete: the next
+    /// response packet, and one past the last.
     owed: VecDeque<(u64, u64)>,
     /// An RNR NAK is due with this timer code.
     rnr_due: Option<u8>,
     /// The packet that the responder has reported as missing, or was not ready for.
     reported: Option<u64>,
-    /// An acknowledgement of all before this packet was asked for then.
+    /// `(end, time)`: an acknowledgement of all packets before `end` was requested at `time`.
     asked: Option<(u64, u64)>,
     /// The connection was ended by a NAK.
     closed: bool,
 }
 
 impl Answers {
-    /// The responder has accepted a request; `answer` is the range of packets that its answer has, if it is a READ or an
-    /// atomic.
+    /// The responder has accepted a request. `answer` is the range of its response packets, if it
+    /// is a READ or an atomic.
     pub fn accepted(&mut self, answer: Option<(u64, u64)>) {
         self.rnr_due = None;
         self.reported = None;
@@ -55,7 +55,7 @@ impl Answers {
         self.asked.get_or_insert((end, now));
     }
 
-    /// Whether the packet is the next one of an answer that was not sent before.
+    /// Whether the packet is the next packet of a response, and was not sent before.
     pub fn owes(&self, packet: u64) -> bool {
         self.owed.front().is_some_and(|(next, _)| *next == packet)
     }
@@ -99,7 +99,7 @@ impl Answers {
         Ok(())
     }
 
-    /// The answer has come to `packet`, unless that is a repetition.
+    /// Response packet `packet` was sent. A repetition changes nothing.
     fn answered(&mut self, packet: u64) {
         let Some((next, end)) = self.owed.front_mut() else {
             return;

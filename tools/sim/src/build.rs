@@ -16,7 +16,7 @@ use crate::world::{Event, Host, Pause, Qp, Setup, World};
 use oxe_proto::transport::{RemoteAccess, LOOPBACK_MTU};
 
 const ALL_RIGHTS: &[Right] = &[Right::Read, Right::Write, Right::Atomic];
-/// The last is that of connections which need no wire.
+/// The path MTUs. The last one is that of loopback connections.
 const MTUS: [u32; 6] = [256, 512, 1024, 2048, 4096, LOOPBACK_MTU];
 
 /// A connection in the making.
@@ -29,14 +29,14 @@ struct Pair {
     foreign: Option<usize>,
 }
 
-/// What the ends of a connection are made with.
+/// The parameters of a connection's ends.
 struct Ends {
     setups: Vec<Setup>,
     psns: Vec<u32>,
     greedy: bool,
 }
 
-/// Setups that fit each other, of one end or two.
+/// Draws setups that fit each other, for one end or two.
 fn draw_ends(plan: &crate::profile::Plan, ends: usize, pmtu: u32, rng: &mut Rng) -> Ends {
     // A limited member talks to full ones only.
     let pkeys = rng.pick(&[
@@ -56,11 +56,11 @@ fn draw_ends(plan: &crate::profile::Plan, ends: usize, pmtu: u32, rng: &mut Rng)
     for end in 0..ends {
         let other = ends - 1 - end;
         if greedy {
-            // Too few: a peer that makes use of what it may do is refused.
+            // Too few responder resources: a peer that uses all it was told of is refused.
             setups[end].max_dest_rd_atomic = setups[other].max_rd_atomic / 2;
             continue;
         }
-        // The responder has at least the records that its peer was told of.
+        // The responder has at least as many resources as its peer was told of.
         let extra = setups[end].max_dest_rd_atomic;
         let wanted = setups[other].max_rd_atomic.saturating_add(extra);
         setups[end].max_dest_rd_atomic = wanted;
@@ -210,7 +210,7 @@ impl World {
         }
     }
 
-    /// When the program behind a QP does what.
+    /// Schedules the actions of the program behind a QP.
     fn schedule(&mut self, qp: usize, rng: &mut Rng) {
         let connect = if self.plan.staggered {
             rng.below(3 * MS)
@@ -230,7 +230,7 @@ impl World {
             self.at(at, Event::Deregister { qp });
         }
         if self.plan.profile == Profile::Hostile {
-            // Lies may leave a connection hanging; somebody ends it.
+            // Forged packets may leave a connection hanging: the program ends it.
             let at = self.plan.heal_at * 2 + rng.below(100 * MS);
             self.deadline = self.deadline.max(at + 20 * MS);
             self.at(at, Event::Kill { qp });

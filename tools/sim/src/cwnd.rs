@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How much a requester may have in flight, as the oracle on the wire reckons it.
+//! How much a requester may have in flight, as the judge on the wire reckons it.
 //!
-//! The specification leaves the number of requests in flight to the requester, and lets it go back to what was lost
-//! (IBTA 9.7.5.2, 9.7.6.1): all that followed the loss was sent in vain. So each noticed loss has to make the requester
-//! send less, as in RFC 5681 3.1. The oracle does not see all that the requester knows: what it keeps
-//! here is a bound that an honest requester never passes.
+//! The specification leaves the number of requests in flight to the requester, and lets it go back
+//! to a lost packet (IBTA 9.7.5.2, 9.7.6.1): all packets after the loss were sent in vain. So each
+//! noticed loss has to make the requester send less, as in RFC 5681 3.1. The judge does not know
+//! all that the requester knows: it keeps a bound that an honest requester never passes.
 
 /// Most request packets without acknowledgement.
 pub const MAX_CWND: u64 = 128;
-/// The least that a loss makes of the window.
+/// The smallest window after a loss.
 const MIN_CWND: u64 = 16;
-/// How many packets more with each acknowledgement, above the threshold.
+/// By how many packets each acknowledgement widens the window above the threshold.
 const CWND_STEP: u64 = 4;
-/// PSNs of READs in flight, in pieces: to begin with, at most, and at least.
+/// The READ window in PSNs: one READ chunk at least; its initial size; its largest size.
 const READ_CHUNK: u64 = crate::model::READ_CHUNK;
 const INITIAL_READ_WINDOW: u64 = 4 * READ_CHUNK;
 const MAX_READ_WINDOW: u64 = 32 * READ_CHUNK;
-/// How many PSNs more with each piece that was answered.
+/// By how many PSNs each answered READ chunk widens the READ window.
 const READ_WINDOW_STEP: u64 = READ_CHUNK / 16;
 
 /// The bound.
 #[derive(Clone, Debug)]
 pub struct Cwnd {
-    /// Request packets; a READ counts as one for each piece.
+    /// Request packets; a READ counts as one for each READ chunk.
     cwnd: u64,
-    /// Up to this the window may double.
+    /// The slow start threshold: up to this the window may double.
     ssthresh: u64,
-    /// PSNs up to the end of a READ that is not the only one.
+    /// The READ window: PSNs up to the end of a READ that is not the only one.
     read_window: u64,
     /// The requester may be going back already: a further sign of the same loss need not count.
     recovering: bool,
@@ -50,7 +50,8 @@ impl Cwnd {
         self.cwnd
     }
 
-    /// How many PSNs may lie between the oldest without an answer and the end of a READ after another.
+    /// How many PSNs may lie between the oldest one without a response and the end of a READ that
+    /// follows another.
     pub fn read_window(&self) -> u64 {
         self.read_window
     }
@@ -67,7 +68,7 @@ impl Cwnd {
         self.recovering = false;
     }
 
-    /// A piece of a READ was answered to its end.
+    /// A READ chunk was answered to its end.
     pub fn on_read_response(&mut self) {
         self.read_window = (self.read_window + READ_WINDOW_STEP).min(MAX_READ_WINDOW);
     }
@@ -79,7 +80,7 @@ impl Cwnd {
         self.recovering = true;
     }
 
-    /// The requester has noticed that an answer is missing.
+    /// The requester has noticed that a response is missing.
     pub fn on_response_loss(&mut self) {
         if self.heeds_loss() {
             self.read_window = (self.read_window / 2).max(READ_CHUNK);
@@ -87,8 +88,8 @@ impl Cwnd {
         self.recovering = true;
     }
 
-    /// The requester goes back for another reason, or may do so: a timeout, a probe, a wait. It may begin anew with
-    /// a small window and double that.
+    /// The requester goes back for another reason, or may do so: a timeout, a probe, an RNR NAK. It
+    /// may start again with a small window and double it.
     pub fn may_go_back(&mut self) {
         self.ssthresh = MAX_CWND;
         self.recovering = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Unreliable datagrams: what arrives was sent, to this QP, by somebody who may; and what is sent on
-//! a network that harms nothing arrives, once.
+//! Unreliable datagrams: each one that arrives was sent to this QP by a permitted sender; each one
+//! that is sent on a network without faults arrives once.
 
 use crate::frame::{self, Route};
 use crate::profile::{Profile, US};
@@ -268,7 +268,7 @@ impl World {
         };
         let right = match expect {
             Some(expect) => taken == expect,
-            // Which of several reasons it names is the transport's to choose.
+            // The transport may name any of several reasons.
             None => taken != Verdict::Accepted && room == receiver.room(),
         };
         ensure!(right, "{repr:?}: {taken:?}, expected {expect:?}");
@@ -289,7 +289,7 @@ impl World {
         Ok(())
     }
 
-    /// What had to arrive has arrived.
+    /// Every datagram that had to arrive has arrived.
     pub fn judge_datagrams(&self) -> Result<(), String> {
         let duplicates = self.plan.impairment.duplicate != 0;
         for sent in &self.datagrams.sent {

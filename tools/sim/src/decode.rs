@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A second, independent reader of packets, for the oracles: what the code under test writes must
-//! not be judged by its own reader alone. It knows RC only, and trusts the lengths it is given.
+//! A second, independent reader of packets, for the judges: the reader of the code under test must
+//! not be the only one that checks its writer. It knows RC only, and trusts the lengths it is
+//! given.
 
 /// RC opcodes by value (IBTA 9.2, Table 38).
 pub mod op {
@@ -30,7 +31,7 @@ pub mod op {
     pub const SEND_ONLY_INV: u8 = 0x17;
 }
 
-/// A packet as the oracles see it.
+/// A packet as the judges see it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen<'a> {
     pub opcode: u8,
@@ -72,7 +73,7 @@ impl Cursor<'_> {
 }
 
 impl<'a> Seen<'a> {
-    /// Reads a UDP payload whose last four bytes are the ICRC. `None` for what is no RC packet.
+    /// Reads a UDP payload whose last four bytes are the ICRC. `None` if it is no RC packet.
     pub fn decode(bytes: &'a [u8]) -> Option<Seen<'a>> {
         let mut at = Cursor(bytes.get(..bytes.len().checked_sub(4)?)?);
         let [opcode, flags, key0, key1] = at.take()?;
@@ -119,7 +120,7 @@ impl<'a> Seen<'a> {
         (op::READ_FIRST..=op::ATOMIC_ACK).contains(&self.opcode)
     }
 
-    /// Whether it says that a request was done, and no more.
+    /// Whether it is an ACK: no NAK, and no response with data.
     pub fn is_ack(&self) -> bool {
         self.opcode == op::ACK && self.aeth.is_some_and(|(syndrome, _)| syndrome >> 5 == 0)
     }

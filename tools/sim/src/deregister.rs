@@ -3,7 +3,7 @@
 //! Programs deregister memory while requests use it, at either end. Such a request may succeed, or
 //! fail: with a local protection error where its own memory is gone, with a remote access error
 //! where the peer's is (IBTA 9.9.2, 11.6.2), and with a remote operational error where the peer's
-//! receive has lost its memory. What comes after is flushed.
+//! receive has lost its memory. Later requests are flushed.
 
 use crate::api::*;
 use crate::model::{Fault, Verb};
@@ -11,7 +11,7 @@ use crate::profile::MS;
 use crate::world::{tell, Event, World};
 use oxe_proto::transport::time;
 
-/// What may fail a request that need not fail.
+/// Why a request may fail, though it need not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Risk {
     /// Its local memory is gone.
@@ -35,7 +35,7 @@ impl Risk {
 }
 
 impl World {
-    /// The program at one of the ends deregisters something that the requests of the QP use.
+    /// The program at one of the ends deregisters memory that the requests of the QP use.
     pub fn deregister(&mut self, qp: usize) -> Result<(), String> {
         if self.qps[qp].fate.dead {
             return Ok(());
@@ -54,7 +54,7 @@ impl World {
             }
         }
         self.allow_retries(qp);
-        // Another one, perhaps.
+        // Perhaps deregister more memory later.
         if self.rng.one_in(2) {
             let gap = self.rng.below(2 * MS);
             self.allow(gap);
@@ -63,14 +63,15 @@ impl World {
         Ok(())
     }
 
-    /// A READ whose answer was lost before its region was deregistered is not answered again, and not refused: that the
-    /// request is a late copy cannot be ruled out. Its requester gives up.
+    /// Extends the deadline for a READ whose response was lost before its region was deregistered.
+    /// The responder neither answers it again nor refuses it, as the request may be a late copy.
+    /// Its requester gives up.
     fn allow_retries(&mut self, qp: usize) {
         let timeout = time::ack_timeout(self.qps[qp].setup.timeout).unwrap_or(0);
         self.allow(40 * (timeout + self.plan.timer_slack) + 20 * MS);
     }
 
-    /// The memory of all requests in the send queue.
+    /// Deregisters the memory of all requests in the send queue.
     fn deregister_local(&mut self, qp: usize) {
         tell!(self, "qp{qp} loses the memory of its requests");
         let q = &mut self.qps[qp];
@@ -81,7 +82,7 @@ impl World {
         }
     }
 
-    /// The memory of all receives that the QP's requests will meet.
+    /// Deregisters the memory of all receives that the QP's requests will meet.
     fn deregister_receives(&mut self, qp: usize) {
         let peer = self.qps[qp].peer;
         tell!(self, "qp{peer} loses the memory of its receives");
@@ -100,7 +101,8 @@ impl World {
         }
     }
 
-    /// A region of the host of the QP's peer. The requests of other QPs may use it, too.
+    /// Deregisters a region of the host of the QP's peer. The requests of other QPs may use it,
+    /// too.
     fn deregister_region(&mut self, qp: usize, region: usize) {
         let host = self.qps[self.qps[qp].peer].host;
         let region = &mut self.hosts[host].regions.0[region];
@@ -123,7 +125,7 @@ impl World {
         }
     }
 
-    /// What a request that is posted now risks.
+    /// The risks of a request that is posted now.
     pub fn risk(&self, qp: usize, op: &crate::model::Op) -> Risk {
         let host = &self.hosts[self.qps[self.qps[qp].peer].host];
         let gone = |rkey| host.regions.0.iter().any(|r| r.rkey == rkey && !r.valid);
@@ -150,7 +152,7 @@ impl World {
         all
     }
 
-    /// A READ that nobody will answer any more: its region is gone.
+    /// Whether the responder may ignore this READ, because its region is gone.
     pub fn may_be_ignored(&self, qp: usize, index: usize) -> bool {
         let op = &self.qps[qp].flow.ops[index];
         op.risk.remote && op.verb == Verb::Read

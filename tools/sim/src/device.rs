@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The device's half of a QP: its queues, and the memory that the protocol asks for while a packet is
-//! in hand. It believes the protocol nothing: what is out of bounds is written down as a violation.
+//! The device's half of a QP: its queues, and the memory that the protocol asks for while it
+//! processes a packet. It does not trust the protocol: an access out of bounds is recorded as a
+//! violation.
 
 use crate::api::*;
 use crate::memory::{Memory, Refusal, Regions, Right};
 use crate::sabotage::{Sabotage, Saboteur};
 
-/// A send request with what the protocol does not see of it.
+/// A send request with the fields that the protocol does not see.
 pub struct SendSlot {
     pub request: Request,
     /// Where its data is, or goes.
@@ -69,12 +70,12 @@ pub struct Keys {
     write: Option<(usize, u32, u32)>,
     /// For each resource: address, key, place, length.
     reads: Vec<Option<(u64, u32, usize, u32)>>,
-    /// The records have moved: keys are to be resolved again.
+    /// The responder resources have moved: keys are to be resolved again.
     pub resolve_again: bool,
 }
 
 impl Keys {
-    /// Where the bytes are that the protocol wants to answer a READ with.
+    /// The place of the bytes that the protocol wants to send in a READ response.
     pub fn read(&self, payload: &Payload, regions: &Regions) -> Result<usize, String> {
         let Payload::Read {
             res,
@@ -103,7 +104,7 @@ impl Keys {
     }
 }
 
-/// What happened while a packet was in hand.
+/// Events while a packet is processed.
 #[derive(Default)]
 pub struct Notes {
     /// The receive that was completed.
@@ -114,7 +115,7 @@ pub struct Notes {
     pub violation: Option<String>,
 }
 
-/// The device as the protocol sees it while a packet is in hand.
+/// The device as the protocol sees it while a packet is processed.
 pub struct Hand<'a> {
     pub send: &'a mut SendRing,
     pub recv: &'a mut RecvRing,
@@ -131,7 +132,7 @@ impl Hand<'_> {
         self.notes.violation.get_or_insert(text);
     }
 
-    /// Stores the payload in hand.
+    /// Stores the packet's payload.
     fn store(&mut self, at: usize) {
         let mut data = self.payload.to_vec();
         if !data.is_empty() && self.saboteur.strikes(Sabotage::CorruptByte) {

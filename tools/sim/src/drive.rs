@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Drives the QPs: what a device does with packets, timers and what the protocol wants to send.
+//! Drives the QPs: the device's handling of packets, timers and transmission.
 
 use crate::api::*;
 use crate::decode::Seen;
@@ -18,7 +18,7 @@ use oxe_proto::wire::{AethRepr, Ext, Opcode, PacketRepr, Psn, RnrTimer, Syndrome
 const BUDGET: u32 = 64;
 
 impl World {
-    /// Lets an event happen.
+    /// Processes an event.
     pub fn step(&mut self, event: Event) -> Result<(), String> {
         match event {
             Event::Arrive { host, frames } => self.arrive(host, &frames),
@@ -41,7 +41,7 @@ impl World {
         }
     }
 
-    /// The device is to look after the QP, now or soon.
+    /// Pumps the QP, now or soon.
     fn wake(&mut self, qp: usize) -> Result<(), String> {
         if self.plan.lazy == 0 || self.rng.one_in(3) {
             return self.pump(qp);
@@ -51,7 +51,7 @@ impl World {
         Ok(())
     }
 
-    /// The device is to look after the QP at a moment, if not before.
+    /// Pumps the QP at the time `at`, if not before.
     pub fn pump_by(&mut self, qp: usize, at: u64) {
         if self.qps[qp].pump_at.is_none_or(|old| old > at) {
             self.qps[qp].pump_at = Some(at);
@@ -82,7 +82,7 @@ impl World {
         q.conn.handle_timeout(now, &mut q.send);
     }
 
-    /// Sends what the QP has to send, reports what is complete, arms the timer.
+    /// Sends the QP's pending packets, reports its completions, arms the timer.
     pub fn pump(&mut self, qp: usize) -> Result<(), String> {
         if self.rng.one_in(50) {
             self.run_timer(qp); // too early: must do nothing
@@ -128,7 +128,7 @@ impl World {
             .map_err(|text| format!("qp{qp}: {text}"))
     }
 
-    /// A frame reaches a host, or a row of them, which is intact.
+    /// Frames reach a host: one, or an intact super-packet.
     fn arrive(&mut self, host: usize, frames: &[Vec<u8>]) -> Result<(), String> {
         let mut rest = frames;
         while let Some(first) = rest.first() {
@@ -138,7 +138,8 @@ impl World {
         Ok(())
     }
 
-    /// Takes the first frame of a row, and as many others as the protocol wants at a time: how many.
+    /// Takes the first frame of a super-packet, and as many others as the protocol takes at a time.
+    /// Gives the number of frames taken.
     fn arrive_some(&mut self, host: usize, frame: &[u8], row: &[Vec<u8>]) -> Result<usize, String> {
         let read = match frame::read(frame) {
             Err(frame::Drop::BadIcrc) if self.saboteur.strikes(Sabotage::IgnoreIcrc) => {
@@ -171,7 +172,7 @@ impl World {
         Ok(1)
     }
 
-    /// Packets that are alike reach a QP, of which `repr` is the first's header.
+    /// Segments of a super-packet reach a QP; `repr` is the header of the first.
     fn deliver(&mut self, qp: usize, repr: &PacketRepr, frames: &[Vec<u8>]) -> Result<(), String> {
         let mut repr = *repr;
         let mut payload = Vec::new();
@@ -249,7 +250,7 @@ impl World {
         self.wake(qp)
     }
 
-    /// A response was heeded, or not: tells the oracle on the wire.
+    /// Tells the judge on the wire whether the requester has heeded a response.
     fn note_answer(&mut self, qp: usize, seen: &Seen, verdict: Verdict) -> Result<(), String> {
         let q = &mut self.qps[qp];
         let alive = matches!(q.conn.state(), State::Rts | State::Sqd);
@@ -311,7 +312,7 @@ impl World {
         Ok(())
     }
 
-    /// The send queue is drained: the program resumes it some time.
+    /// The send queue is drained: the program resumes it after some time.
     fn drained(&mut self, qp: usize) {
         self.stats.drained += 1;
         if let Pause::Draining(begun) = self.qps[qp].pause {
@@ -346,7 +347,7 @@ impl World {
     }
 }
 
-/// Sabotage: takes away what only the program is to hear of.
+/// Sabotage: drops events that the device does not act upon.
 fn lose_event(saboteur: &mut Saboteur, events: Events) -> Events {
     let needed = [Events::SQ_DRAINED, Events::ENTERED_ERROR];
     let needed = needed.into_iter().filter(|event| events.contains(*event));
@@ -357,8 +358,9 @@ fn lose_event(saboteur: &mut Saboteur, events: Events) -> Events {
     events
 }
 
-/// Sabotage of what comes in: what tells a requester of a loss becomes an RNR NAK, which makes it
-/// go back as well, but not send less. Whether it was an answer that shows a gap before it.
+/// Sabotage of received packets: a sign of a loss becomes an RNR NAK, which makes the requester go
+/// back as well, but not send less. Gives whether the sign was a response that shows a gap before
+/// it.
 fn hide_loss(
     saboteur: &mut Saboteur,
     watch: &Watch,

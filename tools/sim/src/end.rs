@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The oracles of the end: everything posted was done exactly once, and the memory of all hosts is
-//! what the model says.
+//! The judges of the end: everything posted was done exactly once, and the memory of all hosts is
+//! as the model says.
 
 use crate::api::*;
 use crate::model::Flow;
@@ -10,7 +10,7 @@ use crate::watch::ensure;
 use crate::world::World;
 
 impl World {
-    /// Nothing more is scheduled: nobody may still be waiting for anything.
+    /// Nothing more is scheduled: no request and no receive may be pending.
     pub fn at_rest(&mut self) -> Result<(), String> {
         for (qp, q) in self.qps.iter().enumerate() {
             let (posted, done) = (q.flow.ops.len(), q.flow.completed);
@@ -23,7 +23,7 @@ impl World {
                 continue;
             }
             ensure!(q.todo == 0, "qp{qp}: {} requests were never posted", q.todo);
-            // Its peer may have died without its own requests being touched by that.
+            // The peer may have died without an effect on its own requests.
             let flow = &q.flow;
             let healthy = !self.qps[q.peer].fate.dead;
             let all = flow.received == flow.consuming.len();
@@ -64,7 +64,7 @@ impl World {
         Ok(())
     }
 
-    /// All is over.
+    /// Judges the end of the run.
     pub fn at_end(&mut self) -> Result<(), String> {
         for qp in 0..self.qps.len() {
             self.settle(qp)?;
@@ -79,7 +79,7 @@ impl World {
         self.judge_datagrams()
     }
 
-    /// The life of a QP is over: it owes nobody anything.
+    /// Judges the end of a QP's life: no request or receive is outstanding.
     pub fn settle(&mut self, qp: usize) -> Result<(), String> {
         let q = &self.qps[qp];
         let (posted, done) = (q.flow.ops.len(), q.flow.completed);
@@ -118,7 +118,7 @@ impl World {
         Ok(())
     }
 
-    /// READs that did not succeed have left nothing but what they asked for.
+    /// READs that did not succeed have stored no bytes but those they asked for.
     fn settle_sinks(&mut self, qp: usize) -> Result<(), String> {
         let q = &self.qps[qp];
         let memory = &mut self.hosts[q.host].memory;
@@ -129,7 +129,7 @@ impl World {
             let len = op.len as usize;
             let now = memory.read(op.local, len);
             let old = memory.accepted(op.local, len);
-            // Where nothing came nothing is to be compared.
+            // Bytes that did not change are not compared.
             let expected: Vec<u8> = (0..len)
                 .map(|i| if now[i] == old[i] { now[i] } else { op.data[i] })
                 .collect();
@@ -151,7 +151,7 @@ impl World {
         Ok(())
     }
 
-    /// Receives that were flushed or failed hold nothing but part of what was sent to them.
+    /// Receives that were flushed or failed hold at most a part of the message sent to them.
     fn settle_receives(&mut self, qp: usize) -> Result<(), String> {
         let q = &self.qps[qp];
         let flow = &self.qps[q.peer].flow;
@@ -176,7 +176,7 @@ impl World {
     }
 }
 
-/// As many receives as the requests that were executed took.
+/// The number of receives is that which the executed requests consumed.
 fn check_counts(flow: &Flow) -> Result<(), String> {
     let taken = |before| flow.consuming.partition_point(|op| *op < before);
     let (low, high) = (taken(flow.succeeded), taken(flow.executable()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a QP of the simulator runs on: the code under test, or the foreign peer.
+//! The protocol engine of a simulated QP: the code under test, or the foreign peer.
 
 use crate::api::*;
 use crate::device::{Hand, SendRing};
@@ -17,7 +17,7 @@ pub enum Engine {
 use Engine::{Foreign as Stock, Oxe};
 
 impl Engine {
-    /// Whether it is the foreign peer, of which nothing is judged but what the specification says.
+    /// Whether it is the foreign peer, which is judged by the rules of the specification alone.
     pub fn is_foreign(&self) -> bool {
         matches!(self, Stock(_))
     }
@@ -53,7 +53,7 @@ impl Engine {
         }
     }
 
-    /// Other storage for READs and atomics of the peer; the foreign peer has a fixed one.
+    /// Replaces the responder resources; the foreign peer has fixed ones.
     pub fn replace_resources(&mut self, resources: Vec<Resource>) {
         if let Oxe(conn) = self {
             conn.replace_resources(resources);

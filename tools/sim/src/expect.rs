@@ -53,7 +53,7 @@ fn request_opcode(request: &Op, k: u64) -> u8 {
     }
 }
 
-/// The packet that must go out as number `k` of the request, but for AckReq, pad and addresses.
+/// The expected packet number `k` of the request, but for AckReq, pad and addresses.
 pub fn expected_request(flow: &Flow, request: &Op, k: u64) -> Seen<'static> {
     let (first, last) = (k == 0, k + 1 == request.span);
     let mut seen = Seen {
@@ -64,7 +64,7 @@ pub fn expected_request(flow: &Flow, request: &Op, k: u64) -> Seen<'static> {
     let skip = (k * u64::from(flow.pmtu)) as u32;
     let Op { va, rkey, len, .. } = *request;
     match request.verb {
-        // Resumed where the answer broke off.
+        // A READ resumes where its response broke off.
         Verb::Read => {
             let end = request.chunk_end(k) * u64::from(flow.pmtu);
             let end = end.min(len.into()) as u32;

@@ -36,7 +36,7 @@ impl World {
         };
         self.spoil(qp, &mut op, fault);
         op.fault = Some(fault);
-        // What the responder refuses changes nothing.
+        // A request that the responder refuses changes nothing.
         let traces = matches!(
             fault,
             Fault::BrokenReceive | Fault::Lie | Fault::Unreadable | Fault::Unplaceable

@@ -20,7 +20,7 @@ use oxe_proto::wire::{BthRepr, Ext, Opcode, PKey, PacketRepr, Psn, Qpn};
 use requester::Requester;
 use responder::Responder;
 
-/// What the specification leaves to an implementation.
+/// The choices that the specification leaves to an implementation.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     /// Request packets in flight, at most.
@@ -36,7 +36,7 @@ pub struct Style {
 }
 
 impl Style {
-    /// Any that is allowed.
+    /// Draws any style that is allowed.
     pub fn draw(rng: &mut Rng) -> Style {
         Style {
             window: rng.pick(&[1, 8, 64, 1024]),
@@ -98,7 +98,7 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// A queue pair in the reset state, which can resource so many READs and atomics of its peer.
+    /// A queue pair in the reset state, with so many responder resources.
     pub fn new(style: Style, resources: usize) -> Foreign {
         let attr = Attr {
             dest_qpn: 0,
@@ -152,7 +152,7 @@ impl Foreign {
         }
     }
 
-    /// Moves to the error state by the will of the program: nothing is said any more.
+    /// The program moves the QP to the error state: the QP sends nothing any more.
     pub fn to_error(&mut self) {
         if self.state != State::Err {
             self.responder.fall_silent();
@@ -259,7 +259,7 @@ impl Foreign {
     }
 }
 
-/// A packet of one's own making.
+/// Makes a packet.
 fn packet(bth: BthRepr, ext: Ext, payload: Payload, origin: Origin) -> Transmit {
     Transmit {
         header: PacketRepr { bth, ext },

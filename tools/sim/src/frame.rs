@@ -31,8 +31,8 @@ impl Route {
         }
     }
 
-    /// IP and UDP headers for a UDP payload of `len` bytes. `id` goes into the IPv4 header. What needs no wire
-    /// may be longer than lengths of the wire can say: they wrap.
+    /// IP and UDP headers for a UDP payload of `len` bytes. `id` goes into the IPv4 header. A
+    /// loopback payload may be longer than the length fields can hold: they wrap.
     fn headers(self, len: usize, id: u16) -> Vec<u8> {
         let udp_len = (len + UDP_LEN) as u16;
         let (from, to) = (self.from as u8 + 1, self.to as u8 + 1);
@@ -84,8 +84,8 @@ pub fn build(route: Route, id: u16, repr: &PacketRepr, payload: &[u8]) -> Result
     Ok(frame)
 }
 
-/// A frame around any bytes, with a right ICRC: what an attacker can make. `roce` includes the room
-/// for the ICRC.
+/// A frame around any bytes, with a right ICRC, as an attacker can make it. `roce` includes the
+/// room for the ICRC.
 pub fn forge(route: Route, roce: &[u8]) -> Vec<u8> {
     let mut frame = route.headers(roce.len(), 0);
     frame.extend_from_slice(roce);

@@ -4,7 +4,7 @@
 //! QP numbers, keys and about which PSN is due, which is more than attackers know.
 //!
 //! Such packets may end a connection and may do what the peer is allowed to. They may not make the
-//! core panic, touch memory that nobody has granted, or spoil the order of completions.
+//! core panic, touch memory to which no right was given, or spoil the order of completions.
 
 use crate::frame::{self, Route};
 use crate::profile::US;
@@ -52,7 +52,7 @@ impl World {
         self.send_frames(from, to, vec![frame]);
     }
 
-    /// A packet for the QP that looks as if it could come now.
+    /// A packet for the QP that is plausible at this time.
     fn invent(&mut self, qp: usize) -> Vec<u8> {
         let q = &self.qps[qp];
         let rng = &mut self.rng;
@@ -142,7 +142,7 @@ impl World {
         match opcode & 0x1f {
             0x03 | 0x05 | 0x09 | 0x0b => out.extend(rng.next_u32().to_be_bytes()),
             0x16 | 0x17 => {
-                // Keys of inboxes are as good as any.
+                // The key to invalidate is that of an inbox.
                 out.extend(rkey.to_be_bytes());
             }
             0x12 => out.extend(rng.next().to_be_bytes()),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The oracles of single events: send and receive completions, verdicts, events of a QP.
+//! The judges of single events: send and receive completions, verdicts, events of a QP.
 
 use crate::api::*;
 use crate::model::{Fault, Verb};
@@ -11,7 +11,7 @@ use crate::world::{tell, Event, Pause, World};
 /// Timeout exponents below this may be shorter than the way to the peer and back.
 const HASTY: u8 = 8;
 
-/// What has become of a QP, as the program behind it sees it.
+/// The fate of a QP, as its program sees it.
 #[derive(Clone, Debug, Default)]
 pub struct Fate {
     /// The program moved it to error.
@@ -28,7 +28,7 @@ pub struct Fate {
     pub early: bool,
     /// Communication was established.
     pub established: bool,
-    /// Requests were flushed: so many receives.
+    /// Receives were flushed.
     pub flushed_receives: bool,
 }
 
@@ -96,7 +96,7 @@ impl World {
         let Some(at) = op.inbox else {
             return Ok(());
         };
-        // A WRITE: what it wrote is there, or what somebody wrote later.
+        // A WRITE: its bytes are there, or those of a later request.
         let q = &self.qps[qp];
         let op = &q.flow.ops[index];
         let memory = &self.hosts[self.qps[q.peer].host].memory;
@@ -105,7 +105,7 @@ impl World {
         check.map_err(|byte| format!("byte {byte} is not in the peer's memory"))
     }
 
-    /// A READ or an atomic has brought what it had to.
+    /// A READ or an atomic has brought the right data.
     fn judge_answer(&mut self, qp: usize, index: usize) -> Result<(), String> {
         let q = &self.qps[qp];
         let op = &q.flow.ops[index];
@@ -202,7 +202,7 @@ impl World {
             self.plan.impairment.is_ill(),
             "no answer from a healthy peer"
         );
-        // Records of a greedy peer's READs are overwritten: nobody can answer them again.
+        // The resources of a greedy peer's READs are overwritten: these cannot be answered again.
         if q.flow.greedy {
             return Ok(());
         }
@@ -334,7 +334,7 @@ impl World {
         Ok(())
     }
 
-    /// What became of a packet.
+    /// The verdict on a packet.
     pub fn judge_verdict(
         &mut self,
         qp: usize,
@@ -373,7 +373,7 @@ impl World {
             }
             _ => {}
         }
-        // On a network that harms nothing everything must be right at once.
+        // On a network without faults no packet may be dropped.
         let dead = self.qps[qp].fate.dead || self.qps[self.qps[qp].peer].fate.dead;
         let undisturbed = self.plan.profile == Profile::Clean && !self.plan.late_receives;
         ensure!(
@@ -383,8 +383,8 @@ impl World {
         Ok(())
     }
 
-    /// Events of a QP have a reason (IBTA 11.6.3). The send queue is drained when all requests are
-    /// complete that had begun (IBTA 11.6.3.2).
+    /// Events of a QP have a reason (IBTA 11.6.3). The send queue is drained when all requests that
+    /// had begun are complete (IBTA 11.6.3.2).
     pub fn judge_events(&mut self, qp: usize, events: Events) -> Result<(), String> {
         let dooms = self.remote_dooms(qp);
         let q_peer = self.qps[qp].peer;

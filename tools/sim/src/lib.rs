@@ -7,7 +7,7 @@
 //! virtual, and nothing but the seed decides what happens. Packets are bytes on the way, written and
 //! read by the code under test.
 //!
-//! The oracles know what must come of every request ([`model`]), look at every packet on the wire
+//! The judges know the right result of every request ([`model`]), look at every packet on the wire
 //! ([`watch`]), at every completion ([`judge`]) and, when all is over, at all memory ([`end`]).
 //! Safety is judged all the time; liveness once the network is well: everything posted has to
 //! complete within bounded virtual time.

@@ -2,15 +2,15 @@
 
 //! A host's memory and the table of regions that peers may reach.
 //!
-//! The memory has a shadow: what the oracles have accepted. Whatever differs from it at the end of a
-//! run and belongs to nothing in progress was written without leave.
+//! The memory has a shadow with the bytes that the judges have accepted. A byte that differs from
+//! it at the end of a run and belongs to nothing in progress was written without permission.
 
 use crate::rng::Rng;
 
-/// Bytes between any two allocations that nobody may ever write.
+/// Size of the guard zone between two allocations, which is never written.
 const GUARD: usize = 24;
 
-/// A host's memory. Allocations are never freed, so that a late write finds nothing of anybody else.
+/// A host's memory. Allocations are never freed, so that a late write does not hit other data.
 #[derive(Default)]
 pub struct Memory {
     bytes: Vec<u8>,
@@ -45,17 +45,17 @@ impl Memory {
         &self.bytes[at..at + len]
     }
 
-    /// The bytes that the oracles know of.
+    /// The bytes that the judges have accepted.
     pub fn accepted(&self, at: usize, len: usize) -> &[u8] {
         &self.shadow[at..at + len]
     }
 
-    /// Writes without telling the oracles: what devices do.
+    /// Writes without telling the judges, as devices do.
     pub fn write(&mut self, at: usize, data: &[u8]) {
         self.bytes[at..at + data.len()].copy_from_slice(data);
     }
 
-    /// The oracles have looked at these bytes and found them right.
+    /// The judges have looked at these bytes and found them right.
     pub fn accept(&mut self, at: usize, len: usize) {
         self.shadow[at..at + len].copy_from_slice(&self.bytes[at..at + len]);
     }
@@ -80,7 +80,7 @@ impl Memory {
     }
 }
 
-/// What a peer may do to a region.
+/// A right that a peer may have to a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Right {
     /// RDMA READ.
@@ -102,13 +102,13 @@ pub struct Region {
     pub len: usize,
     /// Where it lies in the host's memory.
     pub at: usize,
-    /// What peers may do.
+    /// The rights of peers.
     pub rights: &'static [Right],
     /// False once it was invalidated.
     pub valid: bool,
     /// Every access fails for reasons of the host's own.
     pub defective: bool,
-    /// What a READ was promised from here cannot be read when it is to be sent.
+    /// READs are granted, but the bytes cannot be read when the response is to be sent.
     pub unreadable: bool,
 }
 
@@ -117,7 +117,7 @@ pub struct Region {
 pub enum Refusal {
     /// Key, range or right.
     Access,
-    /// The host could not.
+    /// A failure of the host itself.
     Defect,
 }
 
@@ -167,7 +167,7 @@ impl Regions {
         Ok(region.at + offset as usize)
     }
 
-    /// Whether there was a region of this key, and is none any more.
+    /// Whether a region with this key existed and is gone.
     pub fn is_gone(&self, rkey: u32) -> bool {
         self.0.iter().any(|r| r.rkey == rkey && !r.valid)
     }

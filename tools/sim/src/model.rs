@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What one QP asks of its peer, and what must come of it.
+//! The requests of one QP to its peer, and their right results.
 //!
-//! A [`Flow`] lists the requests of one QP in the order of posting. Of each it is known beforehand
-//! which PSNs it takes, which bytes travel, what it does to the peer's memory and what it brings
-//! back. The requests of a flow change only the flow's own area at the peer, its inbox, so no other
-//! flow matters.
+//! A [`Flow`] lists the requests of one QP in the order of posting. It knows beforehand which PSNs
+//! each takes, which bytes travel, what it does to the peer's memory and what it returns. The
+//! requests of a flow change only the flow's own area at the peer, its inbox, so no other flow
+//! matters.
 
 use crate::api::Status;
 use crate::deregister::Risk;
@@ -69,7 +69,7 @@ pub enum Fault {
     Unplaceable,
     /// A WRITE that announces another length than it has: only a broken peer sends such.
     Lie,
-    /// More READs and atomics under way than the peer has records for.
+    /// More READs and atomics under way than the peer has resources for.
     TooMany,
     /// The responder cannot read what it has promised to send.
     ReadFails,
@@ -101,10 +101,11 @@ impl Fault {
     }
 }
 
-/// How many packets of answer one READ request of oxe asks for, at most: a longer READ is several to the responder.
+/// Most response packets that one READ request of oxe asks for. A longer READ is several READs to
+/// the responder.
 pub const READ_CHUNK: u64 = 122;
 
-/// A request and what is known of it.
+/// A request and its known effects.
 #[derive(Clone, Debug)]
 pub struct Op {
     pub verb: Verb,
@@ -119,31 +120,31 @@ pub struct Op {
     pub signaled: bool,
     pub solicited: bool,
     pub fence: bool,
-    /// What travels: the payload of SEND and WRITE, what a READ finds when nothing later than it
-    /// was executed before it, what an atomic finds.
+    /// The bytes that travel: the payload of a SEND or WRITE, the bytes that a READ finds if no
+    /// later request was executed before it, or the value that an atomic finds.
     pub data: Vec<u8>,
-    /// A READ of the inbox, at this place in it.
+    /// The place in the inbox that it is about, if any.
     pub inbox: Option<usize>,
     pub fault: Option<Fault>,
-    /// What it may fail for, besides.
+    /// Further reasons for which it may fail.
     pub risk: Risk,
     /// Which packet of the flow is its first, counted from 0.
     pub first: u64,
     /// How many PSNs it takes.
     pub span: u64,
-    /// Request packets of the flow before it, a READ counted as one for each piece.
+    /// Request packets of the flow before it, a READ counted as one for each READ chunk.
     pub packets_before: u64,
     /// Messages before it, as a responder counts them.
     pub messages_before: u64,
     /// Its number among those that consume receives.
     pub receive: Option<usize>,
     pub done: Option<Status>,
-    /// How many packets of answer one READ request asks for, at most.
+    /// Most response packets that one READ request asks for.
     pub piece: u64,
 }
 
 impl Op {
-    /// Packet `k` of it, or for a READ the whole piece which that is of, ends before this packet.
+    /// One past packet `k` of it; for a READ one past the READ chunk that has packet `k`.
     pub fn chunk_end(&self, k: u64) -> u64 {
         if self.verb == Verb::Read {
             ((k / self.piece + 1) * self.piece).min(self.span)
@@ -196,7 +197,7 @@ pub struct Flow {
     pub start_psn: u32,
     /// Bytes per packet.
     pub pmtu: u32,
-    /// How many packets of answer one READ request asks for, at most.
+    /// Most response packets that one READ request asks for.
     pub piece: u64,
     pub ops: Vec<Op>,
     /// Where the inbox lies in the peer's memory.
@@ -209,7 +210,7 @@ pub struct Flow {
     pub consuming: Vec<usize>,
     /// The first request that must fail.
     pub doomed: Option<usize>,
-    /// It may have more READs and atomics under way than the peer can record.
+    /// It may have more READs and atomics under way than the peer has resources for.
     pub greedy: bool,
     /// How many requests have completed.
     pub completed: usize,
@@ -220,7 +221,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// A flow without requests; `inbox` is what the peer has there.
+    /// A flow without requests; `inbox` is the peer's initial content.
     pub fn new(start_psn: u32, pmtu: u32, inbox_at: usize, inbox: &[u8]) -> Flow {
         Flow {
             start_psn,
@@ -245,7 +246,7 @@ impl Flow {
         self.image.len()
     }
 
-    /// What the inbox holds after all that was posted so far.
+    /// The content of the inbox after all requests posted so far.
     pub fn image(&self) -> &[u8] {
         &self.image
     }
@@ -265,7 +266,7 @@ impl Flow {
         last.map_or(0, |op| op.messages_before + op.messages())
     }
 
-    /// How many messages lie before the packet as a whole, as a responder counts them.
+    /// How many messages end before the packet, as a responder counts them.
     pub fn messages_before(&self, packet: u64) -> u64 {
         match self.op_at(packet).map(|index| &self.ops[index]) {
             Some(op) if op.verb == Verb::Read => {
@@ -303,7 +304,7 @@ impl Flow {
         index
     }
 
-    /// What the request finds in the inbox, and leaves there.
+    /// Notes the bytes that the request finds in the inbox, and those that it stores there.
     fn apply(&mut self, op: &mut Op, index: usize, at: usize) {
         let len = if op.verb.is_atomic() {
             8
@@ -362,7 +363,7 @@ impl Flow {
         let all = self.ops.len();
         self.doomed
             .map_or(all, |index| match self.ops[index].fault {
-                // Found when the answer is sent, or has come: later requests may be done by then.
+                // Found when the response is sent or received: later requests may be done by then.
                 Some(Fault::Unplaceable | Fault::ReadFails) => all,
                 _ => index + 1,
             })
@@ -409,7 +410,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Whether the last word on each byte fits: used where everything was executed.
+    /// Whether each byte is that of its last store. For flows whose requests were all executed.
     pub fn final_image_is(&self, got: &[u8]) -> Result<(), usize> {
         let wrong = got.iter().zip(&self.image).position(|(a, b)| a != b);
         wrong.map_or(Ok(()), Err)

@@ -8,7 +8,7 @@ use crate::rng::Rng;
 /// Nanoseconds that a link is busy with 16 bytes: about 64 Gb/s.
 const NS_PER_16_BYTES: u64 = 2;
 
-/// What became of the frames.
+/// Counts of frames, by their fate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub sent: u64,
@@ -19,7 +19,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// How many frames were not carried as they should.
+    /// How many frames were impaired.
     pub fn harmed(&self) -> u64 {
         self.lost + self.duplicated + self.held + self.corrupted
     }
@@ -46,7 +46,7 @@ pub struct Network {
     pub tally: Tally,
     /// Some of the frames that went by lately.
     memory: Vec<Vec<u8>>,
-    /// Whether anybody listens.
+    /// Whether the attacker listens.
     pub tapped: bool,
 }
 
@@ -144,7 +144,7 @@ impl Network {
         }
     }
 
-    /// A frame that somebody sent before, if the network is tapped.
+    /// A frame that was sent before, if the network is tapped.
     pub fn overheard(&self, rng: &mut Rng) -> Option<Vec<u8>> {
         if self.memory.is_empty() {
             return None;

@@ -38,13 +38,13 @@ pub enum Profile {
     Deregister,
     /// Send queues are drained and resumed (SQD), attributes change under traffic.
     Drain,
-    /// The device fails to send what the protocol gave it.
+    /// The device fails to send packets of the protocol.
     TxFail,
     /// Unreliable datagrams beside connections.
     Datagram,
     /// One end of each connection is a stock implementation, on any network.
     Foreign,
-    /// A third party sends well-formed lies into connections.
+    /// A third party sends forged, well-formed packets into connections.
     Hostile,
 }
 
@@ -85,7 +85,7 @@ impl Profile {
     }
 }
 
-/// What the network does while it is ill.
+/// The impairments of the network until it heals.
 #[derive(Clone, Debug, Default)]
 pub struct Impairment {
     /// Packets lost.
@@ -176,7 +176,7 @@ pub struct Plan {
     pub forge: Ppm,
     /// One end of each connection is the foreign peer.
     pub foreign: bool,
-    /// Packets that are alike travel in rows of so many, at most.
+    /// Most segments of a super-packet.
     pub rows: u64,
 }
 
@@ -222,7 +222,7 @@ impl Plan {
         plan
     }
 
-    /// What makes the profile.
+    /// Adapts the plan to its profile.
     fn adapt(&mut self, rng: &mut Rng) {
         match self.profile {
             Clean => {

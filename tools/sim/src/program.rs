@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What programs do with QPs besides posting: drain, change, give up; and what they do when a QP
-//! fails.
+//! The actions of programs besides posting: draining and changing QPs, giving up, and the reaction
+//! to a QP that fails.
 
 use crate::api::*;
 use crate::profile::{Profile, MS};
@@ -16,7 +16,7 @@ impl World {
         if q.pause != Pause::No || q.conn.state() != State::Rts {
             return Ok(());
         }
-        // A request that is broken never begins, but for the protocol it may have.
+        // A broken request is never sent, but for the protocol it may have begun.
         let begun = q
             .flow
             .ops
@@ -95,7 +95,8 @@ impl World {
         Ok(())
     }
 
-    /// A QP has gone to error: the device flushes its receives, the program its peer.
+    /// A QP has gone to error. The device flushes its receives; the program moves the peer to
+    /// error.
     pub fn entered_error(&mut self, qp: usize) -> Result<(), String> {
         let q = &mut self.qps[qp];
         ensure!(!q.fate.dead, "qp{qp}: went to error twice");
@@ -117,7 +118,7 @@ impl World {
         }
         self.explain_death(qp)?;
         self.judge_refusal(qp)?;
-        // The peer finds out by itself, or is told.
+        // The peer finds out by itself, or its program moves it to error.
         let (peer, timeout) = (self.qps[qp].peer, self.qps[qp].setup.timeout);
         let patience = time::ack_timeout(timeout).unwrap_or(MS) * self.rng.below(40);
         self.allow_for(qp, patience);
@@ -146,7 +147,7 @@ impl World {
         Ok(())
     }
 
-    /// A QP that nobody moved to error has a reason to be there.
+    /// A QP that no program moved to error has another reason to be there.
     fn explain_death(&self, qp: usize) -> Result<(), String> {
         let q = &self.qps[qp];
         let own = q.fate.first_error.is_some_and(|s| s != Status::WrFlush);

@@ -12,7 +12,7 @@ use crate::profile::MS;
 use crate::watch::{ensure, Watch};
 use crate::world::{tell, Event, Pause, World};
 
-/// By then no packet of the former life is on its way.
+/// After this time no packet of the former life is on its way.
 const GRACE: u64 = 20 * MS;
 
 /// Most such events of a run.
@@ -51,7 +51,7 @@ impl World {
         Ok(())
     }
 
-    /// Resets a QP and forgets what the oracles know of it.
+    /// Resets a QP and forgets what the judges know of it.
     fn reset(&mut self, qp: usize) -> Result<(), String> {
         let q = &mut self.qps[qp];
         let done = q.conn.modify(&Modify::to_state(State::Reset));
@@ -81,7 +81,7 @@ impl World {
         q.fault_at = None;
         q.timer_at = None;
         q.pump_at = None;
-        // What a pause may have lowered for the former life.
+        // A pause of the former life may have lowered it.
         q.setup.max_rd_atomic = q.initial_max_rd_atomic;
         Ok(())
     }

@@ -20,7 +20,7 @@ impl Rng {
         rng
     }
 
-    /// A generator of its own for `subject`, so that a choice more there moves nothing elsewhere.
+    /// A separate generator for `subject`: one more choice there changes nothing elsewhere.
     pub fn fork(&mut self, subject: u64) -> Rng {
         Rng(self.next() ^ subject.wrapping_mul(STEP))
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The oracles of what a QP takes, whoever sent it, and of what its program hears when it refuses.
+//! The judges of the packets that a QP accepts, from any sender, and of the errors that its program
+//! is told of when it refuses one.
 
 use crate::decode::{op, Seen};
 use crate::profile::Profile;

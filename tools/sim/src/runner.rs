@@ -9,13 +9,13 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
-/// What became of a seed.
+/// The outcome of a seed.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub seed: u64,
     pub profile: Profile,
     pub stats: Stats,
-    /// What an oracle found, or the text of a panic.
+    /// The finding of a judge, or the text of a panic.
     pub failure: Option<String>,
     /// How often sabotage was committed.
     pub struck: u32,
@@ -59,7 +59,7 @@ pub fn run(seed: u64, profile: Profile, saboteur: Saboteur, verbose: bool) -> Ou
     outcome
 }
 
-/// What became of many seeds.
+/// The outcome of many seeds.
 #[derive(Debug, Default)]
 pub struct Summary {
     pub passed: u64,
@@ -68,8 +68,8 @@ pub struct Summary {
     pub stats: Vec<Stats>,
 }
 
-/// Runs `count` seeds from `first` on, dealt out to `profiles` in turn, on `threads` threads;
-/// `progress` hears after each how many are done.
+/// Runs `count` seeds from `first` on, dealt out to `profiles` in turn, on `threads` threads. After
+/// each it tells `progress` how many are done.
 pub fn run_many(
     first: u64,
     count: u64,

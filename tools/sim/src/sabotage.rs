@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Deliberate bugs, which the tests of the simulator put into the device or between device and
-//! protocol to see the oracles find them.
+//! protocol to see the judges find them.
 
 /// A kind of bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

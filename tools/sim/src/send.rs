@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What goes out: makes frames of what the protocol wants to send, under the eyes of the oracle on
-//! the wire.
+//! Transmission: makes frames of the packets that the protocol wants to send, and shows them to the
+//! judge on the wire.
 
 use crate::api::*;
 use crate::decode::Seen;
@@ -27,7 +27,7 @@ impl World {
             let most = transmit.segments;
             let mut again = q.conn.poll_transmit(now, most, &mut q.send);
             if matches!(transmit.origin, Origin::Request { .. }) {
-                // The ACK that waited for it to begin may overtake it now.
+                // An ACK that waited for the request to begin may overtake it now.
                 if let Some(ack) = again.take_if(|again| again.origin == Origin::Acknowledge) {
                     self.transmit(qp, ack)?;
                     let q = &mut self.qps[qp];
@@ -37,7 +37,7 @@ impl World {
             let q = &mut self.qps[qp];
             let mut same = *transmit;
             if let Some(again) = &again {
-                // May be asked for later instead.
+                // A later packet may ask for the ACK instead.
                 same.header.bth.ack_req = again.header.bth.ack_req;
             }
             ensure!(
@@ -51,7 +51,7 @@ impl World {
         Ok(())
     }
 
-    /// Makes frames of what the protocol wants to send, and hands them to the network.
+    /// Makes frames of the protocol's packets, and hands them to the network.
     pub fn transmit(&mut self, qp: usize, transmit: Transmit) -> Result<(), String> {
         let mut frames = Vec::new();
         let mut rest = Some(transmit);
@@ -82,7 +82,7 @@ impl World {
         Ok(())
     }
 
-    /// Sabotage: an ACK for what the packet begins to answer, if nothing came after that.
+    /// Sabotage: an ACK of a request ahead of its own response, if no later request was accepted.
     fn acknowledge_unanswered(
         &mut self,
         qp: usize,
@@ -134,8 +134,8 @@ impl World {
         Ok(Some(frame))
     }
 
-    /// Where the payload is in the memory of the QP's host; `None` when it cannot be read, which the
-    /// protocol knows then.
+    /// The payload's place in the memory of the QP's host. `None` when it cannot be read: the
+    /// protocol is told of it.
     fn locate(&mut self, qp: usize, transmit: &Transmit) -> Result<Option<usize>, String> {
         let q = &mut self.qps[qp];
         let regions = &self.hosts[q.host].regions;
@@ -169,7 +169,7 @@ impl World {
             q.conn.local_error(transmit, Status::LocProt, &mut q.send);
             q.watch.packet_given_back();
         }
-        // Unless the answer is a repetition, the peer is owed a NAK (IBTA 9.9.3).
+        // Unless the response is a repetition, the peer is owed a NAK (IBTA 9.9.3).
         let refused = q.conn.state() == State::Err || self.plan.profile == Profile::Hostile;
         ensure!(
             refused || !answer || !due,
@@ -178,14 +178,14 @@ impl World {
         Ok(None)
     }
 
-    /// Whether the packet is of an answer that was not sent to that point before.
+    /// Whether the packet belongs to a response, and was not sent before.
     fn is_owed(&self, qp: usize, transmit: &Transmit) -> bool {
         let asker = &self.qps[self.qps[qp].peer];
         let packet = asker.flow.packet(transmit.header.bth.psn.get());
         asker.watch.answers.owes(packet)
     }
 
-    /// Shows a frame that a QP sends to the oracle on the wire. In SQD no request begins
+    /// Shows a frame that a QP sends to the judge on the wire. In SQD no request begins
     /// (IBTA 10.3.1).
     fn watch_transmit(&mut self, qp: usize, frame: &[u8]) -> Result<(), String> {
         if self.plan.profile == Profile::Hostile {
@@ -229,7 +229,7 @@ impl World {
         result.map_err(|text| format!("qp{qp}: {text}"))
     }
 
-    /// A QP in error sends the last answers and a NAK, if it was its peer who was wrong, and otherwise
+    /// A QP in error sends its last responses and a NAK if the peer caused the error, and otherwise
     /// nothing but the delayed ACK (IBTA 10.3.1).
     fn check_silence(&self, qp: usize, seen: &Seen) -> Result<(), String> {
         let q = &self.qps[qp];
@@ -241,7 +241,7 @@ impl World {
         Ok(())
     }
 
-    /// Hands frames to the network. They arrive as one row if nothing happens to any of them.
+    /// Hands frames to the network. They arrive as one super-packet if none of them is impaired.
     pub fn send_frames(&mut self, from: usize, to: usize, frames: Vec<Vec<u8>>) {
         let before = self.network.tally.harmed();
         let mut arrivals = Vec::new();
@@ -262,7 +262,7 @@ impl World {
     }
 }
 
-/// Other headers for the first packet of a WRITE that is to lie about its length.
+/// Other headers for the first packet of a WRITE with a forged length.
 fn lie(q: &Qp, transmit: &Transmit) -> Option<PacketRepr> {
     let Origin::Request { n } = transmit.origin else {
         return None;
@@ -281,14 +281,14 @@ fn lie(q: &Qp, transmit: &Transmit) -> Option<PacketRepr> {
     Some(header)
 }
 
-/// Whether the packet says that one before it is missing.
+/// Whether the packet is a NAK for a PSN sequence error.
 pub fn is_sequence_nak(header: &PacketRepr) -> bool {
     let code = NakCode::PsnSequence;
     let aeth = header.ext.aeth();
     aeth.is_some_and(|aeth| aeth.syndrome == Syndrome::Nak { code })
 }
 
-/// Sabotage of what goes out.
+/// Sabotage of packets to be sent.
 fn tamper(saboteur: &mut Saboteur, transmit: &mut Transmit) {
     let bth = &mut transmit.header.bth;
     if bth.ack_req && saboteur.strikes(Sabotage::DropAckReq) {

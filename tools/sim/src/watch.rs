@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The oracle on the wire: looks at every packet of a flow, in both directions, as it is sent, and
+//! The judge on the wire: looks at every packet of a flow, in both directions, as it is sent, and
 //! says what is wrong with it.
 
 mod responses;
@@ -13,23 +13,23 @@ use crate::model::{Flow, Op};
 use oxe_proto::transport::time::{ack_timeout, rnr_delay};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most times that a requester which hears nothing asks again, without counting it as a retry.
+/// How often a requester without responses may send again without counting a retry.
 const PROBES: u32 = 3;
 
 const NAK_SEQUENCE: u8 = 0x60;
 
-/// What the wire has seen of a flow. Packets are counted from the flow's first PSN.
+/// The judge's record of a flow on the wire. Packets are counted from the flow's first PSN.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
-    /// How often each was sent, a READ request counted for all the packets of its answer.
+    /// How often each packet was sent. A READ request counts for all packets of its response.
     sent: Vec<u32>,
-    /// What the requester has no answer to yet: everything before was acknowledged.
+    /// The oldest packet without an acknowledgement or response.
     una: u64,
-    /// What the responder waits for.
+    /// The packet that the responder expects.
     pub accepted: u64,
     /// RNR NAKs that reached the requester.
     rnr: BTreeMap<u64, u32>,
-    /// READs, in pieces, and atomics sent; the packets that were last answers and reached the requester, and how
+    /// READ chunks and atomics sent; the last response packets that reached the requester, and how
     /// many these are.
     started: usize,
     answered: BTreeSet<u64>,
@@ -40,11 +40,11 @@ pub struct Watch {
     last: Option<u64>,
     /// The device has given back a packet since.
     given_back: bool,
-    /// There was a reason to go back, and the requester is not where it was yet.
+    /// There was a reason to go back, and the requester has not caught up yet.
     may_resend: bool,
-    /// The responder wants to hear nothing before this moment.
+    /// An RNR NAK forbids requests before this time.
     wait_until: u64,
-    /// Counts progress: something was acknowledged that was not before.
+    /// Counts progress: new acknowledgements.
     epoch: u64,
     /// For each packet, how often it was sent since the last progress, and when that was.
     rounds: Vec<(u64, u32)>,
@@ -58,14 +58,14 @@ pub struct Watch {
     nak_heeded: Option<u64>,
     /// How much may be in flight.
     cwnd: Cwnd,
-    /// When the requester took an answer that was news, and how many signs of a loss it has heeded since.
+    /// The time of the last progress, and how many signs of a loss the requester has heeded since.
     progress_at: u64,
     signs: u32,
-    /// What the responder owes.
+    /// The responses that the responder owes.
     pub answers: Answers,
 }
 
-/// What the requester was told about patience.
+/// The limits that the requester was given.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub max_rd_atomic: u32,
@@ -75,7 +75,7 @@ pub struct Limits {
     pub foreign: bool,
 }
 
-/// Makes an error of a condition that does not hold.
+/// Returns an error if a condition does not hold.
 macro_rules! ensure {
     ($cond:expr, $($arg:tt)+) => {
         if !$cond { return Err(format!($($arg)+)); }
@@ -133,7 +133,7 @@ impl Watch {
         self.given_back = false;
         self.may_resend &= covered < high;
         self.count_sent(packet, covered);
-        // The last packet once more, in order to ask, is no retry.
+        // The last packet once more, to ask for an ACK, is no retry.
         let repeated = self.last == Some(packet) && !self.asked;
         self.last = Some(packet);
         self.asked = seen.ack_req || request.verb.is_read_like();
@@ -152,7 +152,7 @@ impl Watch {
         }
     }
 
-    /// A READ or atomic that is not the only one in flight ends within the window of READs.
+    /// A READ or atomic that is not the only one in flight ends within the READ window.
     fn check_read_window(
         &self,
         flow: &Flow,
@@ -172,7 +172,8 @@ impl Watch {
         Ok(())
     }
 
-    /// The oldest READ or atomic without an answer, if that is before `end`: the packet that is missing of it.
+    /// The first missing response packet of the oldest READ or atomic without a response, if that
+    /// is before `end`.
     fn unanswered(&self, flow: &Flow, end: u64) -> Option<u64> {
         let from = flow.op_at(self.una)?;
         let mut ops = flow.ops[from..].iter().take_while(|op| op.first < end);
@@ -180,8 +181,8 @@ impl Watch {
         Some(op.first.max(self.una)).filter(|packet| *packet < end)
     }
 
-    /// If an answer shows the requester that an earlier one is missing: the packet that this is of. For sabotage, which
-    /// wants to be worth it: only where the requester must heed it, and has much in flight.
+    /// The missing response packet, if `seen` shows the requester that an earlier response is
+    /// missing. For sabotage: only where the requester must heed the gap and has much in flight.
     pub fn gap_before(&self, flow: &Flow, seen: &Seen) -> Option<u64> {
         let end = flow.packet(seen.psn) + u64::from(seen.is_ack());
         let much = self.sent.len() as u64 > self.una + self.cwnd.read_window() / 2;
@@ -270,7 +271,8 @@ impl Watch {
         }
     }
 
-    /// An answer acknowledges every packet before `end`, as far as no READ or atomic is in the way.
+    /// A response acknowledges every packet before `end`, up to a READ or atomic without a
+    /// response.
     fn acknowledge(&mut self, now: u64, flow: &Flow, end: u64) {
         let before = self.una;
         while self.una < end {
@@ -300,7 +302,7 @@ impl Watch {
         self.harmed += count;
     }
 
-    /// How many it has harmed since the requester took an answer.
+    /// How many packets it has harmed since the requester took a response.
     pub fn harm(&self) -> u64 {
         self.harmed - self.harmed_before
     }
@@ -312,13 +314,13 @@ impl Watch {
         self.cwnd.may_go_back();
     }
 
-    /// The device gave a packet back: the one before it may have to ask now.
+    /// The device gave a packet back: the one before it may have to ask for an ACK now.
     pub fn packet_given_back(&mut self) {
         self.given_back = true;
     }
 
-    /// The requester, which did not fail for it, has heeded an answer that was delivered at `now`.
-    /// It heeds as many RNR NAKs as its counter allows (IBTA 9.7.5.2.8).
+    /// The requester has heeded a response that was delivered at `now`, and did not fail for it. It
+    /// heeds as many RNR NAKs as its counter allows (IBTA 9.7.5.2.8).
     pub fn answer_heeded(
         &mut self,
         now: u64,
@@ -334,7 +336,7 @@ impl Watch {
                 self.acknowledge(now, flow, packet);
                 self.may_resend = true;
                 self.wait_until = now + rnr_delay(rnr & 0x1f);
-                // What comes after the wait is new, and may be refused anew.
+                // Packets after the wait may be refused again.
                 self.nak_heeded = None;
                 self.cwnd.may_go_back();
                 self.rnr_heeded += 1;
@@ -371,7 +373,7 @@ impl Watch {
         Ok(())
     }
 
-    /// An answer has shown the requester a gap before it; what was before the gap counts.
+    /// A response has shown the requester a gap before it. It acknowledges all before the gap.
     pub fn gap_noticed(&mut self, now: u64, flow: &Flow, seen: &Seen) {
         let positive = seen.aeth.is_some_and(|(syndrome, _)| syndrome >> 5 == 0);
         let whole = seen.opcode == op::ACK && positive;
@@ -400,7 +402,7 @@ impl Watch {
         self.rnr.range(range).map(|(_, n)| *n).max().unwrap_or(0)
     }
 
-    /// The requester has nothing to send now: somebody must have been asked for an answer.
+    /// The requester has nothing to send now: it must have asked for a response.
     pub fn check_asked(&self) -> Result<(), String> {
         let waiting = self.una < self.sent.len() as u64;
         let fine = !waiting || self.asked || !self.rnr.is_empty();
@@ -411,7 +413,7 @@ impl Watch {
     /// The requester has given up after so many retries: each for a sign of a loss, or after its
     /// ACK timeout (IBTA 9.7.6.1.3, 9.9.2.1).
     pub fn check_patience(&self, now: u64, timeout: u8, retries: u8) -> Result<(), String> {
-        // The last sign may have come when there was none left.
+        // The last sign may have come when no retry was left.
         let waits = u32::from(retries).saturating_sub(self.signs);
         let least = u64::from(waits) * ack_timeout(timeout).unwrap_or(0);
         let waited = now - self.progress_at;

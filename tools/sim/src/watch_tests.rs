@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The oracle on the wire: takes what is right, and each kind of wrong for wrong.
+//! The judge on the wire: it accepts right packets, and finds each kind of wrong one.
 
 use super::*;
 use crate::cwnd::MAX_CWND;
@@ -480,7 +480,7 @@ fn retries_take_their_time() {
     let nak = wire.answer(op::ACK, 0, NAK_SEQUENCE, 0);
     wire.heed(&nak).unwrap();
     patience(&wire, 2).unwrap();
-    // What is acknowledged makes the counters start anew.
+    // An acknowledgement resets the counters.
     let ack = wire.answer(op::ACK, 0, 0x1f, 0);
     wire.heed(&ack).unwrap();
     refused(patience(&wire, 1), "after 0 ns");

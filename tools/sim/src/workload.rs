@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the programs do: post requests and receives, pause, give up.
+//! The programs: they post requests and receives, pause, give up.
 
 use crate::api::*;
 use crate::deregister::Risk;
@@ -15,7 +15,7 @@ use oxe_proto::transport::time;
 const DEPTH: usize = 256;
 
 impl World {
-    /// The program behind a QP does something, and comes back later.
+    /// The program behind a QP acts, and schedules its next action.
     pub fn tick(&mut self, qp: usize) -> Result<(), String> {
         let q = &self.qps[qp];
         if q.fate.dead || q.todo == 0 {
@@ -47,7 +47,7 @@ impl World {
         Ok(())
     }
 
-    /// The program behind a QP answers a message, if it has anything left to say.
+    /// The program behind a QP answers a message by a request, if it has any left to post.
     pub fn answer(&mut self, qp: usize) -> Result<(), String> {
         let q = &self.qps[qp];
         let room = DEPTH > q.flow.ops.len() - q.flow.completed;
@@ -79,7 +79,7 @@ impl World {
         self.allow(need);
     }
 
-    /// Posts a request that nobody will send.
+    /// Posts a request that will never be sent.
     pub fn post_late(&mut self, qp: usize) {
         let (op, inbox) = self.draw_of(qp, Verb::Send);
         self.post_op(qp, op, inbox);
@@ -193,7 +193,7 @@ impl World {
         }
     }
 
-    /// A length in bytes, at most `most`: often one where something changes.
+    /// A length in bytes, at most `most`: often one at a boundary.
     fn draw_len(&mut self, pmtu: u32, most: usize) -> u32 {
         let rng = &mut self.rng;
         let pmtu = u64::from(pmtu);
@@ -298,7 +298,7 @@ impl World {
         op
     }
 
-    /// A place in the inbox, aligned to `align`: mostly where others are, too.
+    /// A place in the inbox, aligned to `align`: mostly one near those of other requests.
     fn place(&mut self, qp: usize, op: &mut Op, align: usize) -> usize {
         let q = &self.qps[qp];
         let region = &self.hosts[self.qps[q.peer].host].regions.0[q.inbox_region];
@@ -323,7 +323,7 @@ impl World {
         self.load(qp, &mut op);
         let at = self.place(qp, &mut op, 1);
         if len == 0 && self.rng.one_in(2) {
-            // Nothing is checked where nothing is written.
+            // The key of an empty WRITE is not checked.
             op.rkey = self.rng.next_u32();
         }
         (op, Some(at))
@@ -354,7 +354,7 @@ impl World {
         (op, inbox)
     }
 
-    /// New memory for the answer.
+    /// Allocates memory for the response.
     fn give_sink(&mut self, qp: usize, op: &mut Op) {
         let memory = &mut self.hosts[self.qps[qp].host].memory;
         op.local = memory.alloc(op.len as usize, &mut self.rng);

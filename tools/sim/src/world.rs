@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The world of one run: hosts, connections, the network and virtual time. It only knows what is
-//! there and what happens next; how QPs are driven is in [`crate::drive`].
+//! The world of one run: hosts, connections, the network and virtual time. It holds the state and
+//! the coming events; [`crate::drive`] drives the QPs.
 
 use crate::device::{Keys, RecvRing, SendRing};
 use crate::engine::Engine;
@@ -15,10 +15,10 @@ use crate::sabotage::Saboteur;
 use crate::watch::{Limits, Watch};
 use std::collections::BTreeMap;
 
-/// Most events of a run; more means that something turns in circles.
+/// Most events of a run; more means an endless loop.
 const MAX_EVENTS: u64 = 3_000_000;
 
-/// What a run is of.
+/// The seed and profile of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     pub seed: u64,
@@ -29,11 +29,11 @@ pub struct Run {
 pub struct Host {
     pub memory: Memory,
     pub regions: Regions,
-    /// The region that peers may read and nobody ever writes: index.
+    /// Index of the region that peers may read and that is never written.
     pub source: usize,
-    /// A region of which every access fails: index.
+    /// Index of a region of which every access fails.
     pub defective: usize,
-    /// A region of which READs are granted, but the bytes cannot be read: index.
+    /// Index of a region of which READs are granted, but the bytes cannot be read.
     pub unreadable: usize,
 }
 
@@ -52,7 +52,7 @@ pub struct Setup {
 }
 
 impl Qp {
-    /// What the oracle on the wire needs of it.
+    /// The limits that the judge on the wire needs.
     pub fn limits(&self) -> Limits {
         Limits {
             max_rd_atomic: self.setup.max_rd_atomic.into(),
@@ -63,7 +63,7 @@ impl Qp {
     }
 }
 
-/// Where a QP is with a pause of its send queue.
+/// The state of a pause of the send queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
     No,
@@ -83,9 +83,9 @@ pub struct Qp {
     pub send: SendRing,
     pub recv: RecvRing,
     pub keys: Keys,
-    /// What it asks of its peer.
+    /// Its requests to its peer.
     pub flow: Flow,
-    /// What the wire has seen of that.
+    /// The judge's record of them on the wire.
     pub watch: Watch,
     /// Its inbox, as a region of the peer's host: index.
     pub inbox_region: usize,
@@ -105,7 +105,7 @@ pub struct Qp {
 /// Something that happens at a moment.
 #[derive(Debug)]
 pub enum Event {
-    /// Frames reach a host: one, or a row that is intact.
+    /// Frames reach a host: one, or an intact super-packet.
     Arrive { host: usize, frames: Vec<Vec<u8>> },
     /// The timer of a QP goes off.
     Timer { qp: usize },
@@ -157,7 +157,7 @@ pub struct World {
     serial: u64,
 }
 
-/// What a run consisted of.
+/// Statistics of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     pub events: u64,
@@ -205,7 +205,7 @@ impl Stats {
     }
 }
 
-/// Prints a line of the story when it is wanted.
+/// Prints a line of the run's history in verbose mode.
 macro_rules! tell {
     ($world:expr, $($arg:tt)+) => {
         if $world.verbose { eprintln!("{:>12} {}", $world.now, format_args!($($arg)+)); }
@@ -258,14 +258,13 @@ impl World {
         self.events.insert((time.max(self.now), self.serial), event);
     }
 
-    /// The program did something that takes the network `ns` to come to an end with, at most, once
-    /// it is well.
+    /// Extends the deadline: an action of the program takes `ns` at most once the network is well.
     pub fn allow(&mut self, ns: u64) {
         let from = self.now.max(self.plan.heal_at);
         self.deadline = self.deadline.max(from + ns);
     }
 
-    /// Runs to the end; the error says which oracle found what.
+    /// Runs to the end; the error says which judge found what.
     pub fn run(&mut self) -> Result<(), String> {
         self.run_events()?;
         self.at_rest()?;
@@ -274,7 +273,7 @@ impl World {
         self.at_end()
     }
 
-    /// A timer or a wake-up that was replaced by another.
+    /// Whether the event is a timer or a wake-up that was replaced by another.
     fn is_stale(&self, time: u64, event: &Event) -> bool {
         match event {
             Event::Timer { qp } => self.qps[*qp].timer_at != Some(time),

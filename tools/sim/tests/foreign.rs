@@ -31,7 +31,7 @@ enum Engine {
     Stock(Box<Foreign>),
 }
 
-/// What the memory of an end has seen.
+/// The record of an end's memory accesses.
 #[derive(Default)]
 struct Memory {
     /// The payload in hand: where it comes from, and its length.
@@ -260,7 +260,7 @@ impl Link {
         }
     }
 
-    /// What happens next: a packet arrives, a sender is free, or a timer goes off.
+    /// The time of the next event: a packet arrives, a sender is free, or a timer goes off.
     fn next(&self) -> Option<u64> {
         let arrival = self.flying.keys().next().map(|(time, _)| *time);
         let free = self.ends.iter().map(|end| end.busy_until);
@@ -292,7 +292,7 @@ impl Link {
     }
 }
 
-/// One end asks the other for a giant and something small after it, which needs the PSNs to be right.
+/// One end posts a giant request and a small one after it, which needs the PSNs to be right.
 fn run(op: SendOp, pmtu: u32, stock_asks: bool, restarts_reads: bool) -> Link {
     let style = Style {
         window: 256,
@@ -333,7 +333,7 @@ fn run(op: SendOp, pmtu: u32, stock_asks: bool, restarts_reads: bool) -> Link {
 /// of it.
 #[test]
 fn oxe_answers_whole_reads() {
-    // At the smaller one it takes half of all PSNs.
+    // At the smaller path MTU it takes half of all PSNs.
     for pmtu in [4096, 256] {
         let link = run(SendOp::Read, pmtu, true, false);
         assert_eq!(link.ends[0].memory.placed, GIANT);

@@ -161,7 +161,7 @@ fn exchange(a: &mut End, b: &mut End) -> usize {
             to_b.push_back(t);
         }
         most = most.max(to_b.len());
-        // The answer to a READ has no window: take a part of it at a time.
+        // READ responses have no window: take a part of them at a time.
         while to_a.len() < 1000 {
             let Some(t) = b.poll() else { break };
             to_a.push_back(t);
@@ -187,7 +187,7 @@ fn run(op: SendOp, pmtu: u32) -> (End, End) {
         ..Flags::default()
     };
     a.requests.push(Request::new(op, GIANT, va, 7, flags));
-    // Something after it, which needs the PSNs to be right.
+    // A small request after it needs the PSNs to be right.
     a.requests.push(Request::new(SendOp::Write, 0, 0, 0, flags));
     let most = exchange(&mut a, &mut b);
     assert!(most <= 128, "{most} packets in flight");

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of the simulator itself: the oracles find deliberate bugs, and blame nobody without one.
+//! Tests of the simulator itself: the judges find deliberate bugs, and report none without one.
 
 use oxe_sim::profile::Profile;
 use oxe_sim::runner::run;
 use oxe_sim::sabotage::{Sabotage, Saboteur};
 
-/// Runs with a saboteur who finds an occasion.
+/// Runs in which the sabotage finds an occasion.
 const RUNS: u64 = 40;
 
-/// In which profile the bug has to show. Where packets are lost a liveness bug may hide behind
+/// The profile in which the bug has to show. Where packets are lost a liveness bug may hide behind
 /// retries, and a packet that the ICRC should stop must be there to be let through.
 fn profile(kind: Sabotage) -> Profile {
     match kind {
@@ -28,15 +28,15 @@ fn profile(kind: Sabotage) -> Profile {
 fn least(kind: Sabotage) -> u64 {
     use Sabotage::*;
     match kind {
-        // No harm comes of all of these: what was stored wrong may be overwritten before anybody
-        // looks, no packet may be lost where the timer is deaf, a late ACK may claim too much of what
-        // the responder has meanwhile, and a READ is answered whether it asks for it or not.
+        // Not all of these do harm: a byte that was stored wrong may be overwritten before a judge
+        // looks, no packet may be lost where the timer is deaf, the responder may have all packets
+        // that a late ACK claims, and a READ is answered whether it asks for it or not.
         CorruptByte | StrayWrite | RepeatAtomic => 60,
         RepeatRequest | DeafTimer | IgnoreIcrc | AckTooMuch | DropAckReq => 70,
         LoseReceive | LoseCompletion | RepeatCompletion | WrongStatus | WrongSignal => 100,
         WrongRange => 100,
         ShortRnrTimer | LowMsn | RepeatNak => 100,
-        // What was to be sent again may have arrived the first time.
+        // The packet to be sent again may have arrived the first time.
         IgnoreLocalError => 50,
         // The first packet may have been one that was not accepted.
         LoseEvent => 70,

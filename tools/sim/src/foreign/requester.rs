@@ -21,7 +21,7 @@ struct Begun {
     /// Its packets, counted from the first of the connection.
     first: u64,
     end: u64,
-    /// It is answered by more than an ACK.
+    /// A READ or atomic, whose response is more than an ACK.
     answered: bool,
 }
 
@@ -95,11 +95,12 @@ impl Requester {
         self.rnr_until.or(self.timer)
     }
 
-    /// Requests in flight that are answered by more than an ACK, and request packets in flight.
+    /// READs and atomics in flight, and request packets in flight.
     fn in_flight(&self) -> (usize, u64) {
         self.begun.iter().fold((0, 0), |(answered, packets), b| {
             if b.answered {
-                // Asked for as a whole: what is not in flight is to be asked for again.
+                // A READ is requested as a whole: one that is not in flight will be requested
+                // again.
                 let flying = b.end <= self.nxt;
                 (answered + usize::from(flying), packets + u64::from(flying))
             } else {
@@ -146,7 +147,7 @@ impl Requester {
         Some(self.send(now, attr, &current, &request, packets + 1))
     }
 
-    /// The request of the packet to send next, which may be one that has not begun.
+    /// The request of the next packet. It may not have begun yet.
     fn current<Q: RequestQueue>(&self, attr: &Attr, q: &Q) -> Option<Begun> {
         if self.nxt < self.next_packet {
             return self.begun.iter().find(|b| self.nxt < b.end).copied();
@@ -209,7 +210,7 @@ impl Requester {
             return Verdict::Dropped(DropReason::Ghost);
         };
         let Some(aeth) = pkt.ext.aeth() else {
-            // The middle of an answer to a READ.
+            // The middle of a READ response.
             return self.handle_answer(now, attr, at, pkt, payload_len, env);
         };
         match aeth.syndrome {
@@ -229,8 +230,8 @@ impl Requester {
         }
     }
 
-    /// Everything before `end` was received. What is answered by more than an ACK must have been: if not, the answer is
-    /// lost, and that is as good as a NAK (IBTA 9.7.6.1).
+    /// Everything before `end` was received. If a READ or atomic before `end` has no response yet,
+    /// the response is lost, and that is as good as a NAK (IBTA 9.7.6.1).
     fn acknowledge(&mut self, now: u64, attr: &Attr, end: u64) -> Verdict {
         while self.una < end {
             let Some(oldest) = self.begun.front().filter(|b| !b.answered) else {
@@ -260,7 +261,7 @@ impl Requester {
         self.timer = timeout(attr, now).filter(|_| self.una < self.nxt);
     }
 
-    /// A packet of the answer to a READ, or the answer to an atomic.
+    /// A packet of a READ response, or the response to an atomic.
     fn handle_answer<E: RequestQueue + RequesterOps>(
         &mut self,
         now: u64,
@@ -270,7 +271,7 @@ impl Requester {
         payload_len: u32,
         env: &mut E,
     ) -> Verdict {
-        // It acknowledges what was before it (IBTA 9.7.5.1.1).
+        // It acknowledges all packets before it (IBTA 9.7.5.1.1).
         let before = self.acknowledge(now, attr, at);
         if before != Verdict::Accepted {
             return before;
@@ -311,7 +312,7 @@ impl Requester {
         if self.rnr_until.is_some() {
             return Verdict::Dropped(DropReason::RepeatedNak);
         }
-        // Seven is for ever (IBTA 9.7.5.2.8).
+        // 7 stands for infinite retries (IBTA 9.7.5.2.8).
         if attr.rnr_retry != 7 && self.rnr_retries >= attr.rnr_retry {
             self.fail(Status::RnrRetryExc);
             return Verdict::Accepted;
@@ -388,7 +389,7 @@ fn is_atomic(op: &SendOp) -> bool {
     matches!(op, SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. })
 }
 
-/// When the wait for an answer ends (IBTA 9.7.6.1.3).
+/// When the ACK timeout expires (IBTA 9.7.6.1.3).
 fn timeout(attr: &Attr, now: u64) -> Option<u64> {
     (attr.timeout != 0).then(|| now + (4096 << attr.timeout))
 }

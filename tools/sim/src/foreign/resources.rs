@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The foreign peer's resources of READs and atomics, which may be asked for again (IBTA 9.4.4, 9.7.5.1.3).
+//! The foreign peer's responder resources: READs and atomics that a duplicate may ask for again
+//! (IBTA 9.4.4, 9.7.5.1.3).
 
 use super::responder::{Message, Refusal, Responder, INVALID};
 use super::Attr;
@@ -43,9 +44,10 @@ pub(super) enum Response {
 }
 
 impl Responder {
-    /// A place for a READ or atomic, unless the peer has more outstanding than it may (IBTA 9.4.4).
+    /// A free resource for a READ or atomic, unless the peer has more outstanding than it may
+    /// (IBTA 9.4.4).
     fn vacancy(&self) -> Result<u8, Refusal> {
-        // A peer that asks for more needs no answer twice.
+        // Repeated responses do not count: a peer that sends new requests does not need them.
         let due = |answer: &&Response| match answer {
             Response::Read { again, .. } | Response::Atomic { again, .. } => !again,
             Response::Ack { .. } => false,
@@ -56,7 +58,7 @@ impl Responder {
         Ok(self.next_res)
     }
 
-    /// The resource of the expected packet, which is accepted now.
+    /// Makes the resource of the expected packet, which is accepted now.
     fn resource(&mut self, packets: u64, read: Option<(u64, u32, u32)>, original: u64) -> Resource {
         self.msn = (self.msn + 1) & 0xff_ffff;
         let resource = Resource {
@@ -67,7 +69,8 @@ impl Responder {
             read,
             original,
         };
-        // A peer that asks for more has had what was asked for so long ago.
+        // The response of the resource that is reused is dropped: a peer that sends a new request
+        // has received it.
         self.answers.retain(|answer| match answer {
             Response::Read { resource: old, .. } | Response::Atomic { resource: old, .. } => {
                 old.res != resource.res
@@ -165,7 +168,7 @@ impl Responder {
         if dma_len > 0 && target.read_start(resource.res, va, rkey, dma_len).is_err() {
             return Verdict::Dropped(DropReason::StaleKey);
         }
-        // An answer that is under way begins anew.
+        // A response in progress starts again.
         let due = self.answers.iter().enumerate().find_map(|(i, a)| match a {
             Response::Read {
                 resource: r, again, ..

@@ -13,7 +13,7 @@ use oxe_proto::wire::{
 };
 use std::collections::VecDeque;
 
-/// The message of which packets are to come.
+/// The message in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
     None,
@@ -155,7 +155,7 @@ impl Responder {
         Some(transmit)
     }
 
-    /// An ACK of all that was carried out; one that is the last thing to be sent is made to say so.
+    /// Queues an ACK of all that was carried out. It replaces an ACK at the end of the queue.
     pub(super) fn acknowledge(&mut self) {
         let syndrome = Syndrome::Ack {
             credit: self.style.credit,
@@ -200,7 +200,7 @@ impl Responder {
         match self.execute(attr, pkt, payload_len, target) {
             Ok(()) => {
                 self.nak_sent = false;
-                // What would ask for this packet must not go out any more.
+                // Queued NAKs ask for this packet: they must not be sent any more.
                 self.answers.retain(|answer| match answer {
                     Response::Ack { syndrome, .. } => matches!(syndrome, Syndrome::Ack { .. }),
                     _ => true,
@@ -381,7 +381,7 @@ impl Responder {
         Ok(())
     }
 
-    /// The answer packet with this PSN cannot be made: the connection is over.
+    /// The response packet with this PSN cannot be made: the connection is over.
     pub fn cannot_read(&mut self, psn: u32) {
         let at = unwrap_psn(psn, self.expected_psn(), self.expected).unwrap_or(0);
         self.answers.clear();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The judge on the wire: what it sees of a response as that leaves the responder.
+//! The judge on the wire: its checks of a response that leaves the responder.
 
 use super::{ensure, is_fatal, Watch};
 use crate::decode::{op, Seen};
