@@ -257,12 +257,12 @@ impl RxSkb {
         to_result(unsafe { ffi::oxe_rx_copy(self.skb.as_ptr(), offset, to.as_mut_ptr(), len) })
     }
 
-    /// Calls `f` with the payload's `len` bytes from `offset` on, piece by piece and in order; `f`
+    /// Calls `f` with the payload's `len` bytes from `offset` on, chunk by chunk and in order; `f`
     /// must not sleep. `EFAULT` if the payload has not that many bytes, or cannot be read.
     #[inline]
     pub(crate) fn for_each(&self, offset: usize, len: usize, mut f: impl FnMut(&[u8])) -> Result {
-        self.try_for_each(offset, len, |piece| {
-            f(piece);
+        self.try_for_each(offset, len, |chunk| {
+            f(chunk);
             Ok(())
         })
     }
@@ -275,8 +275,8 @@ impl RxSkb {
         mut f: impl FnMut(&[u8]) -> Result,
     ) -> Result {
         let (start, count) = self.range(offset, len)?;
-        if let Some(piece) = self.linear().get(offset..offset + len) {
-            return f(piece);
+        if let Some(chunk) = self.linear().get(offset..offset + len) {
+            return f(chunk);
         }
         let mut walk = ffi::oxe_walk::default();
         // SAFETY: the packet is ours, and stays as it is until the walk is over.
@@ -285,16 +285,16 @@ impl RxSkb {
         while done < count {
             let mut data = null();
             // SAFETY: the walk has begun and is not over.
-            let piece = unsafe { ffi::oxe_rx_walk_next(&mut walk, done, &mut data) };
-            if piece == 0 {
+            let chunk = unsafe { ffi::oxe_rx_walk_next(&mut walk, done, &mut data) };
+            if chunk == 0 {
                 // The walk is over, and has cleaned up.
                 return Err(EFAULT);
             }
-            // A piece may go beyond the end of the range, as that of the linear part does.
-            let piece = piece.min(count - done);
+            // A chunk may go beyond the end of the range, as that of the linear part does.
+            let chunk = chunk.min(count - done);
             // SAFETY: the walk says that as many bytes can be read there, until it goes on.
-            let result = f(unsafe { core::slice::from_raw_parts(data, piece as usize) });
-            done += piece;
+            let result = f(unsafe { core::slice::from_raw_parts(data, chunk as usize) });
+            done += chunk;
             if result.is_err() || done == count {
                 // SAFETY: the walk has begun and is not over.
                 unsafe { ffi::oxe_rx_walk_abort(&mut walk) };

@@ -278,15 +278,15 @@ proptest! {
 
     /// The cached register is correct for each datagram, whatever came before it.
     #[test]
-    fn a_row(
-        row in proptest::collection::vec((prop_oneof![Just(300), Just(1060)], any::<u16>(), any::<u8>()), 1..9),
+    fn datagrams_of_a_super_packet(
+        segments in proptest::collection::vec((prop_oneof![Just(300), Just(1060)], any::<u16>(), any::<u8>()), 1..9),
         which in 0..3_usize,
     ) {
         let name = ["ipv4-plain", "ipv6-plain", "ipv4opt-plain"][which];
         let mut frame = Frame::named(&format!("{name}-rc-send-only"), 5);
         frame.packet.extend((0..2000).map(|i| (i * 7) as u8));
         let mut head = IcrcHead::ip(&frame.ip, &frame.udp).expect("IP");
-        for (udp_len, ip_id, fecn) in row {
+        for (udp_len, ip_id, fecn) in segments {
             let datagram = DatagramFields { udp_len, ip_id };
             head.set_datagram_fields(datagram);
             frame.patch(datagram);
@@ -302,7 +302,7 @@ proptest! {
 
     /// The ICRCs of a super-packet's segments are those of the single datagrams.
     #[test]
-    fn a_run(
+    fn segments_of_a_super_packet(
         first in prop_oneof![any::<u16>(), Just(0xfffd), Just(0x7ffe)],
         len in 12..300_usize,
         count in 1..40_u16,
@@ -312,15 +312,15 @@ proptest! {
         let frame = Frame::named(&format!("{name}-rc-send-only"), 5);
         let mut head = IcrcHead::ip(&frame.ip, &frame.udp).expect("IP");
         let datagram = |i: u16| DatagramFields { udp_len: 900, ip_id: first.wrapping_add(i) };
-        let row = head.segments(engine, datagram(0));
-        prop_assert_eq!(row.is_some(), which != 2);
-        let Some(mut row) = row else { return Ok(()) };
+        let segments = head.segments(engine, datagram(0));
+        prop_assert_eq!(segments.is_some(), which != 2);
+        let Some(mut segments) = segments else { return Ok(()) };
         for i in 0..count {
             let mut packet: Vec<u8> = (0..len).map(|byte| (byte as u16 * 7 + i) as u8).collect();
             let unchanged = packet.clone();
             head.set_datagram_fields(datagram(i));
             let want = head.over(engine, &mut packet);
-            prop_assert_eq!(row.over(engine, &mut packet), want);
+            prop_assert_eq!(segments.over(engine, &mut packet), want);
             prop_assert_eq!(packet, unchanged);
         }
     }

@@ -21,8 +21,8 @@ ROUNDS = int(sys.argv.pop()) if len(sys.argv) > 1 and sys.argv[-1].isdigit() els
 
 # Layout of a ring's header (include/uapi/rdma/rdma_user_rxe.h).
 LOG2_ELEM, MASK, PRODUCER, CONSUMER, DATA = 0, 4, 128, 256, 384
-# In a send WQE: opcode, flags, total length, number of pieces, the pieces (address u64, length u32, key u32).
-OPCODE, FLAGS, LENGTH, PIECES, PIECE = 12, 16, 184, 196, 208
+# In a send WQE: opcode, flags, total length, number of SGEs, the SGEs (address u64, length u32, key u32).
+OPCODE, FLAGS, LENGTH, SGES, SGE = 12, 16, 184, 196, 208
 POST_SEND = 28  # IB_USER_VERBS_CMD_POST_SEND
 
 
@@ -293,9 +293,9 @@ CASES = [
     ("send requests of random bytes", lambda: attack(send_wqes, ROUNDS)),
     ("receive requests and completions of random bytes", lambda: attack(receive_wqes, ROUNDS)),
     ("all rings of random bytes, headers too", lambda: attack(everything, ROUNDS)),
-    ("opcodes", fields(OPCODE, 4, HUGE)), ("flags", fields(FLAGS, 4, HUGE)), ("length", fields(LENGTH, 4, HUGE)), ("piece counts", fields(PIECES, 4, HUGE)),
-    ("piece lengths", fields(PIECE + 8, 4, HUGE)), ("piece keys", fields(PIECE + 12, 4, HUGE)),
-    ("piece addresses", fields(PIECE, 8, [0, 2**64 - 1, 2**63, 0xffff888000000000, 2**47])),
+    ("opcodes", fields(OPCODE, 4, HUGE)), ("flags", fields(FLAGS, 4, HUGE)), ("length", fields(LENGTH, 4, HUGE)), ("SGE counts", fields(SGES, 4, HUGE)),
+    ("SGE lengths", fields(SGE + 8, 4, HUGE)), ("SGE keys", fields(SGE + 12, 4, HUGE)),
+    ("SGE addresses", fields(SGE, 8, [0, 2**64 - 1, 2**63, 0xffff888000000000, 2**47])),
     ("crafted requests", crafted), ("scribbling while posting", while_posting), ("made-up mappings", alone, made_up_mappings),
     ("rings unmapped", alone, unmapped),
 ]

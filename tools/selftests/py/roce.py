@@ -133,8 +133,8 @@ class GsoSocket:
     def send(self, bodies, port=49152, bad=()):
         """BTHs and what follows, an ICRC appended to each, a bad one to those whose number is in bad. All have one length, but
         the last may have less."""
-        row = b""
+        super_packet = b""
         for n, body in enumerate(bodies):
             crc = icrc(ipv4(self.source, self.destination, 8 + len(body) + 4, self.ident + n), body, port)
-            row += body + (bytes((crc[0] ^ 1,)) + crc[1:] if n in bad else crc)
-        self.raw(row, len(bodies[0]) + 4, port)
+            super_packet += body + (bytes((crc[0] ^ 1,)) + crc[1:] if n in bad else crc)
+        self.raw(super_packet, len(bodies[0]) + 4, port)

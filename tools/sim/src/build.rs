@@ -183,7 +183,7 @@ impl World {
             let mut flow = Flow::new(psns[end], pmtu, at, &inbox);
             flow.greedy = greedy;
             if foreign {
-                flow.piece = u64::MAX;
+                flow.chunk = u64::MAX;
             }
             let initial_max_rd_atomic = setup.max_rd_atomic;
             self.qps.push(Qp {

@@ -99,7 +99,7 @@ impl World {
                 break;
             }
             budget -= 1;
-            let most = self.rng.range(1, self.plan.rows + 1) as u16;
+            let most = self.rng.range(1, self.plan.segments + 1) as u16;
             let q = &mut self.qps[qp];
             let Some(transmit) = q.conn.poll_transmit(self.now, most, &mut q.send) else {
                 self.check_asked(qp)?;
@@ -140,7 +140,12 @@ impl World {
 
     /// Takes the first frame of a super-packet, and as many others as the protocol takes at a time.
     /// Gives the number of frames taken.
-    fn arrive_some(&mut self, host: usize, frame: &[u8], row: &[Vec<u8>]) -> Result<usize, String> {
+    fn arrive_some(
+        &mut self,
+        host: usize,
+        frame: &[u8],
+        segments: &[Vec<u8>],
+    ) -> Result<usize, String> {
         let read = match frame::read(frame) {
             Err(frame::Drop::BadIcrc) if self.saboteur.strikes(Sabotage::IgnoreIcrc) => {
                 frame::read_unchecked(frame)
@@ -164,8 +169,8 @@ impl World {
             let q = &self.qps[qp];
             let len = payload.len() as u32;
             let limit = q.conn.max_segments(&parsed.repr, len, &q.send);
-            let taken = row.len().min(limit.into());
-            self.deliver(qp, &parsed.repr, &row[..taken])?;
+            let taken = segments.len().min(limit.into());
+            self.deliver(qp, &parsed.repr, &segments[..taken])?;
             return Ok(taken);
         }
         self.deliver_datagram(host, &parsed.repr, payload)?;

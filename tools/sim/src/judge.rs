@@ -28,8 +28,6 @@ pub struct Fate {
     pub early: bool,
     /// Communication was established.
     pub established: bool,
-    /// Receives were flushed.
-    pub flushed_receives: bool,
 }
 
 impl World {

@@ -140,14 +140,14 @@ pub struct Op {
     pub receive: Option<usize>,
     pub done: Option<Status>,
     /// Most response packets that one READ request asks for.
-    pub piece: u64,
+    pub chunk: u64,
 }
 
 impl Op {
     /// One past packet `k` of it; for a READ one past the READ chunk that has packet `k`.
     pub fn chunk_end(&self, k: u64) -> u64 {
         if self.verb == Verb::Read {
-            ((k / self.piece + 1) * self.piece).min(self.span)
+            ((k / self.chunk + 1) * self.chunk).min(self.span)
         } else {
             k + 1
         }
@@ -161,7 +161,7 @@ impl Op {
 
     fn packets(&self) -> u64 {
         if self.verb == Verb::Read {
-            self.span.div_ceil(self.piece)
+            self.span.div_ceil(self.chunk)
         } else {
             self.span
         }
@@ -198,7 +198,7 @@ pub struct Flow {
     /// Bytes per packet.
     pub pmtu: u32,
     /// Most response packets that one READ request asks for.
-    pub piece: u64,
+    pub chunk: u64,
     pub ops: Vec<Op>,
     /// Where the inbox lies in the peer's memory.
     pub inbox_at: usize,
@@ -226,7 +226,7 @@ impl Flow {
         Flow {
             start_psn,
             pmtu,
-            piece: READ_CHUNK,
+            chunk: READ_CHUNK,
             ops: Vec::new(),
             inbox_at,
             initial: inbox.to_vec(),
@@ -270,7 +270,7 @@ impl Flow {
     pub fn messages_before(&self, packet: u64) -> u64 {
         match self.op_at(packet).map(|index| &self.ops[index]) {
             Some(op) if op.verb == Verb::Read => {
-                op.messages_before + (packet - op.first) / op.piece
+                op.messages_before + (packet - op.first) / op.chunk
             }
             Some(op) => op.messages_before,
             None => self.messages(),
@@ -282,7 +282,7 @@ impl Flow {
     pub fn post(&mut self, mut op: Op, inbox: Option<usize>) -> usize {
         let index = self.ops.len();
         op.first = self.psns();
-        op.piece = self.piece;
+        op.chunk = self.chunk;
         op.packets_before = self.packets();
         op.messages_before = self.messages();
         op.span = match op.verb {
@@ -352,7 +352,7 @@ impl Flow {
     /// How many request packets the flow has before the packet.
     pub fn requests_before(&self, packet: u64) -> u64 {
         match self.op_at(packet).map(|index| &self.ops[index]) {
-            Some(op) if op.verb == Verb::Read => op.packets_before + (packet - op.first) / op.piece,
+            Some(op) if op.verb == Verb::Read => op.packets_before + (packet - op.first) / op.chunk,
             Some(op) => op.packets_before + (packet - op.first),
             None => self.packets(),
         }

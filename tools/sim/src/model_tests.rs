@@ -29,7 +29,7 @@ pub fn op(verb: Verb, data: &[u8]) -> Op {
         messages_before: 0,
         receive: None,
         done: None,
-        piece: 0,
+        chunk: 0,
         risk: Risk::default(),
     }
 }

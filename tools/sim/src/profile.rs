@@ -177,7 +177,7 @@ pub struct Plan {
     /// One end of each connection is the foreign peer.
     pub foreign: bool,
     /// Most segments of a super-packet.
-    pub rows: u64,
+    pub segments: u64,
 }
 
 impl Plan {
@@ -216,7 +216,7 @@ impl Plan {
             staggered: false,
             forge: 0,
             foreign: false,
-            rows: rng.pick(&[1, 3, 64]),
+            segments: rng.pick(&[1, 3, 64]),
         };
         plan.adapt(rng);
         plan

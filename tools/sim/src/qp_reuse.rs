@@ -68,10 +68,10 @@ impl World {
         let q = &mut self.qps[qp];
         let inbox = peer.memory.read(q.flow.inbox_at, q.flow.inbox_len());
         let start = draw_psn(&mut self.rng);
-        let (greedy, piece) = (q.flow.greedy, q.flow.piece);
+        let (greedy, chunk) = (q.flow.greedy, q.flow.chunk);
         q.flow = Flow::new(start, q.flow.pmtu, q.flow.inbox_at, inbox);
         q.flow.greedy = greedy;
-        q.flow.piece = piece;
+        q.flow.chunk = chunk;
         q.recv = RecvRing::default();
         q.keys = Keys::default();
         q.watch = Watch::default();

@@ -233,7 +233,7 @@ impl World {
             messages_before: 0,
             receive: None,
             done: None,
-            piece: 0,
+            chunk: 0,
             risk: Risk::default(),
         }
     }

@@ -255,7 +255,7 @@ fn an_ack_waits_for_the_answers_before_it() {
 }
 
 #[test]
-fn the_number_of_records_changes_under_traffic() {
+fn the_number_of_responder_resources_changes_under_traffic() {
     for (before, after) in [(4, 16), (16, 4), (4, 5), (5, 4), (4, 256)] {
         for cut in 0..40 {
             let config = Modify {

@@ -144,7 +144,7 @@ fn responses_are_asked_for_from_the_first_missing_on() {
 }
 
 #[test]
-fn nobody_probes_without_knowing_better() {
+fn without_a_round_trip_sample_there_is_no_probe() {
     // The round trip time is not known, or longer than half the timeout, or there is no timeout.
     let mut node = Node::new(1, &patient(), 0, 0);
     node.post(SendOp::Send, vec![0; 4], 0);

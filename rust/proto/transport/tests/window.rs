@@ -331,13 +331,13 @@ fn reads<Q: RequestQueue>(node: &mut Node, now: Instant, q: &mut Q) -> Vec<(u64,
 
 #[test]
 fn a_read_of_two_gibibytes_is_asked_for_in_pieces() {
-    const PIECE: u32 = READ_CHUNK * 256;
+    const CHUNK: u32 = READ_CHUNK * 256;
     let mut node = Node::new(1, &config(), 0xff_ff00, 0);
     let len = 1u32 << 31;
     let read = Request::new(SendOp::Read, len, 0, RKEY, signaled());
     let mut q = Huge(vec![read, read]);
     let asked = reads(&mut node, NOW, &mut q);
-    let all: Vec<_> = (0..4).map(|i| (u64::from(i * PIECE), PIECE)).collect();
+    let all: Vec<_> = (0..4).map(|i| (u64::from(i * CHUNK), CHUNK)).collect();
     assert_eq!(asked, all, "as many as may be under way");
     assert_eq!(
         node.conn.requester().next_psn(),
@@ -346,13 +346,13 @@ fn a_read_of_two_gibibytes_is_asked_for_in_pieces() {
     // There is no response: after the timeout one at a time is sent.
     let end = node.conn.poll_timeout().unwrap();
     node.conn.handle_timeout(end, &mut q);
-    assert_eq!(reads(&mut node, end, &mut q), [(0, PIECE)]);
+    assert_eq!(reads(&mut node, end, &mut q), [(0, CHUNK)]);
 }
 
 #[test]
 fn a_read_resumed_keeps_to_its_pieces() {
     let mut node = Node::new(1, &config(), 0, 0);
-    const PIECE: u32 = READ_CHUNK;
+    const CHUNK: u32 = READ_CHUNK;
     node.post(SendOp::Read, vec![0; 300 * 256 + 1], 0);
     let asked = |node: &mut Node| -> Vec<_> {
         let all = node.transmit_all(NOW);
@@ -363,9 +363,9 @@ fn a_read_resumed_keeps_to_its_pieces() {
     assert_eq!(
         asked(&mut node),
         [
-            (0, PIECE * 256),
-            (PIECE, PIECE * 256),
-            (2 * PIECE, (300 - 2 * PIECE) * 256 + 1)
+            (0, CHUNK * 256),
+            (CHUNK, CHUNK * 256),
+            (2 * CHUNK, (300 - 2 * CHUNK) * 256 + 1)
         ]
     );
     let _ = node.receive(NOW, &response(Opcode::RcReadResponseFirst, 0, 256));
@@ -373,13 +373,13 @@ fn a_read_resumed_keeps_to_its_pieces() {
     let _ = node.receive(NOW, &response(Opcode::RcReadResponseMiddle, 2, 256));
     assert_eq!(
         asked(&mut node),
-        [(1, (PIECE - 1) * 256)],
+        [(1, (CHUNK - 1) * 256)],
         "half of it, and no more than is left"
     );
-    for at in 1..PIECE {
+    for at in 1..CHUNK {
         let opcode = match at {
             1 => Opcode::RcReadResponseFirst,
-            _ if at + 1 == PIECE => Opcode::RcReadResponseLast,
+            _ if at + 1 == CHUNK => Opcode::RcReadResponseLast,
             _ => Opcode::RcReadResponseMiddle,
         };
         assert_eq!(
@@ -387,7 +387,7 @@ fn a_read_resumed_keeps_to_its_pieces() {
             Verdict::Accepted
         );
     }
-    assert_eq!(asked(&mut node), [(PIECE, PIECE * 256)]);
+    assert_eq!(asked(&mut node), [(CHUNK, CHUNK * 256)]);
 }
 
 /// IBTA 9.7.6.1: the last response packet to a READ request says that it is the last.

@@ -121,7 +121,7 @@ impl Watch {
         );
         let starts = matches!(seen.opcode, op::READ_FIRST | op::READ_ONLY);
         ensure!(
-            starts || k % request.piece > 0,
+            starts || k % request.chunk > 0,
             "wrong start of a read in {seen:x?}"
         );
         if request.inbox.is_none() {
