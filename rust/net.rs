@@ -11,8 +11,8 @@
 //! * [`crc`]: the kernel's CRC-32.
 //!
 //! This module knows no protocol above UDP. It contains `unsafe` code, which must not leak out:
-//! items that device code uses are safe to call, in the contexts that their documentation names. A few
-//! unsafe ones are for `rdma` alone.
+//! items that device code uses are safe to call, in the contexts that their documentation names. A
+//! few unsafe ones are for `rdma` alone.
 
 pub(crate) mod crc;
 pub(crate) mod lookup;

@@ -185,8 +185,8 @@ impl Route {
         unsafe { ffi::oxe_route_is_valid(self.as_raw(), self.cookie) }
     }
 
-    /// Whether GSO super-packets may be sent there: the device takes them whole. (Software segmentation
-    /// costs more than single packets.)
+    /// Whether GSO super-packets may be sent there: the device takes them whole. (Software
+    /// segmentation costs more than single packets.)
     #[inline]
     pub(crate) fn supports_udp_gso(&self) -> bool {
         // SAFETY: the destination is held.

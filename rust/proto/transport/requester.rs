@@ -176,7 +176,7 @@ impl Requester {
             request.local_error.map_or(Ok(()), Err)
         };
         if let Err(status) = valid {
-            // The request fails in its turn, when all before it are complete.
+            // The request fails once all requests before it are complete.
             if self.una.n == n {
                 self.fail(status);
             }

@@ -23,9 +23,9 @@ use super::{
 pub(super) enum Message {
     /// None: the next packet must begin one.
     None,
-    /// A SEND, of which this many bytes have arrived.
+    /// A SEND, with the number of bytes that have arrived.
     Send { received: u32 },
-    /// A WRITE of `total` bytes, of which this many have arrived.
+    /// A WRITE of `total` bytes, with the number of bytes that have arrived.
     Write { received: u32, total: u32 },
 }
 

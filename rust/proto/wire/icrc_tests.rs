@@ -279,7 +279,10 @@ proptest! {
     /// The cached register is correct for each datagram, whatever came before it.
     #[test]
     fn datagrams_of_a_super_packet(
-        segments in proptest::collection::vec((prop_oneof![Just(300), Just(1060)], any::<u16>(), any::<u8>()), 1..9),
+        segments in proptest::collection::vec(
+            (prop_oneof![Just(300), Just(1060)], any::<u16>(), any::<u8>()),
+            1..9,
+        ),
         which in 0..3_usize,
     ) {
         let name = ["ipv4-plain", "ipv6-plain", "ipv4opt-plain"][which];

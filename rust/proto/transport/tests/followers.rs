@@ -65,7 +65,7 @@ fn responses_follow() {
     for packet in pair.a.transmit_all(NOW) {
         assert_eq!(pair.b.receive(NOW, &packet), Verdict::Accepted);
     }
-    // The responses have 1 packet; 4, of which the first and the last have an AETH; 2; 1.
+    // The responses have 1, 4, 2 and 1 packets. Of the 4, the first and the last have an AETH.
     assert_eq!(collect(&mut pair.b), [3, 0, 1, 0, 0, 0, 1, 0]);
 }
 
