@@ -3,7 +3,7 @@
 #
 # Allocation and user-copy failures at every site of link add (py/link_faults.py), one after another until the call
 # succeeds: the right errno, nothing leaked. For the debug kernel; there are thousands.
-# vm: only=debug time=900 gids=16
+# vm: only=debug time=2400 gids=16
 . "$(dirname "$0")/lib.sh"
 faults_ready
 hosts_up 1500
