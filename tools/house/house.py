@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Draws Documentation/house.svg: the folders of rust/, the files in each, and who imports from whom.
+"""Draws Documentation/house.svg: the folders of rust/, the files in each, and who imports from
+whom.
 
 Usage: house.py [--check]	--check: fail if the drawing is not that of the sources
 
-The more imports a line stands for, the thicker it is; its number says how many files they are in. Everything comes from
-the sources, by the functions of scripts/check-layers; only the places of the folders are set here.
+The more imports a line stands for, the thicker it is; its number says how many files they are in.
+Everything comes from the sources, by the functions of scripts/check-layers; only the places of the
+folders are set here.
 """
+
 import collections
 import importlib.machinery
 import importlib.util
@@ -38,7 +41,11 @@ INK, PAPER, ROOM, CLUSTER = "#333333", "#ffffff", "#eef3fa", "#fafafa"
 def modules():
     """The Rust files of the module, those for tests alone left out."""
     tests = layers.test_files()
-    return {path for path in RUST.rglob("*.rs") if path not in tests and path.name not in layers.GENERATED}
+    return {
+        path
+        for path in RUST.rglob("*.rs")
+        if path not in tests and path.name not in layers.GENERATED
+    }
 
 
 def rooms(files):
@@ -67,7 +74,9 @@ def room_of(path):
 
 def title_of(path, room):
     """A file's label in its room; none if the file only declares the modules of a folder."""
-    if path.suffix == ".rs" and not re.search(r"^\s*(pub\S* )?(const )?(unsafe )?(fn|struct|enum|trait)\b", path.read_text(), re.M):
+    if path.suffix == ".rs" and not re.search(
+        r"^\s*(pub\S* )?(const )?(unsafe )?(fn|struct|enum|trait)\b", path.read_text(), re.M
+    ):
         if path.with_suffix("").is_dir():
             return None
     folder = RUST / "device" if room in ("device", "device/" + BASE) else RUST / room
@@ -76,7 +85,8 @@ def title_of(path, room):
 
 
 def lines_between(files, of):
-    """How many files of one room import from the other, by the pair of rooms. `of` gives the room of a file."""
+    """How many files of one room import from the other, by the pair of rooms. `of` gives the room
+    of a file."""
     count = collections.Counter()
     for path in files:
         name = of(path)
@@ -96,7 +106,9 @@ class Box:
 
     def __init__(self, name, paths, x, y, width):
         titles = sorted(filter(None, (title_of(path, name) for path in paths)))
-        self.lines = textwrap.wrap(", ".join(titles), int((width - 20) / 6.7), break_on_hyphens=False)
+        self.lines = textwrap.wrap(
+            ", ".join(titles), int((width - 20) / 6.7), break_on_hyphens=False
+        )
         self.name, self.x, self.y, self.width = name, x, y, width
         self.height = LINE * (len(self.lines) + 1) + 14
 
@@ -110,9 +122,14 @@ class Box:
 
 
 def place(found):
-    """The boxes by name: the floors of device on the left, proto on the right, the abstractions and ffi below."""
+    """The boxes by name: the floors of device on the left, proto on the right, the abstractions and
+    ffi below."""
     boxes, y = {}, 60
-    names = ["device"] + ["device/" + min(floor) for floor in reversed(layers.FLOORS[1:])] + ["device/" + BASE]
+    names = (
+        ["device"]
+        + ["device/" + min(floor) for floor in reversed(layers.FLOORS[1:])]
+        + ["device/" + BASE]
+    )
     for name in names:
         boxes[name] = Box(name, found[name], 110, y, 470)
         y = boxes[name].bottom + GAP
@@ -142,24 +159,55 @@ def clusters(boxes):
 def draw_line(svg, path, count, at):
     """A line with its arrow and its number."""
     width = 1 + min(count, 24) / 8
-    xml.SubElement(svg, "path", d=path, fill="none", stroke=INK, **{"stroke-width": f"{width:.1f}", "marker-end": "url(#a)"})
-    text = xml.SubElement(svg, "text", x=f"{at[0]:.0f}", y=f"{at[1]:.0f}", fill=INK, stroke=CLUSTER,
-                          **{"font-size": "11", "stroke-width": "3", "paint-order": "stroke"})
+    xml.SubElement(
+        svg,
+        "path",
+        d=path,
+        fill="none",
+        stroke=INK,
+        **{"stroke-width": f"{width:.1f}", "marker-end": "url(#a)"},
+    )
+    text = xml.SubElement(
+        svg,
+        "text",
+        x=f"{at[0]:.0f}",
+        y=f"{at[1]:.0f}",
+        fill=INK,
+        stroke=CLUSTER,
+        **{"font-size": "11", "stroke-width": "3", "paint-order": "stroke"},
+    )
     text.text = str(count)
 
 
 def draw_box(svg, box, fill, title=None):
-    xml.SubElement(svg, "rect", x=f"{box.x:.0f}", y=f"{box.y:.0f}", width=f"{box.width:.0f}", height=f"{box.height:.0f}", rx="6",
-                   fill=fill, stroke=INK)
+    xml.SubElement(
+        svg,
+        "rect",
+        x=f"{box.x:.0f}",
+        y=f"{box.y:.0f}",
+        width=f"{box.width:.0f}",
+        height=f"{box.height:.0f}",
+        rx="6",
+        fill=fill,
+        stroke=INK,
+    )
     for at, line in enumerate([title or box.name] + box.lines):
         style = {"font-weight": "bold"} if at == 0 else {}
-        text = xml.SubElement(svg, "text", x=f"{box.x + 10:.0f}", y=f"{box.y + LINE * (at + 1) + 2:.0f}", fill=INK,
-                              **{"font-size": "13" if at == 0 else "12"}, **style)
+        text = xml.SubElement(
+            svg,
+            "text",
+            x=f"{box.x + 10:.0f}",
+            y=f"{box.y + LINE * (at + 1) + 2:.0f}",
+            fill=INK,
+            **{"font-size": "13" if at == 0 else "12"},
+            **style,
+        )
         text.text = line
 
 
 def draw_floors(svg, boxes, count):
-    """The lines inside device and inside proto: straight to the next room, curved beside it to others."""
+    """The lines inside device and inside proto: straight to the next room, curved beside it to
+    others."""
     order = sorted(boxes.values(), key=lambda box: box.y)
     for (above, below), number in sorted(count.items()):
         a, b = boxes.get(above), boxes.get(below)
@@ -168,32 +216,68 @@ def draw_floors(svg, boxes, count):
         column = [box for box in order if box.x == a.x]
         distance = column.index(b) - column.index(a)
         if distance == 1:
-            draw_line(svg, f"M{a.middle:.0f} {a.bottom:.0f}V{b.y - 8:.0f}", number, (a.middle + 8, (a.bottom + b.y) / 2 + 3))
+            draw_line(
+                svg,
+                f"M{a.middle:.0f} {a.bottom:.0f}V{b.y - 8:.0f}",
+                number,
+                (a.middle + 8, (a.bottom + b.y) / 2 + 3),
+            )
         else:
-            far, y1, y2 = a.x - 12 * abs(distance), a.y + a.height / 2 + 4 * distance, b.y + b.height / 2 - 4 * distance
-            draw_line(svg, f"M{a.x} {y1:.0f}C{far} {y1:.0f} {far} {y2:.0f} {b.x - 8} {y2:.0f}", number, (far + 6, (y1 + y2) / 2))
+            far, y1, y2 = (
+                a.x - 12 * abs(distance),
+                a.y + a.height / 2 + 4 * distance,
+                b.y + b.height / 2 - 4 * distance,
+            )
+            draw_line(
+                svg,
+                f"M{a.x} {y1:.0f}C{far} {y1:.0f} {far} {y2:.0f} {b.x - 8} {y2:.0f}",
+                number,
+                (far + 6, (y1 + y2) / 2),
+            )
 
 
 def draw_parts(svg, boxes, around, parts):
     """The lines between device, proto, the abstractions and ffi."""
     device, proto = around["device"], around["proto"]
     y = boxes["device/qp"].y + 40
-    draw_line(svg, f"M{device.x + device.width} {y:.0f}H{proto.x - 8}", parts["device", "proto"], (device.x + device.width + 12, y - 8))
+    draw_line(
+        svg,
+        f"M{device.x + device.width} {y:.0f}H{proto.x - 8}",
+        parts["device", "proto"],
+        (device.x + device.width + 12, y - 8),
+    )
     for at, name in enumerate(("rdma", "net", "sync")):
         box = boxes[name]
         start = device.x + 120 + 160 * at
-        draw_line(svg, f"M{start} {device.bottom:.0f}L{box.middle:.0f} {box.y - 9:.0f}", parts["device", name],
-                  ((start + box.middle) / 2 + 10, (device.bottom + box.y) / 2))
-        draw_line(svg, f"M{box.middle:.0f} {box.bottom:.0f}V{boxes['ffi'].y - 8:.0f}", parts[name, "ffi"],
-                  (box.middle + 8, boxes["ffi"].y - 20))
+        draw_line(
+            svg,
+            f"M{start} {device.bottom:.0f}L{box.middle:.0f} {box.y - 9:.0f}",
+            parts["device", name],
+            ((start + box.middle) / 2 + 10, (device.bottom + box.y) / 2),
+        )
+        draw_line(
+            svg,
+            f"M{box.middle:.0f} {box.bottom:.0f}V{boxes['ffi'].y - 8:.0f}",
+            parts[name, "ffi"],
+            (box.middle + 8, boxes["ffi"].y - 20),
+        )
     for a, b in (("rdma", "net"), ("net", "sync")):
         left, right = boxes[a], boxes[b]
         y = left.y + 22
-        draw_line(svg, f"M{left.x + left.width} {y:.0f}H{right.x - 8}", parts[a, b], (left.x + left.width + 8, y - 6))
+        draw_line(
+            svg,
+            f"M{left.x + left.width} {y:.0f}H{right.x - 8}",
+            parts[a, b],
+            (left.x + left.width + 8, y - 6),
+        )
     left, right = boxes["rdma"], boxes["sync"]
     y = max(boxes[name].bottom for name in ("rdma", "net")) + 16
-    draw_line(svg, f"M{left.middle + 60:.0f} {left.bottom:.0f}V{y:.0f}H{right.middle - 60:.0f}V{right.bottom + 8:.0f}",
-              parts["rdma", "sync"], (boxes["net"].middle - 80, y - 4))
+    draw_line(
+        svg,
+        f"M{left.middle + 60:.0f} {left.bottom:.0f}V{y:.0f}H{right.middle - 60:.0f}V{right.bottom + 8:.0f}",
+        parts["rdma", "sync"],
+        (boxes["net"].middle - 80, y - 4),
+    )
 
 
 def drawing():
@@ -201,15 +285,32 @@ def drawing():
     boxes = place(rooms(files))
     around = clusters(boxes)
     height = boxes["ffi"].bottom + MARGIN
-    svg = xml.Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {WIDTH} {height:.0f}", **{"font-family": "sans-serif"})
-    marker = xml.SubElement(xml.SubElement(svg, "defs"), "marker", id="a", markerWidth="8", markerHeight="8", refX="2", refY="4",
-                            orient="auto", markerUnits="userSpaceOnUse")
+    svg = xml.Element(
+        "svg",
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {WIDTH} {height:.0f}",
+        **{"font-family": "sans-serif"},
+    )
+    marker = xml.SubElement(
+        xml.SubElement(svg, "defs"),
+        "marker",
+        id="a",
+        markerWidth="8",
+        markerHeight="8",
+        refX="2",
+        refY="4",
+        orient="auto",
+        markerUnits="userSpaceOnUse",
+    )
     xml.SubElement(marker, "path", d="M0 0L8 4L0 8z", fill=INK)
     xml.SubElement(svg, "rect", width="100%", height="100%", fill=PAPER)
     for name, box in around.items():
         draw_box(svg, box, CLUSTER, name)
     for name, box in sorted(boxes.items()):
-        title = {"device": "driver, link, rx", "device/" + BASE: "uabi, ring, port, limits ..."}.get(name, name.split("/")[-1])
+        title = {
+            "device": "driver, link, rx",
+            "device/" + BASE: "uabi, ring, port, limits ...",
+        }.get(name, name.split("/")[-1])
         draw_box(svg, box, ROOM, title)
     draw_floors(svg, boxes, lines_between(files, room_of))
     draw_parts(svg, boxes, around, lines_between(files, part_of))
@@ -221,7 +322,9 @@ def main():
     new = drawing()
     if sys.argv[1:] == ["--check"]:
         if not DRAWING.exists() or DRAWING.read_text() != new:
-            sys.exit("Documentation/house.svg is not that of the sources: run python3 tools/house/house.py")
+            sys.exit(
+                "Documentation/house.svg is not that of the sources: run python3 tools/house/house.py"
+            )
         return
     DRAWING.write_text(new)
 

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measure rxe, oxe, TCP and memcpy in one boot, by programs nobody here wrote, perftest and iperf3, but for WRITE (write.py).
+"""Measure rxe, oxe, TCP and memcpy in one boot, by programs nobody here wrote, perftest and iperf3,
+but for WRITE (write.py).
 
-Runs in the deterministic machine, where one instruction takes one nanosecond, so that its figures are counts of
-instructions and repeat. "wire" is two network namespaces joined by veth, "loop" is two programs on one device. Event mode
-throughout: a process that polls would burn the clock of its peer.
+Runs in the deterministic machine, where one instruction takes one nanosecond, so that its figures
+are counts of instructions and repeat. "wire" is two network namespaces joined by veth, "loop" is
+two programs on one device. Event mode throughout: a process that polls would burn the clock of its
+peer.
 Usage: bench.py FILE [PATTERN]	writes FILE (JSON) and prints a table; only rows whose name contains PATTERN.
        bench.py --profile FILE ROW	oxe's row alone, once more and for longer while its instructions are counted (see
        tools/profile); what belongs to the counts goes beside FILE.
 """
+
 import ctypes
 import json
 import os
@@ -31,19 +34,26 @@ def run(command, check=True):
 def wire_up(mtu):
     for ns in NS:
         run(f"ip netns add {ns} && ip -n {ns} link set lo up")
-    run(f"ip link add {VETH[0]} mtu {mtu} netns {NS[0]} type veth peer name {VETH[1]} mtu {mtu} netns {NS[1]}")
+    run(
+        f"ip link add {VETH[0]} mtu {mtu} netns {NS[0]} type veth peer name {VETH[1]} mtu {mtu} netns {NS[1]}"
+    )
     for ns, veth, ip in zip(NS, VETH, IP):
         run(f"ip -n {ns} addr add {ip}/24 dev {veth} && ip -n {ns} link set {veth} up")
 
 
 def lossy(percent):
-    """The wire loses so many percent of the packets, both ways. A queue in front segments super-packets, so that each
-    packet is lost by itself; the queue has a cost of its own, also where nothing is lost. The receiver merges packets
-    (GRO), as one with a network card does: veth does so only for a sender that does not segment."""
+    """The wire loses so many percent of the packets, both ways. A queue in front segments
+    super-packets, so that each packet is lost by itself; the queue has a cost of its own, also
+    where nothing is lost. The receiver merges packets (GRO), as one with a network card does: veth
+    does so only for a sender that does not segment."""
     for ns, veth in zip(NS, VETH):
         run(f"ip netns exec {ns} ethtool -K {veth} tso off gro on")
-        run(f"tc -n {ns} qdisc replace dev {veth} root handle 1: tbf rate 100gbit burst 3000 limit 100m")
-        run(f"tc -n {ns} qdisc replace dev {veth} parent 1:1 netem limit 100000 loss {percent}% seed 1")
+        run(
+            f"tc -n {ns} qdisc replace dev {veth} root handle 1: tbf rate 100gbit burst 3000 limit 100m"
+        )
+        run(
+            f"tc -n {ns} qdisc replace dev {veth} parent 1:1 netem limit 100000 loss {percent}% seed 1"
+        )
 
 
 def wait_listening(server, port):
@@ -73,11 +83,14 @@ class Driver:
             run(f"ip netns exec {ns} rdma link add {dev} type {kind} netdev {veth}")
         self.gid = [self.find_gid(dev, ip) for dev, ip in zip(self.dev, IP)]
         self.port = 19000
-        # The last run's messages, and nanoseconds for each; the factor by which the next run has more messages.
+        # The last run's messages, and nanoseconds for each; the factor by which the next run has
+        # more messages.
         self.messages, self.each, self.longer = 0, 0, 1
 
     def find_gid(self, dev, ip):
-        want = "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x" % tuple(int(part) for part in ip.split("."))
+        want = "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x" % tuple(
+            int(part) for part in ip.split(".")
+        )
         where = f"/sys/class/infiniband/{dev}/ports/1/gids"
         for _ in range(100):
             for index in range(8):
@@ -100,39 +113,66 @@ class Driver:
         base = f"timeout {LIMIT} {tool} -F {self.waiting} -p {self.port} {options}"
         # Into a file: with a thousand queue pairs the output is longer than a pipe holds.
         with tempfile.TemporaryFile("w+") as log:
-            server = subprocess.Popen(f"ip netns exec {NS[0]} {base} -d {self.dev[0]} -x {self.gid[0]}", shell=True,
-                                      stdout=log, stderr=log)
+            server = subprocess.Popen(
+                f"ip netns exec {NS[0]} {base} -d {self.dev[0]} -x {self.gid[0]}",
+                shell=True,
+                stdout=log,
+                stderr=log,
+            )
             wait_listening(server, self.port)
-            client = subprocess.run(f"ip netns exec {NS[end]} {base} -d {self.dev[end]} -x {self.gid[end]} {IP[0]}",
-                                    shell=True, capture_output=True, text=True, check=False)
+            client = subprocess.run(
+                f"ip netns exec {NS[end]} {base} -d {self.dev[end]} -x {self.gid[end]} {IP[0]}",
+                shell=True,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             server.wait()
             log.seek(0)
             text = log.read()
         rows = re.findall(r"^ *\d+ +\d+ +[\d.]+.*$", client.stdout, re.M)
         if client.returncode or server.returncode or not rows:
-            raise RuntimeError(f"{self.kind}: {tool} {options}: {client.stdout[-300:]} {client.stderr[-300:]} {text[-300:]}")
+            raise RuntimeError(
+                f"{self.kind}: {tool} {options}: {client.stdout[-300:]} {client.stderr[-300:]} {text[-300:]}"
+            )
         row = [float(number) for number in rows[-1].split()]
-        self.messages, self.each = row[1], row[4] * 1000 if tool.endswith("lat") else row[0] * 8 / row[3]
+        self.messages, self.each = row[1], (
+            row[4] * 1000 if tool.endswith("lat") else row[0] * 8 / row[3]
+        )
         return row
 
     def bandwidth(self, verb, where, size, options="", count=20000, total=160 << 20):
-        """Gb/s; count and total bound the messages and bytes that a QP sends; it sends a few messages in any case."""
+        """Gb/s; count and total bound the messages and bytes that a QP sends; it sends a few
+        messages in any case."""
         count = max(20, min(count, total // size))
-        return self.perftest(f"ib_{verb}_bw", where, f"-s {size} -n {count} --report_gbits {options}")[3]
+        return self.perftest(
+            f"ib_{verb}_bw", where, f"-s {size} -n {count} --report_gbits {options}"
+        )[3]
 
     def write(self, where, size, count=400, **scale):
         """Gb/s and microseconds per message of WRITEs."""
         self.port += 1
-        options = "".join(f" --{name} {value}" for name, value in {"size": size, "count": count * self.longer, **scale}.items())
+        options = "".join(
+            f" --{name} {value}"
+            for name, value in {"size": size, "count": count * self.longer, **scale}.items()
+        )
         end = 0 if where == "loop" else 1
-        ends = [f"ip netns exec {NS[i]} timeout {LIMIT} python3 /oxe/perf/write.py {self.dev[i]} {self.gid[i]} {self.port} {options}"
-                for i in (0, end)]
-        with subprocess.Popen(ends[0], shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+        ends = [
+            f"ip netns exec {NS[i]} timeout {LIMIT} python3 /oxe/perf/write.py {self.dev[i]} {self.gid[i]} {self.port} {options}"
+            for i in (0, end)
+        ]
+        with subprocess.Popen(
+            ends[0], shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as server:
             wait_listening(server, self.port)
-            client = subprocess.run(f"{ends[1]} {IP[0]}", shell=True, capture_output=True, text=True, check=False)
+            client = subprocess.run(
+                f"{ends[1]} {IP[0]}", shell=True, capture_output=True, text=True, check=False
+            )
             text, _ = server.communicate()
         if client.returncode or server.returncode:
-            raise RuntimeError(f"{self.kind}: write {options}: {client.stderr[-300:]} {text[-300:]}")
+            raise RuntimeError(
+                f"{self.kind}: write {options}: {client.stderr[-300:]} {text[-300:]}"
+            )
         gbits, micros = (float(word) for word in client.stdout.split())
         self.messages, self.each = count * self.longer, micros * 1000
         return gbits, micros
@@ -172,7 +212,9 @@ class Driver:
 def tcp(where, size):
     """Gb/s of iperf3."""
     end = 0 if where == "loop" else 1
-    server = subprocess.Popen(f"ip netns exec {NS[0]} iperf3 -s -1 -B {IP[0]}", shell=True, stdout=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        f"ip netns exec {NS[0]} iperf3 -s -1 -B {IP[0]}", shell=True, stdout=subprocess.DEVNULL
+    )
     wait_listening(server, 5201)
     text = run(f"ip netns exec {NS[end]} iperf3 -J -c {IP[0]} -t 2 -l {size}")
     server.wait()
@@ -197,12 +239,22 @@ def scale():
     """Rows that show the cost of many QPs, regions or SGEs."""
     # The receives of all queue pairs have to fit into one completion queue.
     for count, receives in ((1, 128), (10, 128), (100, 128), (1000, 16)):
-        yield (f"wire 1500, send 64 B, {count} QP, 16 deep", "Gb/s",
-               lambda d, c=count, r=receives: d.bandwidth("send", "wire", 64, f"-q {c} -t 16 -r {r}", max(64, 6000 // c)), None)
+        yield (
+            f"wire 1500, send 64 B, {count} QP, 16 deep",
+            "Gb/s",
+            lambda d, c=count, r=receives: d.bandwidth(
+                "send", "wire", 64, f"-q {c} -t 16 -r {r}", max(64, 6000 // c)
+            ),
+            None,
+        )
     for name, counts in (("qps", (1, 100, 1000)), ("mrs", (1, 100, 10000)), ("sges", (1, 8, 32))):
         for count in counts:
-            yield (f"loop, write 4096 B, {count} {name[:-1].upper()}", "us each",
-                   lambda d, n=name, c=count: d.write("loop", 4096, 2000, **{n: c})[1], None)
+            yield (
+                f"loop, write 4096 B, {count} {name[:-1].upper()}",
+                "us each",
+                lambda d, n=name, c=count: d.write("loop", 4096, 2000, **{n: c})[1],
+                None,
+            )
 
 
 def rows(mtu):
@@ -211,21 +263,33 @@ def rows(mtu):
         if mtu == 9000 and size != 1 << 20:
             continue
         for verb in VERBS[size >= 65536]:
-            yield (f"wire {mtu}, {verb} {size} B", "Gb/s", lambda d, v=verb, s=size: d.bandwidth_any(v, "wire", s),
-                   lambda s=size: tcp("wire", s))
+            yield (
+                f"wire {mtu}, {verb} {size} B",
+                "Gb/s",
+                lambda d, v=verb, s=size: d.bandwidth_any(v, "wire", s),
+                lambda s=size: tcp("wire", s),
+            )
     if mtu == 9000:
         return
     for percent in (0, 1):
         for verb in VERBS[True]:
-            yield (f"by packets, {percent} % lost, {verb} 1 MiB", "Gb/s",
-                   lambda d, v=verb, p=percent: d.bandwidth_lossy(v, 1 << 20, p), None)
+            yield (
+                f"by packets, {percent} % lost, {verb} 1 MiB",
+                "Gb/s",
+                lambda d, v=verb, p=percent: d.bandwidth_lossy(v, 1 << 20, p),
+                None,
+            )
     for where in ("wire", "loop"):
         for verb in ("send", "read", "atomic"):
             yield f"{where}, {verb} latency", "us", lambda d, v=verb, w=where: d.latency(v, w), None
     for size in (64, 1 << 20):
         for verb in VERBS[size >= 65536]:
-            yield (f"loop, {verb} {size} B", "Gb/s", lambda d, v=verb, s=size: d.bandwidth_any(v, "loop", s),
-                   lambda s=size: memcpy(s))
+            yield (
+                f"loop, {verb} {size} B",
+                "Gb/s",
+                lambda d, v=verb, s=size: d.bandwidth_any(v, "loop", s),
+                lambda s=size: memcpy(s),
+            )
     yield from scale()
     for what in ("qp", "cq"):
         yield f"memory of an idle {what.upper()}", "bytes", lambda d, w=what: d.memory(w), None
@@ -255,7 +319,9 @@ def profile(directory, wanted):
     counter.start()
     function(driver)
     counter.join()
-    with open("/proc/kallsyms", encoding="ascii") as names, open(f"{directory}/kallsyms", "w", encoding="ascii") as copy:
+    with open("/proc/kallsyms", encoding="ascii") as names, open(
+        f"{directory}/kallsyms", "w", encoding="ascii"
+    ) as copy:
         copy.write(names.read())
     with open(f"{directory}/profile.json", "w", encoding="ascii") as file:
         json.dump({"name": wanted, "instructions": driver.each}, file)
@@ -297,7 +363,9 @@ def table(results):
         ratio = None
         if rxe and oxe:
             ratio = oxe / rxe if row["unit"] == "Gb/s" else rxe / oxe
-        print(f"{name:36}{row['unit']:>8}{number(rxe):>10}{number(oxe):>10}{number(ratio):>8}{number(row['other']):>12}")
+        print(
+            f"{name:36}{row['unit']:>8}{number(rxe):>10}{number(oxe):>10}{number(ratio):>8}{number(row['other']):>12}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How much memory of the kernel one idle object takes, in bytes: many are made, and what is free before and after compared;
-the median of several rounds.
+"""How much memory of the kernel one idle object takes, in bytes: many are made, and what is free
+before and after compared; the median of several rounds.
 
 Usage: idle.py DEVICE qp|cq
 """
+
 import statistics
 import sys
 import time
@@ -36,7 +37,9 @@ def free():
 def main():
     ctx = Context(name=sys.argv[1])
     pd, cq = PD(ctx), CQ(ctx, 128)
-    init = QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=QPCap(max_send_wr=128, max_recv_wr=128))
+    init = QPInitAttr(
+        qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=QPCap(max_send_wr=128, max_recv_wr=128)
+    )
     make = {"qp": lambda: QP(pd, init), "cq": lambda: CQ(ctx, 128)}[sys.argv[2]]
     count, found = COUNT[sys.argv[2]], []
     for _ in range(ROUNDS):

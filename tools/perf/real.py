@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Compare oxe with rxe on two CPUs, in real time: what runs in parallel there does so here. The time is that of a machine
-which is emulated on a shared one, so that only the ratio of the two drivers means something, and only the median of
-several rounds; each round loads one driver and then the other.
+"""Compare oxe with rxe on two CPUs, in real time: what runs in parallel there does so here. The
+time is that of a machine which is emulated on a shared one, so that only the ratio of the two
+drivers means something, and only the median of several rounds; each round loads one driver and then
+the other.
 
-Latencies are those of programs that poll, each on a CPU of its own, and of programs that sleep; the 99th percentile
-shows the waits in bad moments.
+Latencies are those of programs that poll, each on a CPU of its own, and of programs that sleep; the
+99th percentile shows the waits in bad moments.
 Usage: real.py FILE [PATTERN]	writes FILE (JSON) and prints a table of how many times as good as rxe oxe is; only rows
        whose name contains PATTERN.
 """
+
 import json
 import statistics
 import sys
@@ -33,11 +35,18 @@ def rows():
     for where in ("wire", "loop"):
         for size in (64, 65536, 1 << 20):
             for verb in VERBS[size >= 65536]:
-                yield (f"{where}, {verb} {size} B",
-                       lambda d, v=verb, w=where, s=size: (d.bandwidth_any(v, w, s, TOTAL),), True)
+                yield (
+                    f"{where}, {verb} {size} B",
+                    lambda d, v=verb, w=where, s=size: (d.bandwidth_any(v, w, s, TOTAL),),
+                    True,
+                )
         for how in WAITING:
             for verb in ("send", "read", "atomic"):
-                yield (f"{where}, {verb} latency, {how}", lambda d, v=verb, w=where, h=how: latencies(d, v, w, h), False)
+                yield (
+                    f"{where}, {verb} latency, {how}",
+                    lambda d, v=verb, w=where, h=how: latencies(d, v, w, h),
+                    False,
+                )
 
 
 def measure(wanted):
@@ -48,14 +57,18 @@ def measure(wanted):
             driver = Driver(kind)
             for name, function, _ in wanted:
                 found[name][kind].append(function(driver))
-                print(f"# {turn} {kind} {name}: {found[name][kind][-1]}", file=sys.stderr, flush=True)
+                print(
+                    f"# {turn} {kind} {name}: {found[name][kind][-1]}", file=sys.stderr, flush=True
+                )
             driver.unload()
     return found
 
 
 def ratios(rxe, oxe, more):
     """The factor by which oxe was better in each round, for each of the figures."""
-    better = [[b / a if more else a / b for a, b in zip(one, other)] for one, other in zip(rxe, oxe)]
+    better = [
+        [b / a if more else a / b for a, b in zip(one, other)] for one, other in zip(rxe, oxe)
+    ]
     return zip(*better)
 
 

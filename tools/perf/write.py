@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""RDMA WRITE as perftest does not measure it: the sender sleeps until there are completions; over many queue pairs,
-regions or SGEs. Prints Gb/s and microseconds per message.
+"""RDMA WRITE as perftest does not measure it: the sender sleeps until there are completions; over
+many queue pairs, regions or SGEs. Prints Gb/s and microseconds per message.
 
-Usage: write.py DEVICE GID-INDEX PORT [--size BYTES] [--count N] [--sges N] [--mrs N] [--qps N] [SERVER]
-Without SERVER this is the side that is written to; the two meet on the TCP port. Message i goes from region i of this
-side to region i of that one, by queue pair i, each modulo their number.
+Usage: write.py DEVICE GID-INDEX PORT [--size BYTES] [--count N] [--sges N] [--mrs N] [--qps N]
+[SERVER] Without SERVER this is the side that is written to; the two meet on the TCP port. Message i
+goes from region i of this side to region i of that one, by queue pair i, each modulo their number.
 """
+
 import argparse
 import sys
 import time
@@ -44,9 +45,18 @@ class Side:
         self.cq = CQ(self.host.ctx, 2 * FLIGHT, None, self.channel, 0)
         self.cq.req_notify(False)
         self.mrs = [MR(self.host.pd, args.size, ALL_ACCESS) for _ in range(args.mrs)]
-        self.ends = [End(self.host, size=0, sges=args.sges, depth=FLIGHT, cqe=1, send_cq=self.cq) for _ in range(args.qps)]
-        self.peer = swap(stream, {"gid": self.host.gid_value(), "qpns": [end.qp.qp_num for end in self.ends],
-                                  "regions": [(mr.buf, mr.rkey) for mr in self.mrs]})
+        self.ends = [
+            End(self.host, size=0, sges=args.sges, depth=FLIGHT, cqe=1, send_cq=self.cq)
+            for _ in range(args.qps)
+        ]
+        self.peer = swap(
+            stream,
+            {
+                "gid": self.host.gid_value(),
+                "qpns": [end.qp.qp_num for end in self.ends],
+                "regions": [(mr.buf, mr.rkey) for mr in self.mrs],
+            },
+        )
         mtu = self.host.ctx.query_port(1).active_mtu
         for end, qpn in zip(self.ends, self.peer["qpns"]):
             end.to_init(ALL_ACCESS)

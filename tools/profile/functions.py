@@ -4,6 +4,7 @@
 Usage: functions.py DIRECTORY [LINES]	the directory has blocks.txt (from blocks.c), kallsyms of the same boot, and
 profile.json with the row that was measured: its name, and the instructions of a message.
 """
+
 import bisect
 import collections
 import json
@@ -18,7 +19,9 @@ def symbols(path):
         for line in file:
             word = line.split()
             if word[1] in "tTwW":
-                found.append((int(word[0], 16), word[2], word[3].strip("[]") if len(word) > 3 else "kernel"))
+                found.append(
+                    (int(word[0], 16), word[2], word[3].strip("[]") if len(word) > 3 else "kernel")
+                )
     found.sort()
     return [address for address, _, _ in found], [(name, module) for _, name, module in found]
 
@@ -41,7 +44,9 @@ def count(path, addresses, names):
 
 def plain(names):
     """The demangled names of Rust functions."""
-    tool = subprocess.run(["llvm-cxxfilt"], input="\n".join(names), capture_output=True, text=True, check=True)
+    tool = subprocess.run(
+        ["llvm-cxxfilt"], input="\n".join(names), capture_output=True, text=True, check=True
+    )
     return dict(zip(names, tool.stdout.splitlines()))
 
 
@@ -63,7 +68,9 @@ def main():
     written = plain([name for (name, _), _ in top])
     print(f"{'a message':>10}{'share':>8}{'calls':>8}  function")
     for key, number in top:
-        print(f"{number * each:10.0f}{number / total:8.1%}{entered[key] * each:8.2f}  {written[key[0]][:100]} [{key[1]}]")
+        print(
+            f"{number * each:10.0f}{number / total:8.1%}{entered[key] * each:8.2f}  {written[key[0]][:100]} [{key[1]}]"
+        )
 
 
 if __name__ == "__main__":

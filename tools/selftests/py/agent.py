@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Carries out, on the server's machine, what the client's test orders: one order a TCP connection, one line each.
+"""Carries out, on the server's machine, what the client's test orders: one order a TCP connection,
+one line each.
 
     ping                      answers
     start READY COMMAND       starts the shell line; answers when it listens (READY: tcp:PORT, cm:PORT or none)
@@ -7,6 +8,7 @@
     quit                      ends the agent
 The answer's first line is a status, 0 for well; then text.
 """
+
 import os
 import re
 import signal
@@ -30,7 +32,9 @@ def listening(ready):
                 if want.search(file.read()):
                     return True
         return False
-    text = subprocess.run(["rdma", "resource", "show", "cm_id"], capture_output=True, text=True, check=False).stdout
+    text = subprocess.run(
+        ["rdma", "resource", "show", "cm_id"], capture_output=True, text=True, check=False
+    ).stdout
     return re.search(f"state LISTEN.*:{port}( |$)", text, re.M) is not None
 
 
@@ -39,7 +43,13 @@ def start(ready, command):
     if process is not None:
         finish(0)
     with open(output, "wb") as file:
-        process = subprocess.Popen(["bash", "-c", command], stdout=file, stderr=file, stdin=subprocess.DEVNULL, start_new_session=True)
+        process = subprocess.Popen(
+            ["bash", "-c", command],
+            stdout=file,
+            stderr=file,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
     end = time.monotonic() + 60 * int(os.environ.get("SLOW", "1"))
     while not listening(ready):
         if process.poll() is not None or time.monotonic() > end:

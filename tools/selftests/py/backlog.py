@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A slow wire behind a queue (fq_codel, 100 Mb/s): a queue pair waits for room in there and fills none of it up, whatever a
-peer asks for. In the deterministic machine the queue has its default settings, and the rate counts. Elsewhere the clock
-runs on when a busy host stops the machine, so the queue has to tolerate more delay.
+"""A slow wire behind a queue (fq_codel, 100 Mb/s): a queue pair waits for room in there and fills
+none of it up, whatever a peer asks for. In the deterministic machine the queue has its default
+settings, and the rate counts. Elsewhere the clock runs on when a busy host stops the machine, so
+the queue has to tolerate more delay.
 
 The peer speaks RoCE by hand and asks for sixteen READs of 1 MiB at once, which oxe never does.
 """
+
 import json
 import os
 import subprocess
@@ -13,7 +15,20 @@ import time
 import pyverbs.enums as e
 
 import roce
-from oxetest import SLOW, End, connect, counters, good, host_a, host_b, main, poll, same, shut, DEV_A
+from oxetest import (
+    SLOW,
+    End,
+    connect,
+    counters,
+    good,
+    host_a,
+    host_b,
+    main,
+    poll,
+    same,
+    shut,
+    DEV_A,
+)
 
 NS_A, NS_B, VETH = os.environ["NS_A"], os.environ["NS_B"], os.environ["VETH_A"]
 IP_A, IP_B = os.environ["IP4_A"], os.environ["IP4_B"]
@@ -24,14 +39,32 @@ MIB, READS = 1 << 20, 16
 
 
 def tc(*words):
-    return subprocess.run(["tc", "-n", NS_A, *words], check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        ["tc", "-n", NS_A, *words], check=True, capture_output=True, text=True
+    ).stdout
 
 
 class SlowWire:
-    """with SlowWire() as wire: host A sends through a queue. wire.state() gives the counters of the queue."""
+    """with SlowWire() as wire: host A sends through a queue. wire.state() gives the counters of the
+    queue."""
 
     def __enter__(self):
-        tc("qdisc", "replace", "dev", VETH, "root", "handle", "1:", "tbf", "rate", "100mbit", "burst", "16kb", "limit", "10mb")
+        tc(
+            "qdisc",
+            "replace",
+            "dev",
+            VETH,
+            "root",
+            "handle",
+            "1:",
+            "tbf",
+            "rate",
+            "100mbit",
+            "burst",
+            "16kb",
+            "limit",
+            "10mb",
+        )
         tc("qdisc", "add", "dev", VETH, "parent", "1:1", "handle", "2:", "fq_codel", *FQ.split())
         return self
 
@@ -40,17 +73,24 @@ class SlowWire:
 
     def state(self):
         """Bytes that have passed, packets that were dropped, bytes that wait."""
-        found = {each["kind"]: each for each in json.loads(tc("-s", "-j", "qdisc", "show", "dev", VETH))}
+        found = {
+            each["kind"]: each for each in json.loads(tc("-s", "-j", "qdisc", "show", "dev", VETH))
+        }
         tbf, fq = found["tbf"], found["fq_codel"]
         return fq["bytes"], tbf["drops"] + fq["drops"], max(tbf["backlog"], fq["backlog"])
 
 
 def many_reads():
-    """A peer asks for too many READs: nothing is dropped, no queue of more than some super-packets builds up."""
+    """A peer asks for too many READs: nothing is dropped, no queue of more than some super-packets
+    builds up."""
     a, b = End(host_a(), size=MIB), End(host_b())
     connect(a, b, psn_a=PSN_A, psn_b=PSN_B)
     peer = roce.Attacker(NS_B, IP_B, IP_A)
-    ask = [roce.bth(roce.READ_REQUEST, a.qp.qp_num, PSN_B + i * 1024) + roce.reth(a.mr.buf, a.mr.rkey, MIB) for i in range(READS)]
+    ask = [
+        roce.bth(roce.READ_REQUEST, a.qp.qp_num, PSN_B + i * 1024)
+        + roce.reth(a.mr.buf, a.mr.rkey, MIB)
+        for i in range(READS)
+    ]
     with SlowWire() as wire:
         before = counters(DEV_A)["sent_pkts"]
         for packet in ask:
@@ -69,7 +109,9 @@ def many_reads():
         same(passed > READS * MIB, True, f"all answers passed ({passed} bytes)")
         same(most <= 512 * 1024, True, f"bytes in the queue at most ({most})")
         rate = READS * MIB * 8 / took / 1e6
-        print(f"# {rate:.1f} Mb/s of 100 for the data, {most} bytes in the queue at most", flush=True)
+        print(
+            f"# {rate:.1f} Mb/s of 100 for the data, {most} bytes in the queue at most", flush=True
+        )
         same(rate > 90 or not DETERMINISTIC, True, f"more than 90 % of the rate ({rate:.1f} Mb/s)")
     shut(a, b)
 
@@ -81,7 +123,9 @@ def both_ways():
     with SlowWire() as wire:
         for i in range(8):
             b.send(e.IBV_WR_RDMA_READ, b.sge(MIB // 2), wr_id=i, remote=a.remote())
-            a.send(e.IBV_WR_RDMA_WRITE, a.sge(MIB // 2, MIB // 2), wr_id=i, remote=b.remote(MIB // 2))
+            a.send(
+                e.IBV_WR_RDMA_WRITE, a.sge(MIB // 2, MIB // 2), wr_id=i, remote=b.remote(MIB // 2)
+            )
         good(poll(a.cq, 8, 60) + poll(b.cq, 8, 60))
         same(wire.state()[1], 0, "packets dropped in the queue")
     shut(a, b)
@@ -94,7 +138,10 @@ def gone():
     peer = roce.Attacker(NS_B, IP_B, IP_A)
     with SlowWire():
         for i in range(READS):
-            peer.send(roce.bth(roce.READ_REQUEST, a.qp.qp_num, PSN_B + i * 1024) + roce.reth(a.mr.buf, a.mr.rkey, MIB))
+            peer.send(
+                roce.bth(roce.READ_REQUEST, a.qp.qp_num, PSN_B + i * 1024)
+                + roce.reth(a.mr.buf, a.mr.rkey, MIB)
+            )
         time.sleep(0.1)
         a.qp.close()
     shut(a, b)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Who works for a process that sends datagrams: the process itself, which is charged for it, and nobody else; and not for
-what it posts without a doorbell.
+"""Who works for a process that sends datagrams: the process itself, which is charged for it, and
+nobody else; and not for what it posts without a doorbell.
 """
+
 import os
 import subprocess
 import sys
@@ -10,14 +11,29 @@ import time
 import pyverbs.enums as e
 
 from events import Trace
-from oxetest import DEV_A, QKEY, SLOW, End, Skip, ah_to, connect, counters, host_a, host_b, main, same, shut
+from oxetest import (
+    DEV_A,
+    QKEY,
+    SLOW,
+    End,
+    Skip,
+    ah_to,
+    connect,
+    counters,
+    host_a,
+    host_b,
+    main,
+    same,
+    shut,
+)
 from ring import CONSUMER, MASK, PRODUCER, Ring, mappings, ring_doorbell
 
 CGROUP = "/sys/fs/cgroup"
 
 
 class Sender:
-    """A datagram queue pair on host A whose send ring is full of old requests, and can be posted again by a store."""
+    """A datagram queue pair on host A whose send ring is full of old requests, and can be posted
+    again by a store."""
 
     def __init__(self, depth):
         before = set(mappings())
@@ -32,7 +48,9 @@ class Sender:
         for _ in range(self.count + 1):
             while self.room() == 0:
                 time.sleep(0.01)
-            self.a.send(e.IBV_WR_SEND, self.a.sge(64), flags=0, ah=(self.ah, self.b.qp.qp_num, QKEY))
+            self.a.send(
+                e.IBV_WR_SEND, self.a.sge(64), flags=0, ah=(self.ah, self.b.qp.qp_num, QKEY)
+            )
         self.drain()
 
     def room(self):
@@ -72,7 +90,11 @@ def own_work():
         sender.fill()
         sender.doorbell()
         sender.drain()
-    same(trace.sent() >= sender.count, True, f"packets sent ({trace.sent()} for {sender.count} requests)")
+    same(
+        trace.sent() >= sender.count,
+        True,
+        f"packets sent ({trace.sent()} for {sender.count} requests)",
+    )
     runs, sent = trace.by_work()
     same(sent, 0, f"packets sent by work ({runs} work items)")
     sender.close()
@@ -110,8 +132,14 @@ def limit(group, text):
 
 
 def sent_by_attack(group):
-    """How many packets a process that never pauses sends in three seconds, in a control group or outside."""
-    with subprocess.Popen([sys.executable, __file__, "attack"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+    """How many packets a process that never pauses sends in three seconds, in a control group or
+    outside."""
+    with subprocess.Popen(
+        [sys.executable, __file__, "attack"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
         try:
             same(child.stdout.readline().strip(), "ready", "the process")
             if group:
@@ -145,7 +173,11 @@ def limited():
     most = sent_by_attack(None)
     some = sent_by_attack(group)
     os.rmdir(group)
-    same(some * 10 <= most, True, f"a hundredth of a processor sends at most a tenth ({some} packets, {most} without a limit)")
+    same(
+        some * 10 <= most,
+        True,
+        f"a hundredth of a processor sends at most a tenth ({some} packets, {most} without a limit)",
+    )
 
 
 CASES = [

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Recompute the ICRC of every RoCEv2 packet in a capture with scapy's implementation, which is nobody's here.
+"""Recompute the ICRC of every RoCEv2 packet in a capture with scapy's implementation, which is
+nobody's here.
 
-Usage: checkpcap.py FILE. Prints the count by IP version and opcode; fails on a wrong ICRC or without a packet.
+Usage: checkpcap.py FILE. Prints the count by IP version and opcode; fails on a wrong ICRC or
+without a packet.
 """
+
 import collections
 import sys
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """Messages to another machine and back over one RC connection, compared byte for byte on both.
 
-Usage: echo.py PORT SIZE COUNT [SERVER]: without SERVER this end waits for the other's TCP connection on PORT, over which
-the two tell each other where their queue pairs are, and sends back what it gets. Device and GID are those of DEV and
-GID4 (the environment). An ACK may take 4.096 us * 2^18 = 1 s.
+Usage: echo.py PORT SIZE COUNT [SERVER]: without SERVER this end waits for the other's TCP
+connection on PORT, over which the two tell each other where their queue pairs are, and sends back
+what it gets. Device and GID are those of DEV and GID4 (the environment). An ACK may take 4.096 us *
+2^18 = 1 s.
 """
+
 import ctypes
 import os
 import random
@@ -33,7 +35,11 @@ def connect(end, stream):
 def take(end, expected):
     """The next message; there is room for the one after it."""
     good(poll(end.rcq, 1))
-    same(ctypes.string_at(end.mr.buf + GOT, SIZE) == expected, True, "the bytes that came are those that were sent")
+    same(
+        ctypes.string_at(end.mr.buf + GOT, SIZE) == expected,
+        True,
+        "the bytes that came are those that were sent",
+    )
     ctypes.memset(end.mr.buf + GOT, 0, SIZE)
     end.recv(end.sge(SIZE, GOT))
 

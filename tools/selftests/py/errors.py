@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Work that must fail, the status it must fail with, and what becomes of the work behind it."""
+
 import ctypes
 import errno
 import os
@@ -11,20 +12,45 @@ from pyverbs.cq import CQ
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 
-from oxetest import (ALL_ACCESS, LOCAL, QKEY, SIG, End, ah_to, connect, counters, errno_of, good, host_a, host_b, main,
-                     none_pending, pair, poll, same, shut, status, until)
+from oxetest import (
+    ALL_ACCESS,
+    LOCAL,
+    QKEY,
+    SIG,
+    End,
+    ah_to,
+    connect,
+    counters,
+    errno_of,
+    good,
+    host_a,
+    host_b,
+    main,
+    none_pending,
+    pair,
+    poll,
+    same,
+    shut,
+    status,
+    until,
+)
 
 REMOTE_WRITE, REMOTE_READ = e.IBV_ACCESS_REMOTE_WRITE, e.IBV_ACCESS_REMOTE_READ
 
 
 def first_fails(a, want, cq=None, count=3):
-    """Of the requests numbered from 1 the first ends with the status wanted, the rest flush in order; the QP is in error."""
+    """Of the requests numbered from 1 the first ends with the status wanted, the rest flush in
+    order; the QP is in error."""
     wcs = poll(cq or a.cq, count)
     if isinstance(want, str):
         want = (want,)
     if status(wcs[0]) not in want:
         raise AssertionError(f"status {status(wcs[0])}, expected {want}")
-    same([(wc.wr_id, status(wc)) for wc in wcs[1:]], [(i, "WR_FLUSH_ERR") for i in range(2, count + 1)], "what follows")
+    same(
+        [(wc.wr_id, status(wc)) for wc in wcs[1:]],
+        [(i, "WR_FLUSH_ERR") for i in range(2, count + 1)],
+        "what follows",
+    )
     same(wcs[0].wr_id, 1, "the failing request")
     same(a.state(), e.IBV_QPS_ERR, "state of the queue pair")
     none_pending(cq or a.cq)
@@ -38,9 +64,10 @@ def behind(a, b):
 
 # ---------------------------------------------------------------- the local side
 
+
 def bad_lkey():
     a, b = pair()
-    a.send(e.IBV_WR_SEND, a.sge(100, lkey=a.mr.lkey ^ 0x5a5a00), wr_id=1)
+    a.send(e.IBV_WR_SEND, a.sge(100, lkey=a.mr.lkey ^ 0x5A5A00), wr_id=1)
     behind(a, b)
     first_fails(a, "LOC_PROT_ERR")
     shut(a, b)
@@ -79,7 +106,7 @@ def read_into_readonly():
 
 def receive_bad_lkey():
     a, b = pair()
-    b.recv(b.sge(100, lkey=b.mr.lkey ^ 0x5a5a00), wr_id=1)
+    b.recv(b.sge(100, lkey=b.mr.lkey ^ 0x5A5A00), wr_id=1)
     b.recv(b.sge(100), wr_id=2)
     a.send(e.IBV_WR_SEND, a.sge(100), wr_id=1)
     behind(a, b)
@@ -103,6 +130,7 @@ def receive_too_short():
 
 # ---------------------------------------------------------------- the remote side
 
+
 def remote(want, post, **kw):
     """The request that post makes is refused by the responder, whose memory stays as it was."""
     a, b = pair(**kw)
@@ -110,21 +138,40 @@ def remote(want, post, **kw):
     post(a, b)
     behind(a, b)
     first_fails(a, want)
-    same(ctypes.string_at(b.mr.buf, b.mr.length) == before, True, "the responder's memory is untouched")
+    same(
+        ctypes.string_at(b.mr.buf, b.mr.length) == before,
+        True,
+        "the responder's memory is untouched",
+    )
     shut(a, b)
 
 
 def write(a, b, length=100, offset=0, rkey=None):
-    a.send(e.IBV_WR_RDMA_WRITE, a.sge(length), wr_id=1, remote=(b.mr.buf + offset, b.mr.rkey if rkey is None else rkey))
+    a.send(
+        e.IBV_WR_RDMA_WRITE,
+        a.sge(length),
+        wr_id=1,
+        remote=(b.mr.buf + offset, b.mr.rkey if rkey is None else rkey),
+    )
 
 
 def read(a, b, length=100, offset=0, rkey=None):
-    a.send(e.IBV_WR_RDMA_READ, a.sge(length), wr_id=1, remote=(b.mr.buf + offset, b.mr.rkey if rkey is None else rkey))
+    a.send(
+        e.IBV_WR_RDMA_READ,
+        a.sge(length),
+        wr_id=1,
+        remote=(b.mr.buf + offset, b.mr.rkey if rkey is None else rkey),
+    )
 
 
 def add(a, b, offset=0, rkey=None):
-    a.send(e.IBV_WR_ATOMIC_FETCH_AND_ADD, a.sge(8), wr_id=1, remote=(b.mr.buf + offset, b.mr.rkey if rkey is None else rkey),
-           atomic=(1, 0))
+    a.send(
+        e.IBV_WR_ATOMIC_FETCH_AND_ADD,
+        a.sge(8),
+        wr_id=1,
+        remote=(b.mr.buf + offset, b.mr.rkey if rkey is None else rkey),
+        atomic=(1, 0),
+    )
 
 
 def unaligned_atomic():
@@ -190,10 +237,11 @@ def no_reads_accepted():
 def send_invalidate_nothing():
     """SEND with invalidate of a key that no window has."""
     from pyverbs.wr import SendWR
+
     a, b = pair()
     b.recv(b.sge(1000), wr_id=1)
     wr = SendWR(1, opcode=e.IBV_WR_SEND_WITH_INV, num_sge=1, sg=[a.sge(100)], send_flags=SIG)
-    wr.imm_data = b.mr.rkey ^ 0x5a5a00  # the same word as invalidate_rkey
+    wr.imm_data = b.mr.rkey ^ 0x5A5A00  # the same word as invalidate_rkey
     a.qp.post_send(wr)
     behind(a, b)
     first_fails(a, ("REM_ACCESS_ERR", "REM_OP_ERR", "REM_INV_REQ_ERR"))
@@ -201,6 +249,7 @@ def send_invalidate_nothing():
 
 
 # ---------------------------------------------------------------- retries
+
 
 def receiver_not_ready():
     a, b = pair(rnr=2, min_rnr=5)
@@ -240,6 +289,7 @@ def peer_in_error():
 
 # ---------------------------------------------------------------- flushing, states
 
+
 def flush_order():
     a, b = pair(rnr=7, min_rnr=1)
     for i in range(1, 31):
@@ -250,9 +300,13 @@ def flush_order():
     same([wc.wr_id for wc in wcs], list(range(1, 31)), "flushed sends")
     same({status(wc) for wc in wcs}, {"WR_FLUSH_ERR"}, "their status")
     wcs = poll(a.rcq, 30)
-    same([(wc.wr_id, status(wc)) for wc in wcs], [(100 + i, "WR_FLUSH_ERR") for i in range(1, 31)], "flushed receives")
+    same(
+        [(wc.wr_id, status(wc)) for wc in wcs],
+        [(100 + i, "WR_FLUSH_ERR") for i in range(1, 31)],
+        "flushed receives",
+    )
     a.send(e.IBV_WR_SEND, a.sge(10), wr_id=77)
-    wc, = poll(a.cq)
+    (wc,) = poll(a.cq)
     same((wc.wr_id, status(wc)), (77, "WR_FLUSH_ERR"), "a send posted in the error state")
     none_pending(a.cq)
     none_pending(a.rcq)
@@ -268,7 +322,7 @@ def receives_in_error():
         for i, pause in enumerate((0, 0.1, 0.5)):
             time.sleep(pause)
             a.recv(a.sge(10), wr_id=i)
-            wc, = poll(a.rcq)
+            (wc,) = poll(a.rcq)
             same((wc.wr_id, status(wc)), (i, "WR_FLUSH_ERR"), f"receive {i}")
         shut(a)
 
@@ -296,11 +350,13 @@ def reset_and_again():
 
 # ---------------------------------------------------------------- completion queues
 
+
 def cq_overflow():
-    """A CQ that is never polled overflows: it reports that by an event and hands out no more than it holds."""
+    """A CQ that is never polled overflows: it reports that by an event and hands out no more than
+    it holds."""
     before = async_fds()
     host = host_a()
-    mine, = async_fds() - before
+    (mine,) = async_fds() - before
     small = CQ(host.ctx, 4)
     capacity = small.cqe
     a, b = End(host, depth=capacity + 40, send_cq=small), End(host_b())
@@ -329,7 +385,8 @@ def cq_overflow():
 
 
 def async_fds():
-    """The files of asynchronous events that this process has open, from /proc, as pyverbs does not name them."""
+    """The files of asynchronous events that this process has open, from /proc, as pyverbs does not
+    name them."""
     found = set()
     for fd in os.listdir("/proc/self/fd"):
         try:
@@ -341,6 +398,7 @@ def async_fds():
 
 
 # ---------------------------------------------------------------- datagrams
+
 
 def wrong_qkey():
     a, b = (End(h, e.IBV_QPT_UD) for h in (host_a(), host_b()))
@@ -356,7 +414,8 @@ def wrong_qkey():
 
 
 def overlong_datagram():
-    """IBTA Vol 1, C10-93.1.1: a datagram beyond the port's MTU is not sent, and that is no error."""
+    """IBTA Vol 1, C10-93.1.1: a datagram beyond the port's MTU is not sent, and that is no
+    error."""
     a, b = (End(h, e.IBV_QPT_UD) for h in (host_a(), host_b()))
     connect(a, b)
     b.recv(b.sge(20000), wr_id=1)
@@ -365,7 +424,7 @@ def overlong_datagram():
     good(poll(a.cq))
     none_pending(b.rcq)
     a.send(e.IBV_WR_SEND, a.sge(1000), ah=(ah, b.qp.qp_num, QKEY))
-    wc, = good(poll(b.rcq))
+    (wc,) = good(poll(b.rcq))
     same(wc.byte_len, 1040, "the next datagram")
     shut(a, b)
 
@@ -383,7 +442,7 @@ def unready_datagram():
     none_pending(b.rcq)
     b.recv(b.sge(1000), wr_id=4)
     a.send(e.IBV_WR_SEND, a.sge(11), ah=(ah, b.qp.qp_num, QKEY))
-    wc, = good(poll(b.rcq))
+    (wc,) = good(poll(b.rcq))
     same((wc.wr_id, wc.byte_len), (4, 51), "the second datagram")
     shut(a, b)
 
@@ -391,29 +450,61 @@ def unready_datagram():
 WRITE, READ, ADD = e.IBV_WR_RDMA_WRITE, e.IBV_WR_RDMA_READ, e.IBV_WR_ATOMIC_FETCH_AND_ADD
 BEYOND = 65536 - 50
 CASES = [
-    ("send from an unknown lkey", bad_lkey), ("send from past the region", past_the_region),
-    ("send from another PD's region", other_pd), ("read into a region without local write", read_into_readonly),
-    ("receive into an unknown lkey", receive_bad_lkey), ("receive buffer too short", receive_too_short),
-    ("write with an unknown rkey", remote, "REM_ACCESS_ERR", lambda a, b: write(a, b, rkey=b.mr.rkey ^ 0x5a5a00)),
+    ("send from an unknown lkey", bad_lkey),
+    ("send from past the region", past_the_region),
+    ("send from another PD's region", other_pd),
+    ("read into a region without local write", read_into_readonly),
+    ("receive into an unknown lkey", receive_bad_lkey),
+    ("receive buffer too short", receive_too_short),
+    (
+        "write with an unknown rkey",
+        remote,
+        "REM_ACCESS_ERR",
+        lambda a, b: write(a, b, rkey=b.mr.rkey ^ 0x5A5A00),
+    ),
     ("write past the region", remote, "REM_ACCESS_ERR", lambda a, b: write(a, b, offset=BEYOND)),
     ("write before the region", remote, "REM_ACCESS_ERR", lambda a, b: write(a, b, offset=-1)),
-    ("long write of which the end is past the region", remote, "REM_ACCESS_ERR", lambda a, b: write(a, b, 30000, 65536 - 29999)),
-    ("read with an unknown rkey", remote, "REM_ACCESS_ERR", lambda a, b: read(a, b, rkey=b.mr.rkey ^ 0x5a5a00)),
+    (
+        "long write of which the end is past the region",
+        remote,
+        "REM_ACCESS_ERR",
+        lambda a, b: write(a, b, 30000, 65536 - 29999),
+    ),
+    (
+        "read with an unknown rkey",
+        remote,
+        "REM_ACCESS_ERR",
+        lambda a, b: read(a, b, rkey=b.mr.rkey ^ 0x5A5A00),
+    ),
     ("read past the region", remote, "REM_ACCESS_ERR", lambda a, b: read(a, b, offset=BEYOND)),
-    ("atomic with an unknown rkey", remote, "REM_ACCESS_ERR", lambda a, b: add(a, b, rkey=b.mr.rkey ^ 0x5a5a00)),
+    (
+        "atomic with an unknown rkey",
+        remote,
+        "REM_ACCESS_ERR",
+        lambda a, b: add(a, b, rkey=b.mr.rkey ^ 0x5A5A00),
+    ),
     ("atomic past the region", remote, "REM_ACCESS_ERR", lambda a, b: add(a, b, offset=65536)),
     ("atomic not aligned", unaligned_atomic),
     ("write to a region without remote write", no_permission, WRITE, LOCAL | REMOTE_READ),
     ("read from a region without remote read", no_permission, READ, LOCAL | REMOTE_WRITE),
-    ("write with another PD's rkey", key_of_another_pd, WRITE), ("read with another PD's rkey", key_of_another_pd, READ),
+    ("write with another PD's rkey", key_of_another_pd, WRITE),
+    ("read with another PD's rkey", key_of_another_pd, READ),
     ("write with the rkey of a region that is gone", deregistered),
-    ("write to a queue pair that forbids it", qp_forbids, WRITE), ("read from a queue pair that forbids it", qp_forbids, READ),
-    ("read where none are accepted", no_reads_accepted), ("send with invalidate of an unknown key", send_invalidate_nothing),
-    ("receiver not ready, retries exceeded", receiver_not_ready), ("receiver ready at last", receiver_ready_later),
-    ("peer gone, retries exceeded", peer_gone), ("peer in the error state, retries exceeded", peer_in_error),
-    ("flush in order", flush_order), ("receives posted in the error state", receives_in_error),
-    ("reset and again", reset_and_again), ("CQ overflow", cq_overflow),
-    ("wrong Q_Key", wrong_qkey), ("overlong datagram", overlong_datagram), ("datagram without a buffer", unready_datagram),
+    ("write to a queue pair that forbids it", qp_forbids, WRITE),
+    ("read from a queue pair that forbids it", qp_forbids, READ),
+    ("read where none are accepted", no_reads_accepted),
+    ("send with invalidate of an unknown key", send_invalidate_nothing),
+    ("receiver not ready, retries exceeded", receiver_not_ready),
+    ("receiver ready at last", receiver_ready_later),
+    ("peer gone, retries exceeded", peer_gone),
+    ("peer in the error state, retries exceeded", peer_in_error),
+    ("flush in order", flush_order),
+    ("receives posted in the error state", receives_in_error),
+    ("reset and again", reset_and_again),
+    ("CQ overflow", cq_overflow),
+    ("wrong Q_Key", wrong_qkey),
+    ("overlong datagram", overlong_datagram),
+    ("datagram without a buffer", unready_datagram),
 ]
 
 if __name__ == "__main__":

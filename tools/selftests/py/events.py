@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
 """The kernel's trace events: what of the driver ran where, and what was sent meanwhile."""
+
 import os
 import re
 
 TRACING = "/sys/kernel/tracing"
-EVENTS = ["timer/hrtimer_expire_entry", "timer/hrtimer_expire_exit", "net/net_dev_queue", "workqueue/workqueue_execute_start",
-          "workqueue/workqueue_execute_end"]
+EVENTS = [
+    "timer/hrtimer_expire_entry",
+    "timer/hrtimer_expire_exit",
+    "net/net_dev_queue",
+    "workqueue/workqueue_execute_start",
+    "workqueue/workqueue_execute_end",
+]
 LINE = re.compile(r"\[(\d+)\] \S+ +[\d.]+: (\w+): (.*)")
 
 
@@ -15,7 +21,8 @@ def control(name, text):
 
 
 class Trace:
-    """with Trace() as trace: afterwards trace.events has (CPU, event, its text) of the events meanwhile."""
+    """with Trace() as trace: afterwards trace.events has (CPU, event, its text) of the events
+    meanwhile."""
 
     def __enter__(self):
         if not os.path.exists(f"{TRACING}/trace"):
@@ -50,7 +57,9 @@ class Trace:
 
     def by_work(self):
         """How many work items of the driver were done, and how many packets they sent."""
-        return self.within("workqueue_execute_start", "workqueue_execute_end", r"work struct (\S+?):")
+        return self.within(
+            "workqueue_execute_start", "workqueue_execute_end", r"work struct (\S+?):"
+        )
 
     def within(self, begin, end, key):
         runs, packets, inside = 0, 0, {}

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A process with very many objects is killed: how many instructions its end takes, on a clock that counts them."""
+"""A process with very many objects is killed: how many instructions its end takes, on a clock that
+counts them."""
+
 import os
 import re
 import signal
@@ -22,7 +24,8 @@ def holder(ready):
 
 
 def queues():
-    """How many completion queues there are, as the RDMA core counts them. (To list them takes it quadratic time.)"""
+    """How many completion queues there are, as the RDMA core counts them. (To list them takes it
+    quadratic time.)"""
     with os.popen("rdma resource show") as file:
         return sum(int(number) for number in re.findall(r"\bcq (\d+)", file.read()))
 
@@ -47,7 +50,9 @@ def many_queues():
     same(queues() - before, 0, "queues that are left")
     out(f"# {COUNT} completion queues: {took:.2f} s")
     if os.environ.get("OXE_KERNEL", "stock") != "stock" or os.cpu_count() != 1:
-        raise Skip("the clock counts instructions on the stock kernel in the deterministic machine alone")
+        raise Skip(
+            "the clock counts instructions on the stock kernel in the deterministic machine alone"
+        )
     same(took < LIMIT, True, f"killed in less than {LIMIT} s ({took:.2f} s)")
 
 

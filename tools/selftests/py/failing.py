@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Calls in which one allocation or user copy fails, the first, the second, and so on until a call succeeds untouched.
+"""Calls in which one allocation or user copy fails, the first, the second, and so on until a call
+succeeds untouched.
 
-Uses /proc/thread-self/fail-nth of a kernel with fault injection: the n-th site that could fail in this thread does. Each
-failure must come back as ENOMEM or EFAULT (netlink's own sockets add ENOBUFS), and must leave nothing behind: that is what
-lib.sh's finish looks for.
+Uses /proc/thread-self/fail-nth of a kernel with fault injection: the n-th site that could fail in
+this thread does. Each failure must come back as ENOMEM or EFAULT (netlink's own sockets add
+ENOBUFS), and must leave nothing behind: that is what lib.sh's finish looks for.
 """
+
 import collections
 import errno
 import os
@@ -15,7 +17,8 @@ from oxetest import out, same
 
 # More than any call has: one that never succeeds ends here.
 SITES = 10000
-# The errno for a lack of memory, and for the caller's memory that cannot be read; ENOBUFS is that of netlink.
+# The errno for a lack of memory, and for the caller's memory that cannot be read; ENOBUFS is that
+# of netlink.
 EXPECTED = {errno.ENOMEM, errno.EFAULT, errno.ENOBUFS}
 
 
@@ -30,7 +33,8 @@ class Fault:
 
     def disarm(self):
         """True if the fault was injected."""
-        # Reading and resetting copy to and from the user too, so a fault still armed may strike just there.
+        # Reading and resetting copy to and from the user too, so a fault still armed may strike
+        # just there.
         try:
             left = os.pread(self.fd, 20, 0).strip()
         except OSError:
@@ -57,8 +61,10 @@ def attempt(call, made):
 
 
 def every_site(call, undo, prepare=None, also=()):
-    """call(x) with x = prepare() and a fault at site 1, 2, ... until the call ends before it reaches the site;
-    undo(result, x) if it succeeds. The errors allowed are those for a lack of memory, and those in also."""
+    """call(x) with x = prepare() and a fault at site 1, 2, ... until the call ends before it
+    reaches the site; undo(result, x) if it succeeds. The errors allowed are those for a lack of
+    memory, and those in also.
+"""
     fault, codes = Fault(), collections.Counter()
     for n in range(1, SITES):
         made = prepare() if prepare else None
@@ -70,7 +76,9 @@ def every_site(call, undo, prepare=None, also=()):
         elif injected:
             codes[error] += 1
         else:
-            raise AssertionError(f"site {n}: failed with {errno.errorcode.get(error, error)} though nothing was injected")
+            raise AssertionError(
+                f"site {n}: failed with {errno.errorcode.get(error, error)} though nothing was injected"
+            )
         if not injected:
             break
     else:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Fail each allocation and each user copy of the verbs' calls in turn (failing.py). Usage: faults.py [case...]"""
+"""Fail each allocation and each user copy of the verbs' calls in turn (failing.py). Usage:
+faults.py [case...]"""
+
 import errno
 
 import pyverbs.enums as e
@@ -11,7 +13,21 @@ from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.qp import QP, QPCap, QPInitAttr
 
 from failing import EXPECTED, Fault, every_site
-from oxetest import (ALL_ACCESS, DEV_A, End, Skip, ah_to, connect, good, host_a, host_b, main, out, poll, same)
+from oxetest import (
+    ALL_ACCESS,
+    DEV_A,
+    End,
+    Skip,
+    ah_to,
+    connect,
+    good,
+    host_a,
+    host_b,
+    main,
+    out,
+    poll,
+    same,
+)
 
 
 def close(thing, _):
@@ -50,6 +66,7 @@ def resize():
     def call(made):
         made.resize(500)
         return made
+
     try:
         probe = CQ(host.ctx, 10)
         probe.resize(20)
@@ -66,13 +83,19 @@ def resize():
 def qp(kind):
     host = host_a()
     cq_ = CQ(host.ctx, 100)
-    init = QPInitAttr(qp_type=kind, scq=cq_, rcq=cq_, cap=QPCap(max_send_wr=20, max_recv_wr=20, max_send_sge=3, max_recv_sge=3))
+    init = QPInitAttr(
+        qp_type=kind,
+        scq=cq_,
+        rcq=cq_,
+        cap=QPCap(max_send_wr=20, max_recv_wr=20, max_send_sge=3, max_recv_sge=3),
+    )
     every_site(lambda _: QP(host.pd, init), close)
     host.close()
 
 
 def qp_on_srq():
     from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
+
     host = host_a()
     attr = SrqInitAttr(SrqAttr(max_wr=20, max_sge=2))
     try:
@@ -101,7 +124,12 @@ def modify(step):
     a, b = host_a(), host_b()
     peer = End(b)
     gid = b.gid_value()
-    steps = [lambda x: x.to_init(), lambda x: x.to_rtr(gid, peer.qp.qp_num), lambda x: x.to_rts(), lambda x: x.to_state(e.IBV_QPS_ERR)]
+    steps = [
+        lambda x: x.to_init(),
+        lambda x: x.to_rtr(gid, peer.qp.qp_num),
+        lambda x: x.to_rts(),
+        lambda x: x.to_state(e.IBV_QPS_ERR),
+    ]
 
     def prepare():
         end = End(a, size=0)
@@ -123,7 +151,8 @@ def query():
 
 
 def traffic():
-    """A fault while a request is posted and sent delays it, or fails it with a completion; the next one comes through."""
+    """A fault while a request is posted and sent delays it, or fails it with a completion; the next
+    one comes through."""
     a, b = End(host_a()), End(host_b())
     connect(a, b, timeout=8)
     fault = Fault()
@@ -133,9 +162,14 @@ def traffic():
         try:
             a.send(e.IBV_WR_SEND, a.sge(9000))
         except PyverbsRDMAError as error:
-            # The doorbell failed: librxe has put the request into the ring, and a later doorbell takes it along.
+            # The doorbell failed: librxe has put the request into the ring, and a later doorbell
+            # takes it along.
             injected = fault.disarm()
-            same((injected, error.error_code in EXPECTED), (True, True), f"site {n}, error {error.error_code}")
+            same(
+                (injected, error.error_code in EXPECTED),
+                (True, True),
+                f"site {n}, error {error.error_code}",
+            )
             a.send(e.IBV_WR_RDMA_WRITE, a.sge(1), remote=b.remote())
             good(poll(a.cq, 2))
         else:
@@ -151,11 +185,22 @@ def traffic():
 
 
 CASES = [
-    ("open the device", context), ("allocate a PD", pd), ("create a CQ", cq), ("create a CQ with a channel", cq_with_channel),
-    ("resize a CQ", resize), ("create an RC queue pair", qp, e.IBV_QPT_RC), ("create a UD queue pair", qp, e.IBV_QPT_UD),
-    ("create an SRQ", qp_on_srq), ("register memory", mr), ("create an AH", ah),
-    ("modify to INIT", modify, 0), ("modify to RTR", modify, 1), ("modify to RTS", modify, 2), ("modify to ERR", modify, 3),
-    ("query a queue pair", query), ("post and send", traffic),
+    ("open the device", context),
+    ("allocate a PD", pd),
+    ("create a CQ", cq),
+    ("create a CQ with a channel", cq_with_channel),
+    ("resize a CQ", resize),
+    ("create an RC queue pair", qp, e.IBV_QPT_RC),
+    ("create a UD queue pair", qp, e.IBV_QPT_UD),
+    ("create an SRQ", qp_on_srq),
+    ("register memory", mr),
+    ("create an AH", ah),
+    ("modify to INIT", modify, 0),
+    ("modify to RTR", modify, 1),
+    ("modify to RTS", modify, 2),
+    ("modify to ERR", modify, 3),
+    ("query a queue pair", query),
+    ("post and send", traffic),
 ]
 
 if __name__ == "__main__":

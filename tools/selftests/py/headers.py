@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Traffic class, hop limit and service level of address vectors, as they arrive on host B's netdev.
 
-"send SL...": instead, one datagram with each of these service levels goes from host A to B, by an address handle of its own.
+"send SL...": instead, one datagram with each of these service levels goes from host A to B, by an
+address handle of its own.
 """
+
 import os
 import socket
 import struct
@@ -15,10 +17,24 @@ from pyverbs.addr import AH, AHAttr, GlobalRoute
 from pyverbs.qp import QPAttr
 
 import roce
-from oxetest import GID6_A, GID6_B, QKEY, SLOW, End, gid_object, good, host_a, host_b, main, poll, same, shut
+from oxetest import (
+    GID6_A,
+    GID6_B,
+    QKEY,
+    SLOW,
+    End,
+    gid_object,
+    good,
+    host_a,
+    host_b,
+    main,
+    poll,
+    same,
+    shut,
+)
 
 SOL_PACKET, PACKET_AUXDATA, VLAN_VALID = 263, 8, 1 << 4
-PEER = 0xabcdef  # no QP of this number: what arrives is looked at, and dropped
+PEER = 0xABCDEF  # no QP of this number: what arrives is looked at, and dropped
 
 
 class Wire:
@@ -35,32 +51,37 @@ class Wire:
         self.socket = roce.in_namespace(os.environ["NS_B"], make)
 
     def packet(self):
-        """Traffic class, hop limit and PCP (None without a VLAN tag) of the next packet for PEER."""
+        """Traffic class, hop limit and PCP (None without a VLAN tag) of the next packet for
+        PEER."""
         end = time.monotonic() + 60 * SLOW
         while time.monotonic() < end:
             try:
                 frame, extra, _, _ = self.socket.recvmsg(4096, 256)
             except TimeoutError:
                 continue
-            kind, = struct.unpack_from("!H", frame, 12)
+            (kind,) = struct.unpack_from("!H", frame, 12)
             ip, tag = frame[14:], None
             for level, name, data in extra:
                 if (level, name) == (SOL_PACKET, PACKET_AUXDATA):
-                    known, = struct.unpack_from("=I", data)
+                    (known,) = struct.unpack_from("=I", data)
                     if known & VLAN_VALID:
-                        tag, = struct.unpack_from("=H", data, 16)
+                        (tag,) = struct.unpack_from("=H", data, 16)
             if kind == 0x8100:
                 tag, kind = struct.unpack_from("!HH", frame, 14)
                 ip = frame[18:]
             head = 20 if kind == 0x0800 else 40
-            if kind not in (0x0800, 0x86dd) or ip[9 if head == 20 else 6] != 17 or ip[head + 2:head + 4] != b"\x12\xb7":
+            if (
+                kind not in (0x0800, 0x86DD)
+                or ip[9 if head == 20 else 6] != 17
+                or ip[head + 2 : head + 4] != b"\x12\xb7"
+            ):
                 continue
-            if int.from_bytes(ip[head + 13:head + 16], "big") != PEER:
+            if int.from_bytes(ip[head + 13 : head + 16], "big") != PEER:
                 continue
             pcp = None if tag is None else tag >> 13
             if head == 20:
                 return ip[1], ip[8], pcp
-            return (struct.unpack_from("!I", ip)[0] >> 20) & 0xff, ip[7], pcp
+            return (struct.unpack_from("!I", ip)[0] >> 20) & 0xFF, ip[7], pcp
         raise AssertionError("no packet came")
 
 
@@ -103,10 +124,22 @@ def of_connection(gids, index, **given):
     end = End(a)
     end.to_init()
     attr = QPAttr(port_num=1)
-    attr.qp_state, attr.ah_attr, attr.path_mtu = e.IBV_QPS_RTR, vector(a, b, **given), e.IBV_MTU_1024
+    attr.qp_state, attr.ah_attr, attr.path_mtu = (
+        e.IBV_QPS_RTR,
+        vector(a, b, **given),
+        e.IBV_MTU_1024,
+    )
     attr.dest_qp_num, attr.rq_psn, attr.max_dest_rd_atomic, attr.min_rnr_timer = PEER, 0, 1, 12
-    end.qp.modify(attr, e.IBV_QP_STATE | e.IBV_QP_AV | e.IBV_QP_PATH_MTU | e.IBV_QP_DEST_QPN | e.IBV_QP_RQ_PSN
-                  | e.IBV_QP_MAX_DEST_RD_ATOMIC | e.IBV_QP_MIN_RNR_TIMER)
+    end.qp.modify(
+        attr,
+        e.IBV_QP_STATE
+        | e.IBV_QP_AV
+        | e.IBV_QP_PATH_MTU
+        | e.IBV_QP_DEST_QPN
+        | e.IBV_QP_RQ_PSN
+        | e.IBV_QP_MAX_DEST_RD_ATOMIC
+        | e.IBV_QP_MIN_RNR_TIMER,
+    )
     end.to_rts(timeout=0)
     end.send(e.IBV_WR_SEND, end.sge(100))
     found = wire.packet()[index]
@@ -127,12 +160,25 @@ def each(gids, index, name, pairs):
 
 
 def traffic_class(gids):
-    each(gids, 0, "traffic_class", [(0xff, 0xfc), (0x03, 0), (0x68, 0x68), (0x01, 0), (0xba, 0xb8)])
+    each(gids, 0, "traffic_class", [(0xFF, 0xFC), (0x03, 0), (0x68, 0x68), (0x01, 0), (0xBA, 0xB8)])
 
 
 def hop_limit(gids, version, net):
     """ib_core puts the route's hop limit in place of a process's."""
-    route = ["ip", version, "-n", os.environ["NS_A"], "route", "replace", net, "dev", os.environ["VETH_A"], "metric", "1", "hoplimit"]
+    route = [
+        "ip",
+        version,
+        "-n",
+        os.environ["NS_A"],
+        "route",
+        "replace",
+        net,
+        "dev",
+        os.environ["VETH_A"],
+        "metric",
+        "1",
+        "hoplimit",
+    ]
     for limit in (1, 2, 255, 64):
         subprocess.run(route + [str(limit)], check=True)
         each(gids, 1, "hop_limit", [(0, limit)])
@@ -152,10 +198,15 @@ def packet_type():
 
 
 def by_traffic_class():
-    """Priority 2 of the network stack goes with traffic class 8, and PCP 6 with that; a service level comes first."""
+    """Priority 2 of the network stack goes with traffic class 8, and PCP 6 with that; a service
+    level comes first."""
     same(of_datagram(VLAN, 2, traffic_class=8), 6, "PCP of traffic class 8")
     same(of_datagram(VLAN, 2, traffic_class=8, sl=5), 5, "PCP of traffic class 8, service level 5")
-    same(of_datagram(VLAN, 2, traffic_class=8, sl=13), 6, "PCP of traffic class 8 and a packet's type")
+    same(
+        of_datagram(VLAN, 2, traffic_class=8, sl=13),
+        6,
+        "PCP of traffic class 8 and a packet's type",
+    )
 
 
 def no_vlan():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Fail each allocation and each user copy of link add in turn (failing.py), by netlink messages of our own: the rdma tool
-would be a process, and what is to fail is counted by thread."""
+"""Fail each allocation and each user copy of link add in turn (failing.py), by netlink messages of
+our own: the rdma tool would be a process, and what is to fail is counted by thread."""
+
 import errno
 import os
 import socket
@@ -28,7 +29,7 @@ def attributes(data):
     found, at = {}, 0
     while at < len(data):
         length, kind = struct.unpack_from("=HH", data, at)
-        found[kind] = data[at + 4:at + length]
+        found[kind] = data[at + 4 : at + length]
         at += length + -length % 4
     return found
 
@@ -46,7 +47,12 @@ class Netlink:
         self.socket.settimeout(10)
 
     def send(self, command, flags, body=b""):
-        self.socket.send(struct.pack("=IHHII", 16 + len(body), (RDMA_NL_NLDEV << 10) + command, REQUEST | flags, 1, 0) + body)
+        self.socket.send(
+            struct.pack(
+                "=IHHII", 16 + len(body), (RDMA_NL_NLDEV << 10) + command, REQUEST | flags, 1, 0
+            )
+            + body
+        )
 
     def call(self, command, body):
         """Raises the error that the kernel answers with."""
@@ -68,7 +74,7 @@ class Netlink:
                 length, kind = struct.unpack_from("=IH", data, at)
                 if kind == DONE:
                     raise LookupError(name)
-                found = attributes(data[at + 16:at + length])
+                found = attributes(data[at + 16 : at + length])
                 if found[DEV_NAME] == text(name):
                     return found[DEV_INDEX]
                 at += length + -length % 4
@@ -83,7 +89,11 @@ def delete(*_):
 
 
 def link_add():
-    body = attribute(DEV_NAME, text(NAME)) + attribute(LINK_TYPE_NAME, text(LINK_TYPE)) + attribute(NDEV_NAME, text(NETDEV))
+    body = (
+        attribute(DEV_NAME, text(NAME))
+        + attribute(LINK_TYPE_NAME, text(LINK_TYPE))
+        + attribute(NDEV_NAME, text(NETDEV))
+    )
 
     def call(netlink):
         try:

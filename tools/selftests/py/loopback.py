@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Connections that only one device can have: of a queue pair with itself, in a ring; and what goes on at both ends at once."""
+"""Connections that only one device can have: of a queue pair with itself, in a ring; and what goes
+on at both ends at once."""
+
 import ctypes
 import errno
 import os
@@ -9,8 +11,26 @@ import pyverbs.enums as e
 from pyverbs.addr import AHAttr, GlobalRoute
 from pyverbs.qp import QPAttr
 
-from oxetest import (DEV_A, GID_A, End, Host, Skip, child, counters, errno_of, gid_object, good, host_a, main, none_pending, pair,
-                     poll, same, shut, status)
+from oxetest import (
+    DEV_A,
+    GID_A,
+    End,
+    Host,
+    Skip,
+    child,
+    counters,
+    errno_of,
+    gid_object,
+    good,
+    host_a,
+    main,
+    none_pending,
+    pair,
+    poll,
+    same,
+    shut,
+    status,
+)
 
 
 def fill(end, seed):
@@ -65,7 +85,8 @@ def to_itself_many():
 
 
 def ring():
-    """Each sends to the next, which is connected to another one: no message is taken, each request completes."""
+    """Each sends to the next, which is connected to another one: no message is taken, each request
+    completes."""
     host = host_a()
     ends = [End(host) for _ in range(40)]
     for i, end in enumerate(ends):
@@ -106,23 +127,24 @@ def long_message():
     want, sent = fill(b, 3), fill(a, 4)
     a.send(e.IBV_WR_RDMA_WRITE, a.sge(size, 1), remote=b.remote(7))
     good(poll(a.cq, 1, 60))
-    want[7:7 + size] = sent[1:1 + size]
+    want[7 : 7 + size] = sent[1 : 1 + size]
     same(content(b) == bytes(want), True, "written memory")
     a.send(e.IBV_WR_RDMA_READ, a.sge(size, 3), remote=b.remote(5))
     good(poll(a.cq, 1, 60))
-    sent[3:3 + size] = want[5:5 + size]
+    sent[3 : 3 + size] = want[5 : 5 + size]
     same(content(a) == bytes(sent), True, "read memory")
     shut(a, b)
 
 
 def sender_memory_gone():
-    """A send that waits for a receiver when its memory is deregistered: its own error, as on the wire."""
+    """A send that waits for a receiver when its memory is deregistered: its own error, as on the
+    wire."""
     a, b = pair(rnr=7, min_rnr=1)
     a.send(e.IBV_WR_SEND, a.sge(1000), wr_id=1)
     none_pending(a.cq, 0.1)
     a.mr.close()
     a.mr = None
-    wc, = poll(a.cq)
+    (wc,) = poll(a.cq)
     same((wc.wr_id, status(wc)), (1, "LOC_PROT_ERR"), "the send")
     shut(a, b)
 
@@ -136,14 +158,20 @@ def path_mtu():
 
 
 def other_way():
-    """A connection does not change over between packets and loopback; one by packets may get any address."""
+    """A connection does not change over between packets and loopback; one by packets may get any
+    address."""
     a, b = pair()
     other = Host(os.environ["OTHER"], int(os.environ["OTHER_GID"]))
     attr = QPAttr(port_num=1)
     attr.qp_state = e.IBV_QPS_SQD
     a.qp.modify(attr, e.IBV_QP_STATE)
     none_pending(a.cq)
-    attr.ah_attr = AHAttr(port_num=1, is_global=1, gr=GlobalRoute(dgid=gid_object(other.gid_value()), sgid_index=GID_A), dlid=0)
+    attr.ah_attr = AHAttr(
+        port_num=1,
+        is_global=1,
+        gr=GlobalRoute(dgid=gid_object(other.gid_value()), sgid_index=GID_A),
+        dlid=0,
+    )
     want = errno.EINVAL if os.environ["PACKETS"] == "none" else 0
     same(errno_of(a.qp.modify, attr, e.IBV_QP_STATE | e.IBV_QP_AV), want, "another address")
     shut(a, b)
@@ -151,24 +179,30 @@ def other_way():
 
 
 def forge(address, rkey, gid, qpn, psn):
-    """In a process of its own: a queue pair sends and writes that is connected to qpn, though qpn is not to it."""
+    """In a process of its own: a queue pair sends and writes that is connected to qpn, though qpn
+    is not to it."""
     c = End(host_a())
     c.to_init()
     c.to_rtr(gid, qpn)
     c.to_rts(psn=psn, timeout=8, retry=1)
-    ctypes.memset(c.mr.buf, 0xee, c.mr.length)
+    ctypes.memset(c.mr.buf, 0xEE, c.mr.length)
     c.send(e.IBV_WR_SEND, c.sge(500), wr_id=1)
     c.send(e.IBV_WR_RDMA_WRITE, c.sge(500), wr_id=2, remote=(address, rkey))
     wcs = poll(c.cq, 2)
-    same([(wc.wr_id, status(wc)) for wc in wcs], [(1, "RETRY_EXC_ERR"), (2, "WR_FLUSH_ERR")], "the forger's requests")
+    same(
+        [(wc.wr_id, status(wc)) for wc in wcs],
+        [(1, "RETRY_EXC_ERR"), (2, "WR_FLUSH_ERR")],
+        "the forger's requests",
+    )
 
 
 def forged_sender():
-    """A queue pair takes nothing from one that it is not connected to: not even if addresses and PSN are right."""
+    """A queue pair takes nothing from one that it is not connected to: not even if addresses and
+    PSN are right."""
     if os.environ["PACKETS"] != "none":
         raise Skip("a packet of a connection does not tell which queue pair sent it")
     a, b = pair(psn_a=0x123)
-    ctypes.memset(b.mr.buf, 0xbb, b.mr.length)
+    ctypes.memset(b.mr.buf, 0xBB, b.mr.length)
     b.recv(b.sge(1000), wr_id=7)
     before = counters(DEV_A)["rcvd_wrong_src_qp"]
     remote, gid, qpn = b.remote(2000), b.host.gid_value(), b.qp.qp_num
@@ -179,15 +213,24 @@ def forged_sender():
     fill(a, 9)
     a.send(e.IBV_WR_SEND, a.sge(600), wr_id=1)
     good(poll(a.cq))
-    wc, = good(poll(b.rcq))
-    same((wc.wr_id, wc.byte_len, content(b)[:600] == content(a)[:600]), (7, 600, True), "the true message")
+    (wc,) = good(poll(b.rcq))
+    same(
+        (wc.wr_id, wc.byte_len, content(b)[:600] == content(a)[:600]),
+        (7, 600, True),
+        "the true message",
+    )
     shut(a, b)
 
 
 CASES = [
-    ("a queue pair with itself", to_itself), ("a queue pair that waits for itself", to_itself_many),
-    ("a ring of queue pairs", ring), ("crossfire", crossfire), ("a long message", long_message),
-    ("a sender's memory that is gone", sender_memory_gone), ("path MTU", path_mtu), ("another way", other_way),
+    ("a queue pair with itself", to_itself),
+    ("a queue pair that waits for itself", to_itself_many),
+    ("a ring of queue pairs", ring),
+    ("crossfire", crossfire),
+    ("a long message", long_message),
+    ("a sender's memory that is gone", sender_memory_gone),
+    ("path MTU", path_mtu),
+    ("another way", other_way),
     ("a sender that is not the peer", forged_sender),
 ]
 

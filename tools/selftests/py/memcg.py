@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Objects of each kind made by a process in a small memory cgroup, until it is refused more.
 
-The commands of uverbs are written by hand: the library would take memory of the process for each object, and when that
-runs out the cgroup kills the process.
+The commands of uverbs are written by hand: the library would take memory of the process for each
+object, and when that runs out the cgroup kills the process.
 """
+
 import ctypes
 import errno
 import glob
@@ -16,7 +17,23 @@ import time
 
 import pyverbs.enums as e
 
-from oxetest import DEV_A, GID_A, LOCAL, SLOW, End, Host, connect, good, host_a, host_b, main, out, poll, same, shut
+from oxetest import (
+    DEV_A,
+    GID_A,
+    LOCAL,
+    SLOW,
+    End,
+    Host,
+    connect,
+    good,
+    host_a,
+    host_b,
+    main,
+    out,
+    poll,
+    same,
+    shut,
+)
 
 CGROUP = os.environ["CGROUP"]
 LIMIT = 64 << 20
@@ -26,7 +43,8 @@ KINDS = ("pd", "ah", "mr", "cq", "qp")
 
 
 class Raw:
-    """An opened device, and commands to it. Returns the first word of the answer, which is the handle."""
+    """An opened device, and commands to it. Returns the first word of the answer, which is the
+    handle."""
 
     def __init__(self, host):
         self.host, self.fd = host, host.ctx.cmd_fd
@@ -38,23 +56,64 @@ class Raw:
 
     def command(self, number, answer_bytes, layout, *values):
         body = struct.pack("<Q" + layout, self.at, *values)
-        os.write(self.fd, struct.pack("<IHH", number, (8 + len(body)) // 4, answer_bytes // 4) + body)
+        os.write(
+            self.fd, struct.pack("<IHH", number, (8 + len(body)) // 4, answer_bytes // 4) + body
+        )
         return struct.unpack_from("<I", self.answer)[0]
 
     def make(self, kind, gid):
         if kind == "pd":
             return self.command(ALLOC_PD, 4, "")
         if kind == "ah":
-            return self.command(CREATE_AH, 12, "QII16sIBBBBHBBBBBB", 0, self.pd, 0, gid, 0, GID_A, 64, 0, 0, 0, 0, 0, 0, 1, 1, 0)
+            return self.command(
+                CREATE_AH,
+                12,
+                "QII16sIBBBBHBBBBBB",
+                0,
+                self.pd,
+                0,
+                gid,
+                0,
+                GID_A,
+                64,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                1,
+                1,
+                0,
+            )
         if kind == "mr":
             return self.command(REG_MR, 12, "QQQII", self.memory, 4096, self.memory, self.pd, LOCAL)
         if kind == "cq":
             return self.command(CREATE_CQ, 24, "QIIiI", 0, 1, 0, -1, 0)
-        return self.command(CREATE_QP, 64, "QIIIIIIIIIBBBB", 0, self.pd, self.cq, self.cq, 0, 1, 1, 1, 1, 0, 0, e.IBV_QPT_RC, 0, 0)
+        return self.command(
+            CREATE_QP,
+            64,
+            "QIIIIIIIIIBBBB",
+            0,
+            self.pd,
+            self.cq,
+            self.cq,
+            0,
+            1,
+            1,
+            1,
+            1,
+            0,
+            0,
+            e.IBV_QPT_RC,
+            0,
+            0,
+        )
 
 
 def keep_memory():
-    """Freed memory stays with the process, and there is some; memory shared with the parent is copied now."""
+    """Freed memory stays with the process, and there is some; memory shared with the parent is
+    copied now."""
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
     libc.mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
@@ -87,12 +146,15 @@ def hog(kind, group, gid, tell):
 
 
 def free_memory():
-    """In bytes, after the kernel was asked to drop its caches. Each CPU keeps free pages, too: tens of megabytes where
-    many have just been freed."""
+    """In bytes, after the kernel was asked to drop its caches. Each CPU keeps free pages, too: tens
+    of megabytes where many have just been freed."""
     with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
         file.write("3")
     with open("/proc/zoneinfo", encoding="ascii") as file:
-        return sum(map(int, re.findall(r"^ +(?:nr_free_pages|count:) +([0-9]+)", file.read(), re.M))) * mmap.PAGESIZE
+        return (
+            sum(map(int, re.findall(r"^ +(?:nr_free_pages|count:) +([0-9]+)", file.read(), re.M)))
+            * mmap.PAGESIZE
+        )
 
 
 def number(path):
@@ -121,7 +183,8 @@ def others_go_on(kind):
 
 
 def empty_quarantine():
-    """KASAN keeps freed memory, charged as it was, until there is too much of it or its slab cache is shrunk."""
+    """KASAN keeps freed memory, charged as it was, until there is too much of it or its slab cache
+    is shrunk."""
     if SLOW == 1:
         return
     for path in glob.glob("/sys/kernel/slab/*/shrink"):
@@ -130,7 +193,8 @@ def empty_quarantine():
 
 
 def soon(what, held, most):
-    """Memory that the kernel frees after grace periods, and by its own threads, is free soon, but for `most` bytes."""
+    """Memory that the kernel frees after grace periods, and by its own threads, is free soon, but
+    for `most` bytes."""
     end = time.monotonic() + 200 * SLOW
     while (now := held()) >= most:
         if time.monotonic() > end:
@@ -164,9 +228,15 @@ def bounded(kind):
             ended = os.waitpid(pid, os.WNOHANG)[0] != 0
         empty_quarantine()
         used, charged = before - free_memory(), number(f"{group}/memory.current")
-        same(ended, False, f"the process ended (killed for want of memory: {killed_for_memory(group)})")
+        same(
+            ended,
+            False,
+            f"the process ended (killed for want of memory: {killed_for_memory(group)})",
+        )
         count, why = struct.unpack_from("<II", shared)
-        out(f"# {kind}: {count}, {errno.errorcode[why]}; {used >> 20} MiB gone, {charged >> 20} MiB charged")
+        out(
+            f"# {kind}: {count}, {errno.errorcode[why]}; {used >> 20} MiB gone, {charged >> 20} MiB charged"
+        )
         same(count < MOST, True, f"a limit ({count} objects were made)")
         same(why, errno.ENOMEM, f"errno after {count} objects")
         same(charged > LIMIT - LIMIT // 8, True, f"{charged} bytes charged, of {LIMIT}")
@@ -183,9 +253,13 @@ def bounded(kind):
 
 
 host = host_a()
-GID = bytes(int(part, 16) >> shift & 255 for part in host.gid_value().split(":") for shift in (8, 0))
+GID = bytes(
+    int(part, 16) >> shift & 255 for part in host.gid_value().split(":") for shift in (8, 0)
+)
 host.close()
-CASES = [(f"a process is bounded in its objects of kind {kind.upper()}", bounded, kind) for kind in KINDS]
+CASES = [
+    (f"a process is bounded in its objects of kind {kind.upper()}", bounded, kind) for kind in KINDS
+]
 
 if __name__ == "__main__":
     main(CASES)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Calls that ask for what may not be had, and the errno of each: states, attributes, limits, memory."""
+"""Calls that ask for what may not be had, and the errno of each: states, attributes, limits,
+memory."""
+
 import ctypes
 import errno
 import mmap
@@ -11,8 +13,25 @@ from pyverbs.cq import CQ
 from pyverbs.mr import MR
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 
-from oxetest import (ALL_ACCESS, DEV_A, GID_A, LOCAL, End, Host, Skip, errno_of, good, host_a, host_b, main, none_pending, pair,
-                     poll, same, shut)
+from oxetest import (
+    ALL_ACCESS,
+    DEV_A,
+    GID_A,
+    LOCAL,
+    End,
+    Host,
+    Skip,
+    errno_of,
+    good,
+    host_a,
+    host_b,
+    main,
+    none_pending,
+    pair,
+    poll,
+    same,
+    shut,
+)
 
 OXE = os.environ.get("LINK_TYPE", "oxe") == "oxe"
 REMOTE_WRITE, REMOTE_READ = e.IBV_ACCESS_REMOTE_WRITE, e.IBV_ACCESS_REMOTE_READ
@@ -25,7 +44,11 @@ def post_too_early():
             a.to_init()
         if steps > 1:
             a.to_rtr(b.host.gid_value(), b.qp.qp_num)
-        same(errno_of(a.send, e.IBV_WR_SEND, a.sge(10)), errno.EINVAL, f"a send posted {steps} steps after RESET")
+        same(
+            errno_of(a.send, e.IBV_WR_SEND, a.sge(10)),
+            errno.EINVAL,
+            f"a send posted {steps} steps after RESET",
+        )
         none_pending(a.cq, 0.05)
         shut(a, b)
 
@@ -44,7 +67,11 @@ def too_much_posted():
 def too_many_sges():
     a, b = pair()
     room = a.qp.query(e.IBV_QP_CAP)[1].cap.max_send_sge
-    same(errno_of(a.send, e.IBV_WR_SEND, *[a.sge(1)] * (room + 1)), errno.EINVAL, f"{room + 1} SGEs where {room} are allowed")
+    same(
+        errno_of(a.send, e.IBV_WR_SEND, *[a.sge(1)] * (room + 1)),
+        errno.EINVAL,
+        f"{room + 1} SGEs where {room} are allowed",
+    )
     b.recv(b.sge(100))
     a.send(e.IBV_WR_SEND, *[a.sge(1)] * room)
     good(poll(a.cq) + poll(b.rcq))
@@ -62,10 +89,24 @@ def transitions():
             a.to_rts()
         return a, b
 
-    steps = {"INIT": lambda a, b: a.to_init(), "RTR": lambda a, b: a.to_rtr(b.host.gid_value(), b.qp.qp_num),
-             "RTS": lambda a, b: a.to_rts(), "SQD": lambda a, b: a.to_state(e.IBV_QPS_SQD)}
-    bad = [("RESET", "RTR"), ("RESET", "RTS"), ("RESET", "SQD"), ("INIT", "RTS"), ("INIT", "SQD"), ("RTR", "INIT"), ("RTR", "RTR"),
-           ("RTR", "SQD"), ("RTS", "INIT"), ("RTS", "RTR")]
+    steps = {
+        "INIT": lambda a, b: a.to_init(),
+        "RTR": lambda a, b: a.to_rtr(b.host.gid_value(), b.qp.qp_num),
+        "RTS": lambda a, b: a.to_rts(),
+        "SQD": lambda a, b: a.to_state(e.IBV_QPS_SQD),
+    }
+    bad = [
+        ("RESET", "RTR"),
+        ("RESET", "RTS"),
+        ("RESET", "SQD"),
+        ("INIT", "RTS"),
+        ("INIT", "SQD"),
+        ("RTR", "INIT"),
+        ("RTR", "RTR"),
+        ("RTR", "SQD"),
+        ("RTS", "INIT"),
+        ("RTS", "RTR"),
+    ]
     for start, end in bad:
         a, b = reached(start)
         before = a.state()
@@ -90,16 +131,28 @@ def attributes():
     same(modify_errno(a, init | e.IBV_QP_SQ_PSN, **state), errno.EINVAL, "INIT with a PSN")
     same(modify_errno(a, init, port_num=2, **state), errno.EINVAL, "INIT with port 2")
     same(modify_errno(a, init, port_num=0, **state), errno.EINVAL, "INIT with port 0")
-    same(modify_errno(a, init, pkey_index=5000, **state), errno.EINVAL, "INIT with a P_Key index beyond the table")
+    same(
+        modify_errno(a, init, pkey_index=5000, **state),
+        errno.EINVAL,
+        "INIT with a P_Key index beyond the table",
+    )
     a.to_init()
 
     gid = b.host.gid_value()
     same(errno_of(a.to_rtr, gid, b.qp.qp_num, min_rnr=32), errno.EINVAL, "an RNR timer of 32")
-    same(errno_of(a.to_rtr, gid, b.qp.qp_num, rd_atomic=255), errno.EINVAL, "max_dest_rd_atomic above the limit")
+    same(
+        errno_of(a.to_rtr, gid, b.qp.qp_num, rd_atomic=255),
+        errno.EINVAL,
+        "max_dest_rd_atomic above the limit",
+    )
     same(errno_of(a.to_rtr, gid, b.qp.qp_num, mtu=6), errno.EINVAL, "a path MTU of 6")
     same(errno_of(a.to_rtr, gid, b.qp.qp_num, mtu=0), errno.EINVAL, "a path MTU of 0")
     good_gid, a.host.gid = a.host.gid, 250
-    same(errno_of(a.to_rtr, gid, b.qp.qp_num) in (errno.EINVAL, errno.ENOENT, errno.ENODATA), True, "a GID index without a GID")
+    same(
+        errno_of(a.to_rtr, gid, b.qp.qp_num) in (errno.EINVAL, errno.ENOENT, errno.ENODATA),
+        True,
+        "a GID index without a GID",
+    )
     a.host.gid = good_gid
     a.to_rtr(gid, b.qp.qp_num)
 
@@ -119,24 +172,40 @@ def mtu_beyond_port():
         raise Skip("the port carries the largest path MTU there is")
     a = End(host)
     a.to_init()
-    same(errno_of(a.to_rtr, host.gid_value(), a.qp.qp_num, mtu=active + 1), errno.EINVAL, "path MTU")
+    same(
+        errno_of(a.to_rtr, host.gid_value(), a.qp.qp_num, mtu=active + 1), errno.EINVAL, "path MTU"
+    )
     shut(a)
 
 
 def query_returns():
     """A query returns the attributes that were set."""
-    a, b = pair(psn_a=0xabcdef, psn_b=0x10203, timeout=9, retry=5, rnr=3, rd_atomic=4)
-    attr, init = a.qp.query(0x1fffff)
-    same((attr.qp_state, attr.path_mtu, attr.dest_qp_num, attr.timeout, attr.retry_cnt, attr.rnr_retry, attr.max_rd_atomic),
-         (e.IBV_QPS_RTS, e.IBV_MTU_1024, b.qp.qp_num, 9, 5, 3, 4), "attributes")
-    same((attr.sq_psn, attr.rq_psn), (0xabcdef, 0x10203), "PSNs")
-    same((attr.qp_access_flags & ALL_ACCESS, attr.port_num), (ALL_ACCESS, 1), "access flags and port")
+    a, b = pair(psn_a=0xABCDEF, psn_b=0x10203, timeout=9, retry=5, rnr=3, rd_atomic=4)
+    attr, init = a.qp.query(0x1FFFFF)
+    same(
+        (
+            attr.qp_state,
+            attr.path_mtu,
+            attr.dest_qp_num,
+            attr.timeout,
+            attr.retry_cnt,
+            attr.rnr_retry,
+            attr.max_rd_atomic,
+        ),
+        (e.IBV_QPS_RTS, e.IBV_MTU_1024, b.qp.qp_num, 9, 5, 3, 4),
+        "attributes",
+    )
+    same((attr.sq_psn, attr.rq_psn), (0xABCDEF, 0x10203), "PSNs")
+    same(
+        (attr.qp_access_flags & ALL_ACCESS, attr.port_num), (ALL_ACCESS, 1), "access flags and port"
+    )
     same(init.cap.max_send_wr >= 64 and init.cap.max_recv_wr >= 64, True, "queue depths")
     shut(a, b)
 
 
 def missing_service():
-    """UC is not supported yet. (A queue pair that is made all the same would be of a service not asked for.)"""
+    """UC is not supported yet. (A queue pair that is made all the same would be of a service not
+    asked for.)"""
     host = host_a()
     cq = CQ(host.ctx, 16)
     init = QPInitAttr(qp_type=e.IBV_QPT_UC, scq=cq, rcq=cq, cap=QPCap())
@@ -145,16 +214,21 @@ def missing_service():
 
 
 def migration_state():
-    """IBV_QP_PATH_MIG_STATE with MIGRATED says that there is no alternate path, which is so: accepted, and returned by
-    a query."""
+    """IBV_QP_PATH_MIG_STATE with MIGRATED says that there is no alternate path, which is so:
+    accepted, and returned by a query."""
     a, b = pair()
     attr, mask = QPAttr(port_num=1), e.IBV_QP_PATH_MIG_STATE
-    for state, want in ((e.IBV_MIG_MIGRATED, 0), (e.IBV_MIG_REARM, errno.EOPNOTSUPP), (e.IBV_MIG_ARMED, errno.EOPNOTSUPP), (3, errno.EINVAL)):
+    for state, want in (
+        (e.IBV_MIG_MIGRATED, 0),
+        (e.IBV_MIG_REARM, errno.EOPNOTSUPP),
+        (e.IBV_MIG_ARMED, errno.EOPNOTSUPP),
+        (3, errno.EINVAL),
+    ):
         if want and not OXE:
             continue  # rxe takes them all
         attr.path_mig_state = state
         same(errno_of(a.qp.modify, attr, mask), want, f"migration state {state}")
-        same(a.qp.query(0x1fffff)[0].path_mig_state, e.IBV_MIG_MIGRATED, "what a query tells")
+        same(a.qp.query(0x1FFFFF)[0].path_mig_state, e.IBV_MIG_MIGRATED, "what a query tells")
     b.recv(b.sge(10))
     a.send(e.IBV_WR_SEND, a.sge(10))
     good(poll(a.cq) + poll(b.rcq))
@@ -162,14 +236,40 @@ def migration_state():
 
 
 def query_tells_nothing_else():
-    """Attributes that a queue pair of its kind does not have are 0: the answer's buffer does not show the kernel's
-    heap."""
+    """Attributes that a queue pair of its kind does not have are 0: the answer's buffer does not
+    show the kernel's heap."""
     a, b = End(host_a()), End(host_b(), e.IBV_QPT_UD)
-    names = ("path_mig_state", "en_sqd_async_notify", "sq_draining", "alt_pkey_index", "alt_port_num", "alt_timeout", "rate_limit")
-    for end, more in ((a, ("qkey",)), (b, ("path_mtu", "dest_qp_num", "rq_psn", "timeout", "retry_cnt", "rnr_retry", "min_rnr_timer",
-                                           "max_rd_atomic"))):
-        attr, _ = end.qp.query(0x1fffff)
-        same({name: getattr(attr, name) for name in names + more}, dict.fromkeys(names + more, 0), "attributes")
+    names = (
+        "path_mig_state",
+        "en_sqd_async_notify",
+        "sq_draining",
+        "alt_pkey_index",
+        "alt_port_num",
+        "alt_timeout",
+        "rate_limit",
+    )
+    for end, more in (
+        (a, ("qkey",)),
+        (
+            b,
+            (
+                "path_mtu",
+                "dest_qp_num",
+                "rq_psn",
+                "timeout",
+                "retry_cnt",
+                "rnr_retry",
+                "min_rnr_timer",
+                "max_rd_atomic",
+            ),
+        ),
+    ):
+        attr, _ = end.qp.query(0x1FFFFF)
+        same(
+            {name: getattr(attr, name) for name in names + more},
+            dict.fromkeys(names + more, 0),
+            "attributes",
+        )
     shut(a, b)
 
 
@@ -182,11 +282,20 @@ def limits():
         return errno_of(QP, host.pd, QPInitAttr(qp_type=kind, scq=cq, rcq=cq, cap=QPCap(**cap)))
 
     same(qp(), 0, "a plain queue pair")
-    for name, limit in (("max_send_wr", dev.max_qp_wr), ("max_recv_wr", dev.max_qp_wr), ("max_send_sge", dev.max_sge),
-                        ("max_recv_sge", dev.max_sge), ("max_inline_data", 1 << 20)):
+    for name, limit in (
+        ("max_send_wr", dev.max_qp_wr),
+        ("max_recv_wr", dev.max_qp_wr),
+        ("max_send_sge", dev.max_sge),
+        ("max_recv_sge", dev.max_sge),
+        ("max_inline_data", 1 << 20),
+    ):
         same(qp(**{name: limit + 1}), errno.EINVAL, f"{name} of {limit + 1}")
         same(qp(**{name: 2**32 - 1}), errno.EINVAL, f"{name} of 2^32 - 1")
-    same(qp(kind=e.IBV_QPT_RAW_PACKET) in (errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM), True, "a raw packet queue pair")
+    same(
+        qp(kind=e.IBV_QPT_RAW_PACKET) in (errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM),
+        True,
+        "a raw packet queue pair",
+    )
     for cqe in (dev.max_cqe + 1, 2**31 - 1):
         same(errno_of(CQ, host.ctx, cqe), errno.EINVAL, f"a CQ of {cqe}")
     same(errno_of(CQ, host.ctx, 0), errno.EINVAL, "a CQ of none")
@@ -199,7 +308,11 @@ def unpredictable_keys():
     keys = [MR(host.pd, 4096, LOCAL).rkey for _ in range(64)]
     steps = [(b - a) % 2**32 >> 8 for a, b in zip(keys, keys[1:])]
     same(len(set(steps)) > 32, True, f"steps from key to key: {steps}")
-    same(sum(min(step, 2**24 - step) < 2**15 for step in steps) < 16, True, f"few keys near the one before: {steps}")
+    same(
+        sum(min(step, 2**24 - step) < 2**15 for step in steps) < 16,
+        True,
+        f"few keys near the one before: {steps}",
+    )
     for bit in range(32):
         same({key >> bit & 1 for key in keys}, {0, 1}, f"bit {bit} of the keys")
     host.close()
@@ -225,15 +338,32 @@ def memory():
     same(reg(address, page, LOCAL), errno.EFAULT, "local write on a read-only mapping")
     same(reg(address, page, 0), 0, "reading from a read-only mapping")
     for access in (REMOTE_WRITE, e.IBV_ACCESS_REMOTE_ATOMIC, REMOTE_WRITE | REMOTE_READ):
-        same(reg(address + page, page, access), errno.EINVAL, f"remote write or atomic without local write ({access:#x})")
-    same(reg(2**64 - page, 2 * page, LOCAL) in (errno.EINVAL, errno.EOVERFLOW), True, "a range that wraps")
-    same(reg(address, 2**62, LOCAL) in (errno.EINVAL, errno.EFAULT, errno.ENOMEM), True, "a range of 2^62")
-    same(reg(address + page, page, 1 << 15) in (errno.EINVAL, errno.EOPNOTSUPP), True, "an access flag nobody knows")
+        same(
+            reg(address + page, page, access),
+            errno.EINVAL,
+            f"remote write or atomic without local write ({access:#x})",
+        )
+    same(
+        reg(2**64 - page, 2 * page, LOCAL) in (errno.EINVAL, errno.EOVERFLOW),
+        True,
+        "a range that wraps",
+    )
+    same(
+        reg(address, 2**62, LOCAL) in (errno.EINVAL, errno.EFAULT, errno.ENOMEM),
+        True,
+        "a range of 2^62",
+    )
+    same(
+        reg(address + page, page, 1 << 15) in (errno.EINVAL, errno.EOPNOTSUPP),
+        True,
+        "an access flag nobody knows",
+    )
     host.close()
 
 
 def locked_memory():
-    """Pinned pages count against RLIMIT_MEMLOCK for a process without CAP_IPC_LOCK, and are given back."""
+    """Pinned pages count against RLIMIT_MEMLOCK for a process without CAP_IPC_LOCK, and are given
+    back."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child:

@@ -1,13 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Connections and datagrams from host A to an address of its own, before and after that address has moved to host B: says
-"ready", and reads a line, in between."""
+"""Connections and datagrams from host A to an address of its own, before and after that address has
+moved to host B: says "ready", and reads a line, in between."""
+
 import os
 import sys
 
 import pyverbs.enums as e
 from pyverbs.addr import AH, AHAttr, GlobalRoute
 
-from oxetest import DEV_A, QKEY, End, Host, connect, counters, gid_object, good, host_a, host_b, none_pending, poll, same, status
+from oxetest import (
+    DEV_A,
+    QKEY,
+    End,
+    Host,
+    connect,
+    counters,
+    gid_object,
+    good,
+    host_a,
+    host_b,
+    none_pending,
+    poll,
+    same,
+    status,
+)
 
 here, moving = host_a(), Host(DEV_A, int(os.environ["GID_MOVING"]))
 address = moving.gid_value()

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Both hosts' devices in a process of neither namespace: an RC connection over IPv6, and an address handle, have sent when a
-child of it, which shares the device's context, begins a registration that does not end.
+"""Both hosts' devices in a process of neither namespace: an RC connection over IPv6, and an address
+handle, have sent when a child of it, which shares the device's context, begins a registration that
+does not end.
 
-Says "waiting" then; at the end of input lets the registration go on, and ends. Meanwhile another connection goes on
-sending a request that is never answered.
+Says "waiting" then; at the end of input lets the registration go on, and ends. Meanwhile another
+connection goes on sending a request that is never answered.
 """
+
 import ctypes
 import fcntl
 import mmap
@@ -19,20 +21,22 @@ from pyverbs.mr import MR
 
 from oxetest import GID6_A, GID6_B, LOCAL, QKEY, End, ah_to, connect, good, host_a, host_b, poll
 
-USERFAULTFD, UFFDIO_API, UFFDIO_REGISTER, MODE_MISSING = 323, 0xc018aa3f, 0xc020aa00, 1
+USERFAULTFD, UFFDIO_API, UFFDIO_REGISTER, MODE_MISSING = 323, 0xC018AA3F, 0xC020AA00, 1
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 def hang(host, channel):
-    """In the child: registers memory that is missing until all copies of the userfaultfd are closed; the last one goes
-    to the parent."""
+    """In the child: registers memory that is missing until all copies of the userfaultfd are
+    closed; the last one goes to the parent."""
     memory = mmap.mmap(-1, 65536)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     fd = libc.syscall(USERFAULTFD, os.O_CLOEXEC)
     if fd < 0:
         raise OSError(ctypes.get_errno(), "userfaultfd")
-    fcntl.ioctl(fd, UFFDIO_API, bytearray(struct.pack("=QQQ", 0xaa, 0, 0)))
-    fcntl.ioctl(fd, UFFDIO_REGISTER, bytearray(struct.pack("=QQQQ", address, 65536, MODE_MISSING, 0)))
+    fcntl.ioctl(fd, UFFDIO_API, bytearray(struct.pack("=QQQ", 0xAA, 0, 0)))
+    fcntl.ioctl(
+        fd, UFFDIO_REGISTER, bytearray(struct.pack("=QQQQ", address, 65536, MODE_MISSING, 0))
+    )
     socket.send_fds(channel, [b"x"], [fd])
     os.close(fd)
     try:
@@ -57,12 +61,12 @@ ud.to_rts()
 ah = ah_to(a.host, b.host)
 b.recv(b.sge(100))
 a.send(e.IBV_WR_SEND, a.sge(100))
-ud.send(e.IBV_WR_SEND, ud.sge(100), ah=(ah, 0xfff, QKEY))
+ud.send(e.IBV_WR_SEND, ud.sge(100), ah=(ah, 0xFFF, QKEY))
 good(poll(a.cq) + poll(b.rcq) + poll(ud.cq))
 b.qp.close()  # and with it the route by which it answered
 busy = End(a.host)
 busy.to_init()
-busy.to_rtr(b.host.gid_value(), 0xffe)
+busy.to_rtr(b.host.gid_value(), 0xFFE)
 busy.to_rts(timeout=16)
 busy.send(e.IBV_WR_SEND, busy.sge(100))
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Every RC operation, and UD, with the memory of both sides compared byte for byte.
 
-Usage: ops.py [--few] [case...]: --few takes smaller counts and is for wires that lose packets. Devices and
-GIDs come from the environment (see oxetest.py).
+Usage: ops.py [--few] [case...]: --few takes smaller counts and is for wires that lose packets.
+Devices and GIDs come from the environment (see oxetest.py).
 """
+
 import ctypes
 import ipaddress
 import os
@@ -17,8 +18,28 @@ import pyverbs.enums as e
 from pyverbs.addr import AH
 from pyverbs.wr import SendWR
 
-from oxetest import (DEV_A, GID6_A, GID6_B, GID_A, QKEY, SIG, End, Host, Skip, ah_to, connect, counters, good, host_a,
-                     host_b, main, none_pending, poll, same, shut)
+from oxetest import (
+    DEV_A,
+    GID6_A,
+    GID6_B,
+    GID_A,
+    QKEY,
+    SIG,
+    End,
+    Host,
+    Skip,
+    ah_to,
+    connect,
+    counters,
+    good,
+    host_a,
+    host_b,
+    main,
+    none_pending,
+    poll,
+    same,
+    shut,
+)
 
 FEW = "--few" in sys.argv
 if FEW:
@@ -39,7 +60,9 @@ def fill(end, seed=None):
 
 
 def content(end, offset=0, length=None):
-    return ctypes.string_at(end.mr.buf + offset, end.mr.length - offset if length is None else length)
+    return ctypes.string_at(
+        end.mr.buf + offset, end.mr.length - offset if length is None else length
+    )
 
 
 def pair(size=BIG, mtu=e.IBV_MTU_1024, gids=(None, None), one=False, **kw):
@@ -61,8 +84,12 @@ def sends(opts):
         b.recv(b.sge(size + 10), wr_id=i)
         a.send(e.IBV_WR_SEND, a.sge(size), wr_id=100 + i)
         good(poll(a.cq, 1, WAIT))
-        wc, = good(poll(b.rcq, 1, WAIT))
-        same((wc.wr_id, wc.byte_len, wc.opcode, wc.qp_num), (i, size, e.IBV_WC_RECV, b.qp.qp_num), "receive completion")
+        (wc,) = good(poll(b.rcq, 1, WAIT))
+        same(
+            (wc.wr_id, wc.byte_len, wc.opcode, wc.qp_num),
+            (i, size, e.IBV_WC_RECV, b.qp.qp_num),
+            "receive completion",
+        )
         expect[:size] = content(a, 0, size)
         same(content(b) == bytes(expect), True, f"memory after a send of {size} bytes")
     shut(a, b)
@@ -72,11 +99,14 @@ def send_imm():
     a, b = pair()
     for size in (0, 1, 2000):
         b.recv(b.sge(4096))
-        a.send(e.IBV_WR_SEND_WITH_IMM, a.sge(size), imm=socket.htonl(0xdeadbe00 + size % 251))
+        a.send(e.IBV_WR_SEND_WITH_IMM, a.sge(size), imm=socket.htonl(0xDEADBE00 + size % 251))
         good(poll(a.cq, 1, WAIT))
-        wc, = good(poll(b.rcq, 1, WAIT))
-        same((wc.byte_len, wc.wc_flags & e.IBV_WC_WITH_IMM, socket.ntohl(wc.imm_data)),
-             (size, e.IBV_WC_WITH_IMM, 0xdeadbe00 + size % 251), "receive completion")
+        (wc,) = good(poll(b.rcq, 1, WAIT))
+        same(
+            (wc.byte_len, wc.wc_flags & e.IBV_WC_WITH_IMM, socket.ntohl(wc.imm_data)),
+            (size, e.IBV_WC_WITH_IMM, 0xDEADBE00 + size % 251),
+            "receive completion",
+        )
         same(content(b, 0, size) == content(a, 0, size), True, "data")
     shut(a, b)
 
@@ -86,9 +116,9 @@ def writes(opts):
     expect = bytearray(content(b))
     for i, size in enumerate(SIZES):
         a.send(e.IBV_WR_RDMA_WRITE, a.sge(size, 7), remote=b.remote(3 + i))
-        wc, = good(poll(a.cq, 1, WAIT))
+        (wc,) = good(poll(a.cq, 1, WAIT))
         same(wc.opcode, e.IBV_WC_RDMA_WRITE, "opcode of the completion")
-        expect[3 + i:3 + i + size] = content(a, 7, size)
+        expect[3 + i : 3 + i + size] = content(a, 7, size)
         same(content(b) == bytes(expect), True, f"memory after a write of {size} bytes")
     none_pending(b.rcq)
     shut(a, b)
@@ -98,10 +128,19 @@ def write_imm():
     a, b = pair()
     for size in (0, 5, 4096, 5000):
         b.recv(b.sge(0), wr_id=size)
-        a.send(e.IBV_WR_RDMA_WRITE_WITH_IMM, a.sge(size), remote=b.remote(100), imm=socket.htonl(size + 1))
+        a.send(
+            e.IBV_WR_RDMA_WRITE_WITH_IMM,
+            a.sge(size),
+            remote=b.remote(100),
+            imm=socket.htonl(size + 1),
+        )
         good(poll(a.cq, 1, WAIT))
-        wc, = good(poll(b.rcq, 1, WAIT))
-        same((wc.wr_id, wc.opcode, socket.ntohl(wc.imm_data)), (size, e.IBV_WC_RECV_RDMA_WITH_IMM, size + 1), "completion")
+        (wc,) = good(poll(b.rcq, 1, WAIT))
+        same(
+            (wc.wr_id, wc.opcode, socket.ntohl(wc.imm_data)),
+            (size, e.IBV_WC_RECV_RDMA_WITH_IMM, size + 1),
+            "completion",
+        )
         same(wc.byte_len, size, "length in the completion")
         same(content(b, 100, size) == content(a, 0, size), True, "data")
     shut(a, b)
@@ -112,9 +151,9 @@ def reads(opts):
     expect = bytearray(content(a))
     for i, size in enumerate(SIZES):
         a.send(e.IBV_WR_RDMA_READ, a.sge(size, 5 + i), remote=b.remote(9))
-        wc, = good(poll(a.cq, 1, WAIT))
+        (wc,) = good(poll(a.cq, 1, WAIT))
         same((wc.opcode, wc.byte_len if size else 0), (e.IBV_WC_RDMA_READ, size), "completion")
-        expect[5 + i:5 + i + size] = content(b, 9, size)
+        expect[5 + i : 5 + i + size] = content(b, 9, size)
         same(content(a) == bytes(expect), True, f"memory after a read of {size} bytes")
     shut(a, b)
 
@@ -129,14 +168,18 @@ def atomics(opts):
     for i in range(20 if FEW else 50):
         add = i * 0x0123456789
         a.send(e.IBV_WR_ATOMIC_FETCH_AND_ADD, a.sge(8, 8 * i), remote=b.remote(64), atomic=(add, 0))
-        wc, = good(poll(a.cq, 1, WAIT))
+        (wc,) = good(poll(a.cq, 1, WAIT))
         same((wc.opcode, word(a, 8 * i).value), (e.IBV_WC_FETCH_ADD, value), "fetched value")
         value = (value + add) % 2**64
         same(word(b, 64).value, value, "sum")
     for compare, swap in ((value, 17), (value, 18), (17, 19)):
         a.send(e.IBV_WR_ATOMIC_CMP_AND_SWP, a.sge(8), remote=b.remote(64), atomic=(compare, swap))
-        wc, = good(poll(a.cq, 1, WAIT))
-        same((wc.opcode, word(a, 0).value), (e.IBV_WC_COMP_SWAP, value), "value before compare and swap")
+        (wc,) = good(poll(a.cq, 1, WAIT))
+        same(
+            (wc.opcode, word(a, 0).value),
+            (e.IBV_WC_COMP_SWAP, value),
+            "value before compare and swap",
+        )
         value = swap if compare == value else value
         same(word(b, 64).value, value, "value after compare and swap")
     shut(a, b)
@@ -152,7 +195,7 @@ def multi_sge():
     b.recv(*[b.sge(n, o) for o, n in into])
     a.send(e.IBV_WR_SEND, *[a.sge(n, o) for o, n in chunks])
     good(poll(a.cq, 1, WAIT))
-    wc, = good(poll(b.rcq, 1, WAIT))
+    (wc,) = good(poll(b.rcq, 1, WAIT))
     same(wc.byte_len, total, "length")
     same(b"".join(content(b, o, n) for o, n in into) == sent, True, "scattered data")
     a.send(e.IBV_WR_RDMA_WRITE, *[a.sge(n, o) for o, n in chunks], remote=b.remote(30000))
@@ -170,7 +213,7 @@ def inline():
         b.recv(b.sge(100))
         data = content(a, 0, size)
         # The memory need not be registered, and may change once the request is posted.
-        a.send(e.IBV_WR_SEND, a.sge(size, 0, lkey=0xbad), flags=SIG | e.IBV_SEND_INLINE)
+        a.send(e.IBV_WR_SEND, a.sge(size, 0, lkey=0xBAD), flags=SIG | e.IBV_SEND_INLINE)
         ctypes.memset(a.mr.buf, 0, size)
         good(poll(a.cq, 1, WAIT) + poll(b.rcq, 1, WAIT))
         same(content(b, 0, size), data, "inline data")
@@ -182,8 +225,14 @@ def unsignalled():
     """Of ten requests only the last asks for a completion, which stands for all."""
     a, b = pair(sig_all=False)
     for i in range(10):
-        a.send(e.IBV_WR_RDMA_WRITE, a.sge(3000, i * 3000), wr_id=i, flags=SIG if i == 9 else 0, remote=b.remote(i * 3000))
-    wc, = good(poll(a.cq, 1, WAIT))
+        a.send(
+            e.IBV_WR_RDMA_WRITE,
+            a.sge(3000, i * 3000),
+            wr_id=i,
+            flags=SIG if i == 9 else 0,
+            remote=b.remote(i * 3000),
+        )
+    (wc,) = good(poll(a.cq, 1, WAIT))
     same(wc.wr_id, 9, "the one completion")
     same(content(b, 0, 30000) == content(a, 0, 30000), True, "data")
     none_pending(a.cq)
@@ -191,38 +240,58 @@ def unsignalled():
 
 
 def trains(opts):
-    """Many of a kind, posted at once: their packets travel as super-packets, of one length and of several."""
+    """Many of a kind, posted at once: their packets travel as super-packets, of one length and of
+    several."""
     a, b = pair(sig_all=False, depth=64, **opts)
     count, before = 48, [counters(end.host.name) for end in (a, b)]
     for opcode in (e.IBV_WR_RDMA_READ, e.IBV_WR_RDMA_WRITE, e.IBV_WR_SEND):
         for size in (1, 64, 1024, 4096, 5000):
             expect = [bytearray(fill(end)) for end in (a, b)]
             source, sink = (1, 0) if opcode == e.IBV_WR_RDMA_READ else (0, 1)
-            expect[sink][:count * size] = expect[source][:count * size]
+            expect[sink][: count * size] = expect[source][: count * size]
             for i in range(count if opcode == e.IBV_WR_SEND else 0):
                 b.recv(b.sge(size, i * size))
             train = []
             for i in reversed(range(count)):
-                train.append(SendWR(i, opcode=opcode, num_sge=1, sg=[a.sge(size, i * size)],
-                                    next_wr=train[-1] if train else None, send_flags=SIG if i == count - 1 else 0))
+                train.append(
+                    SendWR(
+                        i,
+                        opcode=opcode,
+                        num_sge=1,
+                        sg=[a.sge(size, i * size)],
+                        next_wr=train[-1] if train else None,
+                        send_flags=SIG if i == count - 1 else 0,
+                    )
+                )
                 if opcode != e.IBV_WR_SEND:
                     train[-1].set_wr_rdma(b.mr.rkey, b.mr.buf + i * size)
             a.qp.post_send(train[-1])
-            wc, = good(poll(a.cq, 1, WAIT))
+            (wc,) = good(poll(a.cq, 1, WAIT))
             same(wc.wr_id, count - 1, "the request that completes")
             if opcode == e.IBV_WR_SEND:
                 good(poll(b.rcq, count, WAIT))
-            same([content(end) == bytes(want) for end, want in zip((a, b), expect)], [True, True],
-                 f"memory after {count} requests of {size} bytes, opcode {opcode}")
+            same(
+                [content(end) == bytes(want) for end, want in zip((a, b), expect)],
+                [True, True],
+                f"memory after {count} requests of {size} bytes, opcode {opcode}",
+            )
     for end, had in zip((a, b), before):
         now = counters(end.host.name)
-        same({name: now[name] - had[name] for name in now if name.startswith("rcvd_bad") and now[name] != had[name]}, {},
-             "packets that came broken")
+        same(
+            {
+                name: now[name] - had[name]
+                for name in now
+                if name.startswith("rcvd_bad") and now[name] != had[name]
+            },
+            {},
+            "packets that came broken",
+        )
     shut(a, b)
 
 
 def fence():
-    """A fenced send of data that a read before it brings: without the fence stale bytes would leave."""
+    """A fenced send of data that a read before it brings: without the fence stale bytes would
+    leave."""
     a, b = pair()
     for i in range(5 if FEW else 20):
         fill(b, 100 + i)
@@ -237,7 +306,7 @@ def fence():
 
 def psn_wrap():
     """Request and response PSNs cross 2^24 within a message and between two."""
-    a, b = pair(mtu=e.IBV_MTU_256, psn_a=0xfffffa, psn_b=0xfffff0)
+    a, b = pair(mtu=e.IBV_MTU_256, psn_a=0xFFFFFA, psn_b=0xFFFFF0)
     for i in range(4):
         b.recv(b.sge(20000, 60000))
         a.send(e.IBV_WR_SEND, a.sge(1400, i))
@@ -251,10 +320,12 @@ def psn_wrap():
 
 
 def mixed(opts, seed):
-    """A random program of all operations in both directions, many outstanding; afterwards memory is as computed.
+    """A random program of all operations in both directions, many outstanding; afterwards memory is
+    as computed.
 
-    Each request has a place of its own on both sides, so that the result does not depend on how two directions interleave.
-    """
+    Each request has a place of its own on both sides, so that the result does not depend on how two
+    directions interleave.
+"""
     rng = random.Random(seed)
     count = 30 if FEW else 60
     slot = 12000
@@ -281,24 +352,42 @@ def mixed(opts, seed):
         elif kind == "write":
             a.send(e.IBV_WR_RDMA_WRITE, a.sge(size, place), wr_id=i, remote=b.remote(place))
         elif kind == "imm":
-            a.send(e.IBV_WR_RDMA_WRITE_WITH_IMM, a.sge(size, place), wr_id=i, remote=b.remote(place), imm=i)
+            a.send(
+                e.IBV_WR_RDMA_WRITE_WITH_IMM,
+                a.sge(size, place),
+                wr_id=i,
+                remote=b.remote(place),
+                imm=i,
+            )
         elif kind == "read":
             a.send(e.IBV_WR_RDMA_READ, a.sge(size, place), wr_id=i, remote=b.remote(place))
         else:
-            a.send(e.IBV_WR_ATOMIC_FETCH_AND_ADD, a.sge(8, place), wr_id=i, remote=b.remote(place), atomic=(i, 0))
+            a.send(
+                e.IBV_WR_ATOMIC_FETCH_AND_ADD,
+                a.sge(8, place),
+                wr_id=i,
+                remote=b.remote(place),
+                atomic=(i, 0),
+            )
         if kind in ("send", "write", "imm"):
-            expect[1 - me][place:place + size] = before[me][place:place + size]
+            expect[1 - me][place : place + size] = before[me][place : place + size]
         elif kind == "read":
-            expect[me][place:place + size] = before[1 - me][place:place + size]
+            expect[me][place : place + size] = before[1 - me][place : place + size]
         else:
-            old = before[1 - me][place:place + 8]
-            expect[me][place:place + 8] = old
-            expect[1 - me][place:place + 8] = ((int.from_bytes(old, "little") + i) % 2**64).to_bytes(8, "little")
+            old = before[1 - me][place : place + 8]
+            expect[me][place : place + 8] = old
+            expect[1 - me][place : place + 8] = (
+                (int.from_bytes(old, "little") + i) % 2**64
+            ).to_bytes(8, "little")
     for me, end in enumerate(ends):
         done = [wc.wr_id for wc in good(poll(end.cq, wanted[me], WAIT))]
         same(done, [p[4] for p in plan if p[0] == me], f"order of completions on side {me}")
         got = [wc.wr_id for wc in good(poll(end.rcq, receives[me], WAIT))]
-        same(got, [p[4] for p in plan if p[0] != me and p[1] in ("send", "imm")], f"order of receives on side {me}")
+        same(
+            got,
+            [p[4] for p in plan if p[0] != me and p[1] in ("send", "imm")],
+            f"order of receives on side {me}",
+        )
     for me, end in enumerate(ends):
         same(content(end) == bytes(expect[me]), True, f"memory of side {me} (seed {seed})")
         none_pending(end.cq, 0)
@@ -311,7 +400,11 @@ def queue_wrap():
     for i in range(100):
         b.recv(b.sge(100, 100 * i), wr_id=i)
         a.send(e.IBV_WR_SEND, a.sge(100, 50 * i), wr_id=i)
-        same((good(poll(a.cq, 1, WAIT))[0].wr_id, good(poll(b.rcq, 1, WAIT))[0].wr_id), (i, i), "wr_ids")
+        same(
+            (good(poll(a.cq, 1, WAIT))[0].wr_id, good(poll(b.rcq, 1, WAIT))[0].wr_id),
+            (i, i),
+            "wr_ids",
+        )
         same(content(b, 100 * i, 100) == content(a, 50 * i, 100), True, "data")
     shut(a, b)
 
@@ -324,11 +417,22 @@ def datagrams(gids):
     for i, size in enumerate((0, 1, 2, 3, 1023, 1024)):
         b.recv(b.sge(2000, 0), wr_id=i)
         op = e.IBV_WR_SEND_WITH_IMM if i % 2 else e.IBV_WR_SEND
-        a.send(op, a.sge(size, 10), ah=(ah, b.qp.qp_num, QKEY), imm=socket.htonl(77) if i % 2 else None)
+        a.send(
+            op, a.sge(size, 10), ah=(ah, b.qp.qp_num, QKEY), imm=socket.htonl(77) if i % 2 else None
+        )
         good(poll(a.cq, 1, WAIT))
-        wc, = good(poll(b.rcq, 1, WAIT))
-        same((wc.wr_id, wc.byte_len, wc.src_qp, bool(wc.wc_flags & e.IBV_WC_GRH), bool(wc.wc_flags & e.IBV_WC_WITH_IMM)),
-             (i, size + 40, a.qp.qp_num, True, bool(i % 2)), "completion")
+        (wc,) = good(poll(b.rcq, 1, WAIT))
+        same(
+            (
+                wc.wr_id,
+                wc.byte_len,
+                wc.src_qp,
+                bool(wc.wc_flags & e.IBV_WC_GRH),
+                bool(wc.wc_flags & e.IBV_WC_WITH_IMM),
+            ),
+            (i, size + 40, a.qp.qp_num, True, bool(i % 2)),
+            "completion",
+        )
         if i % 2:
             same(socket.ntohl(wc.imm_data), 77, "immediate")
         same(content(b, 40, size) == content(a, 10, size), True, "data after the GRH")
@@ -338,13 +442,19 @@ def datagrams(gids):
 
 
 def packet_type(gids):
-    """A datagram's completion says in sl that it came by RoCE (8) over IPv6 (1) or IPv4 (2), as with mlx5, and as UCX
-    wants it; all other completions have 0 there."""
+    """A datagram's completion says in sl that it came by RoCE (8) over IPv6 (1) or IPv4 (2), as
+    with mlx5, and as UCX wants it; all other completions have 0 there."""
     if not OXE:
         raise Skip("for oxe alone")
-    (a, b), (c, d) = ((End(host_a(gids[0]), kind), End(host_b(gids[1]), kind)) for kind in (e.IBV_QPT_UD, e.IBV_QPT_RC))
+    (a, b), (c, d) = (
+        (End(host_a(gids[0]), kind), End(host_b(gids[1]), kind))
+        for kind in (e.IBV_QPT_UD, e.IBV_QPT_RC)
+    )
     version = ipaddress.ip_address(a.host.gid_value()).ipv4_mapped and 4 or 6
-    for x, y, ah, want in ((a, b, ah_to(a.host, b.host), 8 | {6: 1, 4: 2}[version]), (c, d, None, 0)):
+    for x, y, ah, want in (
+        (a, b, ah_to(a.host, b.host), 8 | {6: 1, 4: 2}[version]),
+        (c, d, None, 0),
+    ):
         connect(x, y)
         for _ in range(3):
             y.recv(y.sge(2000))
@@ -358,7 +468,8 @@ def packet_type(gids):
 
 
 def reply_by_completion(gids):
-    """ibv_create_ah_from_wc, which takes sl over from the completion: the handle leads back to the sender."""
+    """ibv_create_ah_from_wc, which takes sl over from the completion: the handle leads back to the
+    sender."""
     a, b = (End(h, e.IBV_QPT_UD) for h in (host_a(gids[0]), host_b(gids[1])))
     connect(a, b)
     fill(a, 1)
@@ -366,11 +477,11 @@ def reply_by_completion(gids):
     for end in (a, b):
         end.recv(end.sge(2000))
     a.send(e.IBV_WR_SEND, a.sge(100, 5000), ah=(ah_to(a.host, b.host), b.qp.qp_num, QKEY))
-    wc, = good(poll(b.rcq, 1, WAIT))
+    (wc,) = good(poll(b.rcq, 1, WAIT))
     back = AH(b.host.pd, wc=wc, grh=b.mr.buf, port_num=1)
     b.send(e.IBV_WR_SEND, b.sge(300, 6000), ah=(back, wc.src_qp, QKEY))
     good(poll(b.cq, 1, WAIT))
-    wc, = good(poll(a.rcq, 1, WAIT))
+    (wc,) = good(poll(a.rcq, 1, WAIT))
     same((wc.byte_len, wc.src_qp), (340, b.qp.qp_num), "the answer's completion")
     same(content(a, 40, 300) == content(b, 6000, 300), True, "the answer")
     shut(a, b)
@@ -380,10 +491,22 @@ def check_grh(grh, source, sink, udp_len):
     """A datagram with so many bytes from the UDP header on has its IP header before the payload."""
     ends = [ipaddress.ip_address(host.gid_value()).packed for host in (source, sink)]
     if grh[0] >> 4 == 6:
-        same((grh[8:40], grh[4:6]), (ends[0] + ends[1], udp_len.to_bytes(2, "big")), "IPv6 header in the GRH's place")
+        same(
+            (grh[8:40], grh[4:6]),
+            (ends[0] + ends[1], udp_len.to_bytes(2, "big")),
+            "IPv6 header in the GRH's place",
+        )
         return
-    same((grh[20] >> 4, grh[32:40]), (4, ends[0][12:] + ends[1][12:]), "IPv4 header in the GRH's place")
-    same(sum(struct.unpack("!10H", grh[20:])) % 0xffff, 0, "checksum of the header in the GRH's place")
+    same(
+        (grh[20] >> 4, grh[32:40]),
+        (4, ends[0][12:] + ends[1][12:]),
+        "IPv4 header in the GRH's place",
+    )
+    same(
+        sum(struct.unpack("!10H", grh[20:])) % 0xFFFF,
+        0,
+        "checksum of the header in the GRH's place",
+    )
     same(int.from_bytes(grh[22:24], "big"), 20 + udp_len, "length there")
 
 
@@ -397,35 +520,69 @@ def datagram_train(gids):
         b.recv(b.sge(size + 40, i * 200))
     train = []
     for i in reversed(range(count)):
-        train.append(SendWR(i, opcode=e.IBV_WR_SEND, num_sge=1, sg=[a.sge(size, i * size)], send_flags=SIG,
-                            next_wr=train[-1] if train else None))
+        train.append(
+            SendWR(
+                i,
+                opcode=e.IBV_WR_SEND,
+                num_sge=1,
+                sg=[a.sge(size, i * size)],
+                send_flags=SIG,
+                next_wr=train[-1] if train else None,
+            )
+        )
         train[-1].set_wr_ud(ah, b.qp.qp_num, QKEY)
     a.qp.post_send(train[-1])
     good(poll(a.cq, count, WAIT))
     good(poll(b.rcq, count, WAIT))
     for i in range(count):
         check_grh(content(b, i * 200, 40), a.host, b.host, 8 + 12 + 8 + size + 4)
-        same(content(b, i * 200 + 40, size) == content(a, i * size, size), True, f"data of datagram {i}")
+        same(
+            content(b, i * 200 + 40, size) == content(a, i * size, size),
+            True,
+            f"data of datagram {i}",
+        )
     shut(a, b)
 
 
 V4, V6, ONE = {}, {"gids": (GID6_A, GID6_B)}, {"one": True}
 CASES = [
-    ("sends", sends, V4), ("writes", writes, V4), ("reads", reads, V4), ("atomics", atomics, V4),
-    ("send with immediate", send_imm), ("write with immediate", write_imm),
-    ("gather and scatter", multi_sge), ("fence", fence),
-    ("unsignalled requests", unsignalled), ("PSN wrap", psn_wrap),
-    ("a random program, seed 1", mixed, V4, 1), ("a random program, seed 2, another MTU", mixed, {"mtu": e.IBV_MTU_512 if FEW else e.IBV_MTU_4096}, 2),
-    ("a random program over IPv6, seed 3", mixed, V6, 3), ("a random program, MTU 256, seed 4", mixed, {"mtu": e.IBV_MTU_256}, 4),
+    ("sends", sends, V4),
+    ("writes", writes, V4),
+    ("reads", reads, V4),
+    ("atomics", atomics, V4),
+    ("send with immediate", send_imm),
+    ("write with immediate", write_imm),
+    ("gather and scatter", multi_sge),
+    ("fence", fence),
+    ("unsignalled requests", unsignalled),
+    ("PSN wrap", psn_wrap),
+    ("a random program, seed 1", mixed, V4, 1),
+    (
+        "a random program, seed 2, another MTU",
+        mixed,
+        {"mtu": e.IBV_MTU_512 if FEW else e.IBV_MTU_4096},
+        2,
+    ),
+    ("a random program over IPv6, seed 3", mixed, V6, 3),
+    ("a random program, MTU 256, seed 4", mixed, {"mtu": e.IBV_MTU_256}, 4),
 ]
 if not FEW:
     CASES += [
-        ("inline data", inline), ("rings go round", queue_wrap), ("trains of requests", trains, V4),
-        ("trains of requests over IPv6", trains, V6), ("trains of requests on one device", trains, ONE),
-        ("sends over IPv6", sends, V6), ("writes over IPv6", writes, V6), ("reads over IPv6", reads, V6),
-        ("sends on one device", sends, ONE), ("writes on one device", writes, ONE), ("reads on one device", reads, ONE),
-        ("atomics on one device", atomics, ONE), ("a random program on one device", mixed, ONE, 5),
-        ("datagrams", datagrams, (None, None)), ("datagrams over IPv6", datagrams, (GID6_A, GID6_B)),
+        ("inline data", inline),
+        ("rings go round", queue_wrap),
+        ("trains of requests", trains, V4),
+        ("trains of requests over IPv6", trains, V6),
+        ("trains of requests on one device", trains, ONE),
+        ("sends over IPv6", sends, V6),
+        ("writes over IPv6", writes, V6),
+        ("reads over IPv6", reads, V6),
+        ("sends on one device", sends, ONE),
+        ("writes on one device", writes, ONE),
+        ("reads on one device", reads, ONE),
+        ("atomics on one device", atomics, ONE),
+        ("a random program on one device", mixed, ONE, 5),
+        ("datagrams", datagrams, (None, None)),
+        ("datagrams over IPv6", datagrams, (GID6_A, GID6_B)),
         ("packet type in a datagram's completion, for UCX", packet_type, (None, None)),
         ("packet type over IPv6", packet_type, (GID6_A, GID6_B)),
         ("answer by an AH made of a completion", reply_by_completion, (None, None)),

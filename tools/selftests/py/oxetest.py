@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the test programs here share: devices, connected queue pairs, completions by name, and lines for lib.sh's relay.
+"""What the test programs here share: devices, connected queue pairs, completions by name, and lines
+for lib.sh's relay.
 
 Devices are visible in every network namespace, so one process opens both hosts' devices and both
 ends of a connection; what lies between them is still the wire.
 """
+
 import os
 import signal
 import sys
@@ -26,14 +28,31 @@ GID_A, GID_B = int(os.environ.get("GID4_A", "1")), int(os.environ.get("GID4_B", 
 GID6_A, GID6_B = int(os.environ.get("GID6_A", "2")), int(os.environ.get("GID6_B", "2"))
 
 LOCAL = e.IBV_ACCESS_LOCAL_WRITE
-ALL_ACCESS = LOCAL | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_ATOMIC
+ALL_ACCESS = (
+    LOCAL | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_ATOMIC
+)
 QKEY = 0x11111111
 SIG = e.IBV_SEND_SIGNALED
 
-STATUS = {getattr(e, n): n[len("IBV_WC_"):] for n in dir(e) if n.startswith("IBV_WC_") and n not in (
-    "IBV_WC_SEND", "IBV_WC_RDMA_WRITE", "IBV_WC_RDMA_READ", "IBV_WC_COMP_SWAP", "IBV_WC_FETCH_ADD",
-    "IBV_WC_BIND_MW", "IBV_WC_LOCAL_INV", "IBV_WC_TSO", "IBV_WC_ATOMIC_WRITE", "IBV_WC_FLUSH")
-    and (n.endswith("_ERR") or n in ("IBV_WC_SUCCESS",))}
+STATUS = {
+    getattr(e, n): n[len("IBV_WC_") :]
+    for n in dir(e)
+    if n.startswith("IBV_WC_")
+    and n
+    not in (
+        "IBV_WC_SEND",
+        "IBV_WC_RDMA_WRITE",
+        "IBV_WC_RDMA_READ",
+        "IBV_WC_COMP_SWAP",
+        "IBV_WC_FETCH_ADD",
+        "IBV_WC_BIND_MW",
+        "IBV_WC_LOCAL_INV",
+        "IBV_WC_TSO",
+        "IBV_WC_ATOMIC_WRITE",
+        "IBV_WC_FLUSH",
+    )
+    and (n.endswith("_ERR") or n in ("IBV_WC_SUCCESS",))
+}
 
 
 class Skip(Exception):
@@ -67,7 +86,8 @@ def same(got, want, what):
 
 
 def errno_of(function, *args, **kwargs):
-    """The errno with which a call fails, 0 if it does not. pyverbs raises it, or returns nothing of use."""
+    """The errno with which a call fails, 0 if it does not. pyverbs raises it, or returns nothing of
+    use."""
     try:
         function(*args, **kwargs)
     except PyverbsRDMAError as error:
@@ -78,7 +98,8 @@ def errno_of(function, *args, **kwargs):
 
 
 def child(function):
-    """Runs in a process of its own, which may die in its library; if it lives it must not find a fault."""
+    """Runs in a process of its own, which may die in its library; if it lives it must not find a
+    fault."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if not pid:
@@ -126,14 +147,32 @@ def host_b(gid=None):
 class End:
     """A queue pair with CQs of its own and one registered buffer."""
 
-    def __init__(self, host, qp_type=e.IBV_QPT_RC, size=65536, access=ALL_ACCESS, depth=64, sges=4, inline=64,
-                 cqe=256, sig_all=True, send_cq=None):
+    def __init__(
+        self,
+        host,
+        qp_type=e.IBV_QPT_RC,
+        size=65536,
+        access=ALL_ACCESS,
+        depth=64,
+        sges=4,
+        inline=64,
+        cqe=256,
+        sig_all=True,
+        send_cq=None,
+    ):
         self.host = host
         self.cq = send_cq or CQ(host.ctx, cqe)
         self.rcq = CQ(host.ctx, cqe)
-        cap = QPCap(max_send_wr=depth, max_recv_wr=depth, max_send_sge=sges, max_recv_sge=sges,
-                    max_inline_data=inline)
-        init = QPInitAttr(qp_type=qp_type, scq=self.cq, rcq=self.rcq, cap=cap, sq_sig_all=int(sig_all))
+        cap = QPCap(
+            max_send_wr=depth,
+            max_recv_wr=depth,
+            max_send_sge=sges,
+            max_recv_sge=sges,
+            max_inline_data=inline,
+        )
+        init = QPInitAttr(
+            qp_type=qp_type, scq=self.cq, rcq=self.rcq, cap=cap, sq_sig_all=int(sig_all)
+        )
         self.type = qp_type
         self.qp = QP(host.pd, init)
         self.mr = MR(host.pd, size, access) if size else None
@@ -172,8 +211,18 @@ class End:
         attr.sq_psn = psn
         mask = e.IBV_QP_STATE | e.IBV_QP_SQ_PSN
         if self.type == e.IBV_QPT_RC:
-            attr.timeout, attr.retry_cnt, attr.rnr_retry, attr.max_rd_atomic = timeout, retry, rnr, rd_atomic
-            mask |= e.IBV_QP_TIMEOUT | e.IBV_QP_RETRY_CNT | e.IBV_QP_RNR_RETRY | e.IBV_QP_MAX_QP_RD_ATOMIC
+            attr.timeout, attr.retry_cnt, attr.rnr_retry, attr.max_rd_atomic = (
+                timeout,
+                retry,
+                rnr,
+                rd_atomic,
+            )
+            mask |= (
+                e.IBV_QP_TIMEOUT
+                | e.IBV_QP_RETRY_CNT
+                | e.IBV_QP_RNR_RETRY
+                | e.IBV_QP_MAX_QP_RD_ATOMIC
+            )
         self.qp.modify(attr, mask)
 
     def to_state(self, state):
@@ -194,10 +243,22 @@ class End:
     def recv(self, *sges, wr_id=0):
         self.qp.post_recv(RecvWR(wr_id, len(sges), list(sges)))
 
-    def send(self, opcode, *sges, wr_id=0, flags=e.IBV_SEND_SIGNALED, remote=None, imm=None, atomic=None, ah=None,
-             inv=None):
+    def send(
+        self,
+        opcode,
+        *sges,
+        wr_id=0,
+        flags=e.IBV_SEND_SIGNALED,
+        remote=None,
+        imm=None,
+        atomic=None,
+        ah=None,
+        inv=None,
+    ):
         """remote: (address, rkey); atomic: (compare or add, swap)."""
-        wr = SendWR(wr_id, opcode=opcode, num_sge=len(sges), sg=list(sges) or None, send_flags=flags)
+        wr = SendWR(
+            wr_id, opcode=opcode, num_sge=len(sges), sg=list(sges) or None, send_flags=flags
+        )
         if atomic is not None:
             wr.set_wr_atomic(remote[1], remote[0], *atomic)
         elif remote is not None:
@@ -221,6 +282,7 @@ class End:
 
 def gid_object(text):
     from pyverbs.addr import GID
+
     return text if isinstance(text, GID) else GID(text)
 
 
@@ -260,8 +322,8 @@ def ah_to(host, peer, pd=None):
 
 
 def until(true, what, seconds=60):
-    """Waits until true() holds; fails if it does not within this time. The limit is far above the usual time, for a
-    machine that is busy with other work."""
+    """Waits until true() holds; fails if it does not within this time. The limit is far above the
+    usual time, for a machine that is busy with other work."""
     end = time.monotonic() + seconds * SLOW
     while not true():
         if time.monotonic() > end:
@@ -277,8 +339,10 @@ def poll(cq, count=1, seconds=60):
         found += wcs
         if not n:
             if time.monotonic() > end:
-                raise AssertionError(f"{len(found)} completions in {seconds * SLOW} s, expected {count}: "
-                                     f"{[(wc.wr_id, STATUS.get(wc.status, wc.status)) for wc in found]}")
+                raise AssertionError(
+                    f"{len(found)} completions in {seconds * SLOW} s, expected {count}: "
+                    f"{[(wc.wr_id, STATUS.get(wc.status, wc.status)) for wc in found]}"
+                )
             time.sleep(0.002)
     return found
 
@@ -287,7 +351,11 @@ def none_pending(cq, seconds=0.2):
     """No further completion comes within this time."""
     time.sleep(seconds)
     n, wcs = cq.poll(16)
-    same([(wc.wr_id, STATUS.get(wc.status, wc.status)) for wc in wcs] if n else [], [], "completions left over")
+    same(
+        [(wc.wr_id, STATUS.get(wc.status, wc.status)) for wc in wcs] if n else [],
+        [],
+        "completions left over",
+    )
 
 
 def status(wc):
@@ -312,7 +380,8 @@ def counters(device):
 
 
 def main(cases):
-    """cases: (name, function) pairs; names given as arguments restrict them. Exit status 0: the program itself ran well."""
+    """cases: (name, function) pairs; names given as arguments restrict them. Exit status 0: the
+    program itself ran well."""
     wanted = sys.argv[1:]
     for name, function, *args in cases:
         if not wanted or name in wanted:

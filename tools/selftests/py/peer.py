@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The same program on the other side: the two meet on a TCP port, and tell each other what they need to know."""
+"""The same program on the other side: the two meet on a TCP port, and tell each other what they
+need to know."""
+
 import json
 import socket
 

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""RoCEv2 packets by hand, right and wrong ones, and a socket that sends them from a host of one's choice.
+"""RoCEv2 packets by hand, right and wrong ones, and a socket that sends them from a host of one's
+choice.
 
-Written from the specification (IBTA Vol 1 chapter 9, annex A17), without code of the driver: a result of both is right.
+Written from the specification (IBTA Vol 1 chapter 9, annex A17), without code of the driver: a
+result of both is right.
 """
+
 import os
 import socket
 import struct
@@ -13,13 +16,29 @@ PORT = 4791
 # Length of the headers after the BTH by opcode (low five bits), for the RC service.
 SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND_LAST_IMM, SEND_ONLY, SEND_ONLY_IMM = range(6)
 WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMM, WRITE_ONLY, WRITE_ONLY_IMM = range(6, 12)
-READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACK, ATOMIC_ACK, CMP_SWAP, FETCH_ADD = range(12, 21)
+(
+    READ_REQUEST,
+    READ_FIRST,
+    READ_MIDDLE,
+    READ_LAST,
+    READ_ONLY,
+    ACK,
+    ATOMIC_ACK,
+    CMP_SWAP,
+    FETCH_ADD,
+) = range(12, 21)
 UD_SEND_ONLY, UD_SEND_ONLY_IMM, CNP = 0x64, 0x65, 0x81
 
 
-def bth(opcode, qpn, psn, pad=0, version=0, pkey=0xffff, solicited=0, ack=1, migrate=1, reserved=0):
-    return struct.pack("!BBHII", opcode, solicited << 7 | migrate << 6 | pad << 4 | version, pkey, reserved << 24 | qpn,
-                       ack << 31 | (psn & 0xffffff))
+def bth(opcode, qpn, psn, pad=0, version=0, pkey=0xFFFF, solicited=0, ack=1, migrate=1, reserved=0):
+    return struct.pack(
+        "!BBHII",
+        opcode,
+        solicited << 7 | migrate << 6 | pad << 4 | version,
+        pkey,
+        reserved << 24 | qpn,
+        ack << 31 | (psn & 0xFFFFFF),
+    )
 
 
 def reth(address, rkey, length):
@@ -40,25 +59,38 @@ def deth(qkey, qpn):
 
 def ipv4(source, destination, length, ident=0x1234):
     """Header with its checksum zero: the kernel fills that in."""
-    return struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + length, ident, 0x4000, 64, 17, 0, socket.inet_aton(source),
-                       socket.inet_aton(destination))
+    return struct.pack(
+        "!BBHHHBBH4s4s",
+        0x45,
+        0,
+        20 + length,
+        ident,
+        0x4000,
+        64,
+        17,
+        0,
+        socket.inet_aton(source),
+        socket.inet_aton(destination),
+    )
 
 
 def icrc(ip, udp_payload, source_port):
-    """The ICRC: over ones in place of the fields that a router may change; udp_payload without the ICRC."""
+    """The ICRC: over ones in place of the fields that a router may change; udp_payload without the
+    ICRC."""
     masked = bytearray(ip)
-    masked[1] = 0xff
-    masked[8] = 0xff
+    masked[1] = 0xFF
+    masked[8] = 0xFF
     masked[10:12] = b"\xff\xff"
-    udp = struct.pack("!HHHH", source_port, PORT, 8 + len(udp_payload) + 4, 0xffff)
+    udp = struct.pack("!HHHH", source_port, PORT, 8 + len(udp_payload) + 4, 0xFFFF)
     body = bytearray(udp_payload)
     if len(body) > 4:
-        body[4] = 0xff
+        body[4] = 0xFF
     return struct.pack("<I", zlib.crc32(b"\xff" * 8 + bytes(masked) + udp + bytes(body)))
 
 
 def in_namespace(namespace, function, *args):
-    """The result of the function, run in a network namespace. A thread of its own enters the namespace, and ends."""
+    """The result of the function, run in a network namespace. A thread of its own enters the
+    namespace, and ends."""
     made = []
 
     def run():
@@ -69,23 +101,33 @@ def in_namespace(namespace, function, *args):
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    result, = made
+    (result,) = made
     return result
 
 
 class Attacker:
-    """Sends UDP datagrams to port 4791 from a network namespace, under any IPv4 source address of its own choice."""
+    """Sends UDP datagrams to port 4791 from a network namespace, under any IPv4 source address of
+    its own choice."""
 
     def __init__(self, namespace, source, destination):
         self.source, self.destination = source, destination
-        self.socket = in_namespace(namespace, socket.socket, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+        self.socket = in_namespace(
+            namespace, socket.socket, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW
+        )
         self.ident = 0
 
     def raw(self, udp_payload, port=49152, length=None):
-        """Sends the bytes as they are as the payload of a datagram; length: that in the UDP header."""
+        """Sends the bytes as they are as the payload of a datagram; length: that in the UDP
+        header."""
         self.ident = self.ident % 65535 + 1
-        udp = struct.pack("!HHHH", port, PORT, 8 + len(udp_payload) if length is None else length, 0)
-        packet = ipv4(self.source, self.destination, 8 + len(udp_payload), self.ident) + udp + udp_payload
+        udp = struct.pack(
+            "!HHHH", port, PORT, 8 + len(udp_payload) if length is None else length, 0
+        )
+        packet = (
+            ipv4(self.source, self.destination, 8 + len(udp_payload), self.ident)
+            + udp
+            + udp_payload
+        )
         self.socket.sendto(packet, (self.destination, 0))
 
     def send(self, body, port=49152, good=True):
@@ -99,13 +141,13 @@ def ones_sum(data):
     """The Internet checksum (RFC 1071) before it is inverted."""
     total = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16:
-        total = (total & 0xffff) + (total >> 16)
+        total = (total & 0xFFFF) + (total >> 16)
     return total
 
 
 class GsoSocket:
-    """Sends UDP GSO super-packets that are segmented later, as those of a virtual machine: the kernel does not trust
-    them (DODGY)."""
+    """Sends UDP GSO super-packets that are segmented later, as those of a virtual machine: the
+    kernel does not trust them (DODGY)."""
 
     PACKET_VNET_HDR, NEEDS_CSUM, GSO_UDP_L4 = 15, 1, 5
 
@@ -118,23 +160,27 @@ class GsoSocket:
 
         self.socket = in_namespace(namespace, make)
         self.source, self.destination, self.ident = source, destination, 1
-        self.ether = bytes.fromhex(mac.replace(":", "")) + self.socket.getsockname()[4] + b"\x08\x00"
+        self.ether = (
+            bytes.fromhex(mac.replace(":", "")) + self.socket.getsockname()[4] + b"\x08\x00"
+        )
 
     def raw(self, payload, each, port=49152):
         """Sends the bytes as they are, to be cut into datagrams with `each` bytes."""
         ip = bytearray(ipv4(self.source, self.destination, 8 + len(payload), self.ident))
-        ip[10:12] = struct.pack("!H", ones_sum(ip) ^ 0xffff)
+        ip[10:12] = struct.pack("!H", ones_sum(ip) ^ 0xFFFF)
         pseudo = bytes(ip[12:20]) + struct.pack("!HH", 17, 8 + len(payload))
         udp = struct.pack("!HHHH", port, PORT, 8 + len(payload), ones_sum(pseudo))
         wanted = struct.pack("=BBHHHH", self.NEEDS_CSUM, self.GSO_UDP_L4, 42, each, 34, 6)
         self.socket.send(wanted + self.ether + ip + udp + payload)
-        self.ident = (self.ident + len(payload) // max(each, 1) + 1) % 0xf000
+        self.ident = (self.ident + len(payload) // max(each, 1) + 1) % 0xF000
 
     def send(self, bodies, port=49152, bad=()):
-        """BTHs and what follows, an ICRC appended to each, a bad one to those whose number is in bad. All have one length, but
-        the last may have less."""
+        """BTHs and what follows, an ICRC appended to each, a bad one to those whose number is in
+        bad. All have one length, but the last may have less."""
         super_packet = b""
         for n, body in enumerate(bodies):
-            crc = icrc(ipv4(self.source, self.destination, 8 + len(body) + 4, self.ident + n), body, port)
+            crc = icrc(
+                ipv4(self.source, self.destination, 8 + len(body) + 4, self.ident + n), body, port
+            )
             super_packet += body + (bytes((crc[0] ^ 1,)) + crc[1:] if n in bad else crc)
         self.raw(super_packet, len(bodies[0]) + 4, port)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """rdma-core's own test suite, each test in a process of its own.
 
-Usage: suite.py DIRECTORY DEVICE GID-INDEX ALLOWED-FILE. The libraries are imported once, then a process is forked per
-test, which saves minutes on a slow machine. ALLOWED-FILE lists tests that may fail, each with its reason.
+Usage: suite.py DIRECTORY DEVICE GID-INDEX ALLOWED-FILE. The libraries are imported once, then a
+process is forked per test, which saves minutes on a slow machine. ALLOWED-FILE lists tests that may
+fail, each with its reason.
 """
+
 import io
 import os
 import select
@@ -34,7 +36,11 @@ with open(allowed_file, encoding="ascii") as file:
 
 def tests():
     for name in sorted(os.listdir(directory)):
-        if not name.startswith("test_") or not name.endswith(".py") or any(f in name for f in FOREIGN):
+        if (
+            not name.startswith("test_")
+            or not name.endswith(".py")
+            or any(f in name for f in FOREIGN)
+        ):
             continue
         suite = unittest.defaultTestLoader.loadTestsFromName("tests." + name[:-3])
         stack = [suite]
@@ -107,12 +113,17 @@ for test in tests():
     if status == 0:
         print(f"ok {name}", flush=True)
         if name in allowed:
-            print(f"# {name} passes though it is listed as allowed to fail: {allowed[name]}", flush=True)
+            print(
+                f"# {name} passes though it is listed as allowed to fail: {allowed[name]}",
+                flush=True,
+            )
     elif status == 4:
         print(f"skip {name} # {lines[-1] if lines else 'no reason given'}", flush=True)
     elif name in allowed:
         print(f"skip {name} # fails, as allowed: {allowed[name]}", flush=True)
     else:
-        print(f"not ok {name} ({'time limit' if status == 124 else f'status {status}'})", flush=True)
+        print(
+            f"not ok {name} ({'time limit' if status == 124 else f'status {status}'})", flush=True
+        )
         for line in lines[-15:]:
             print(f"# {line}", flush=True)

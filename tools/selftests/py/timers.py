@@ -1,19 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Timers: one that expires queues work and does none; queue pairs in the error state have none for long. The kernel's trace
-events tell what ran where.
+"""Timers: one that expires queues work and does none; queue pairs in the error state have none for
+long. The kernel's trace events tell what ran where.
 """
+
 import os
 import time
 
 import pyverbs.enums as e
 
 from events import Trace
-from oxetest import SLOW, End, Skip, connect, good, host_a, host_b, main, none_pending, poll, same, shut, status
+from oxetest import (
+    SLOW,
+    End,
+    Skip,
+    connect,
+    good,
+    host_a,
+    host_b,
+    main,
+    none_pending,
+    poll,
+    same,
+    shut,
+    status,
+)
 
 
 def waits_end():
-    """Many receivers that are not ready: when the waits of their senders end, these send again, but by work and not in the
-    softirq of the timers."""
+    """Many receivers that are not ready: when the waits of their senders end, these send again, but
+    by work and not in the softirq of the timers."""
     if os.environ.get("LINK_TYPE", "oxe") != "oxe":
         raise Skip("it is about oxe's own functions")
     a_host, b_host = host_a(), host_b()
@@ -33,8 +48,11 @@ def waits_end():
         if min(expired, by_work) >= 100:
             break
     same(by_timer, 0, f"packets sent by {expired} timers themselves")
-    same(min(expired, worked, by_work) >= 100, True,
-         f"at least 100 waits that end by work ({expired} timers, {by_work} packets in {worked} work items)")
+    same(
+        min(expired, worked, by_work) >= 100,
+        True,
+        f"at least 100 waits that end by work ({expired} timers, {by_work} packets in {worked} work items)",
+    )
     for a, b in pairs:
         b.recv(b.sge(100))
         good(poll(b.rcq) + poll(a.cq))
@@ -64,8 +82,8 @@ def idle_in_error():
 
 
 def late_receives():
-    """Receives that are posted long after a queue pair failed are flushed too, however often, and those of one that was reset
-    and failed again as soon as those of a new one."""
+    """Receives that are posted long after a queue pair failed are flushed too, however often, and
+    those of one that was reset and failed again as soon as those of a new one."""
     host = host_a()
     ends = [End(host, kind, depth=16) for kind in (e.IBV_QPT_RC, e.IBV_QPT_UD) for _ in range(3)]
     for end in ends:
@@ -78,14 +96,19 @@ def late_receives():
                 end.recv(end.sge(10), wr_id=10 * turn + i)
         for end in ends:
             wcs = poll(end.rcq, 10)
-            same([(wc.wr_id, status(wc)) for wc in wcs], [(10 * turn + i, "WR_FLUSH_ERR") for i in range(10)], "receives")
+            same(
+                [(wc.wr_id, status(wc)) for wc in wcs],
+                [(10 * turn + i, "WR_FLUSH_ERR") for i in range(10)],
+                "receives",
+            )
     for end in ends:
         none_pending(end.rcq, 0.01)
     host.close()
 
 
 def reset_and_failed():
-    """A queue pair that was reset polls its receives again as often as a new one: its own timers show that."""
+    """A queue pair that was reset polls its receives again as often as a new one: its own timers
+    show that."""
     host = host_a()
     end = End(host, size=0, depth=4, cqe=4)
     counts = []
@@ -97,7 +120,11 @@ def reset_and_failed():
         counts.append(trace.expired())
         time.sleep(wait)
         end.to_state(e.IBV_QPS_RESET)
-    same(min(counts) >= 2, True, f"timers in the first two seconds of the error state, at first and after a reset: {counts}")
+    same(
+        min(counts) >= 2,
+        True,
+        f"timers in the first two seconds of the error state, at first and after a reset: {counts}",
+    )
     host.close()
 
 

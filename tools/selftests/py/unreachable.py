@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A peer to which no route leads: what cannot be sent is lost, and costs no more than a few lookups for each timeout.
+"""A peer to which no route leads: what cannot be sent is lost, and costs no more than a few lookups
+for each timeout.
 
-Each lookup that fails counts as a send error: the counter tells how many steps were taken under the queue pair's lock.
-All is over IPv6: for an IPv4 address without a route the kernel tries the device's own link.
+Each lookup that fails counts as a send error: the counter tells how many steps were taken under the
+queue pair's lock. All is over IPv6: for an IPv4 address without a route the kernel tries the
+device's own link.
 """
+
 import ctypes
 import mmap
 import os
@@ -17,8 +20,27 @@ import pyverbs.enums as e
 from pyverbs.mr import MR
 
 import roce
-from oxetest import (ALL_ACCESS, DEV_A, GID6_A, GID6_B, QKEY, SLOW, End, Skip, ah_to, connect, counters, good, host_a, host_b,
-                     main, poll, same, shut, status)
+from oxetest import (
+    ALL_ACCESS,
+    DEV_A,
+    GID6_A,
+    GID6_B,
+    QKEY,
+    SLOW,
+    End,
+    Skip,
+    ah_to,
+    connect,
+    counters,
+    good,
+    host_a,
+    host_b,
+    main,
+    poll,
+    same,
+    shut,
+    status,
+)
 
 NS_A, NS_B = os.environ["NS_A"], os.environ["NS_B"]
 IP_A, IP_B = os.environ["IP6_A"], os.environ["IP6_B"]
@@ -45,15 +67,23 @@ class Peer:
     """Sends RoCE packets by hand from host B to host A."""
 
     def __init__(self):
-        self.socket = roce.in_namespace(NS_B, socket.socket, socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW)
+        self.socket = roce.in_namespace(
+            NS_B, socket.socket, socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW
+        )
 
     def send(self, body, port=49152):
         length = 8 + len(body) + 4
         ends = socket.inet_pton(socket.AF_INET6, IP_B) + socket.inet_pton(socket.AF_INET6, IP_A)
-        masked = struct.pack("!IHBB", 0x6fffffff, length, 17, 0xff) + ends
-        masked += struct.pack("!HHHH", port, roce.PORT, length, 0xffff) + body[:4] + b"\xff" + body[5:]
+        masked = struct.pack("!IHBB", 0x6FFFFFFF, length, 17, 0xFF) + ends
+        masked += (
+            struct.pack("!HHHH", port, roce.PORT, length, 0xFFFF) + body[:4] + b"\xff" + body[5:]
+        )
         crc = struct.pack("<I", zlib.crc32(b"\xff" * 8 + masked))
-        packet = struct.pack("!IHBB", 0x60000000, length, 17, 64) + ends + struct.pack("!HHHH", port, roce.PORT, length, 0)
+        packet = (
+            struct.pack("!IHBB", 0x60000000, length, 17, 64)
+            + ends
+            + struct.pack("!HHHH", port, roce.PORT, length, 0)
+        )
         self.socket.sendto(packet + body + crc, (IP_A, 0))
 
 
@@ -71,22 +101,33 @@ def need_oxe():
 
 
 def much_memory(length):
-    """Maps so many bytes, which are the same two MiB of memory again and again; gives their address."""
+    """Maps so many bytes, which are the same two MiB of memory again and again; gives their
+    address."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    libc.mmap.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+    ]
     rights, step = mmap.PROT_READ | mmap.PROT_WRITE, 2 << 20
     start = libc.mmap(None, length, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
     file = os.memfd_create("oxe")
     os.truncate(file, step)
     for at in range(start, start + length, step):
-        same(libc.mmap(at, step, rights, mmap.MAP_SHARED | 0x10, file, 0), at, "a mapping")  # 0x10: MAP_FIXED
+        same(
+            libc.mmap(at, step, rights, mmap.MAP_SHARED | 0x10, file, 0), at, "a mapping"
+        )  # 0x10: MAP_FIXED
     os.close(file)
     return start
 
 
 def long_read():
-    """The answer to a READ of 2^31 bytes is eight million packets. It is lost as a whole, not packet by packet."""
+    """The answer to a READ of 2^31 bytes is eight million packets. It is lost as a whole, not
+    packet by packet."""
     need_oxe()
     a, b = ends()
     connect(a, b, psn_a=PSN_A, psn_b=PSN_B, mtu=e.IBV_MTU_256)
@@ -106,7 +147,7 @@ def long_read():
         steps = errors() - before
     same(0 < steps <= 6, True, f"few lookups for three requests ({steps})")
     # It still takes requests.
-    ctypes.memset(start, 0x5a, 100)
+    ctypes.memset(start, 0x5A, 100)
     tail = roce.bth(roce.READ_REQUEST, a.qp.qp_num, PSN_B) + roce.reth(start, region.rkey, 100)
     before = counters(DEV_A)["sent_pkts"]
     peer.send(tail)
@@ -114,13 +155,16 @@ def long_read():
         if counters(DEV_A)["sent_pkts"] != before:
             break
         time.sleep(0.1)
-    same(counters(DEV_A)["sent_pkts"] - before, 1, "answers to a part of it that is asked for again")
+    same(
+        counters(DEV_A)["sent_pkts"] - before, 1, "answers to a part of it that is asked for again"
+    )
     region.close()
     shut(a, b)
 
 
 def retries():
-    """Requests that cannot be sent end as those that are lost: by their timeouts, each of which costs a few lookups."""
+    """Requests that cannot be sent end as those that are lost: by their timeouts, each of which
+    costs a few lookups."""
     need_oxe()
     a, b = ends()
     connect(a, b, timeout=10, retry=3)
@@ -131,7 +175,11 @@ def retries():
         wcs = poll(a.cq, 60)
         steps = errors() - before
     same([wc.wr_id for wc in wcs], list(range(60)), "completions in order")
-    same([status(wcs[0])] + sorted({status(wc) for wc in wcs[1:]}), ["RETRY_EXC_ERR", "WR_FLUSH_ERR"], "their status")
+    same(
+        [status(wcs[0])] + sorted({status(wc) for wc in wcs[1:]}),
+        ["RETRY_EXC_ERR", "WR_FLUSH_ERR"],
+        "their status",
+    )
     # One for each post (the doorbell tries), and for each timeout.
     same(0 < steps <= 60 + 2 * 4, True, f"few lookups for 60 posts and 4 timeouts ({steps})")
     shut(a, b)
@@ -170,8 +218,10 @@ def datagrams():
 
 
 CASES = [
-    ("the answer to a READ of 2^31 bytes without a route", long_read), ("requests without a route", retries),
-    ("a route that returns in time", route_returns), ("datagrams without a route", datagrams),
+    ("the answer to a READ of 2^31 bytes without a route", long_read),
+    ("requests without a route", retries),
+    ("a route that returns in time", route_returns),
+    ("datagrams without a route", datagrams),
 ]
 
 if __name__ == "__main__":

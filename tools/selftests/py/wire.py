@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Hostile packets against a live connection, with good and with bad ICRCs: dropped and counted, and the connection works on.
+"""Hostile packets against a live connection, with good and with bad ICRCs: dropped and counted, and
+the connection works on.
 
-The attacker sits on host B and speaks with B's address, so that every check on the sender's address is passed.
+The attacker sits on host B and speaks with B's address, so that every check on the sender's address
+is passed.
 """
+
 import ctypes
 import os
 import random
@@ -12,7 +15,22 @@ import pyverbs.enums as e
 from pyverbs.mr import MR
 
 import roce
-from oxetest import (ALL_ACCESS, DEV_A, QKEY, End, connect, counters, good, host_a, host_b, main, poll, same, shut, until)
+from oxetest import (
+    ALL_ACCESS,
+    DEV_A,
+    QKEY,
+    End,
+    connect,
+    counters,
+    good,
+    host_a,
+    host_b,
+    main,
+    poll,
+    same,
+    shut,
+    until,
+)
 
 OXE = os.environ.get("LINK_TYPE", "oxe") == "oxe"
 NS_B, IP_A, IP_B = os.environ.get("NS_B", "oxt-b"), os.environ["IP4_A"], os.environ["IP4_B"]
@@ -22,13 +40,14 @@ attacker = roce.Attacker(NS_B, IP_B, IP_A)
 
 
 class Bench:
-    """A connection whose end a is attacked, with a canary beside its buffer; kept for all cases that must not harm it."""
+    """A connection whose end a is attacked, with a canary beside its buffer; kept for all cases
+    that must not harm it."""
 
     def __init__(self):
         self.a, self.b = End(host_a(), depth=200, cqe=500), End(host_b(), depth=200, cqe=500)
         connect(self.a, self.b, psn_a=PSN_A, psn_b=PSN_B)
         self.canary = MR(self.a.host.pd, 65536, 0)
-        ctypes.memset(self.canary.buf, 0xc5, 65536)
+        ctypes.memset(self.canary.buf, 0xC5, 65536)
         self.qpn = self.a.qp.qp_num
 
     def works(self):
@@ -61,8 +80,8 @@ def settle():
 
 
 class Counted:
-    """with Counted("name", n): meanwhile the counter of that name rises by n (or at least n); for names of oxe's, so
-    not on rxe."""
+    """with Counted("name", n): meanwhile the counter of that name rises by n (or at least n); for
+    names of oxe's, so not on rxe."""
 
     def __init__(self, name, count, at_least=False):
         self.name, self.count, self.at_least = name, count, at_least
@@ -81,13 +100,17 @@ class Counted:
             if rise >= self.count:
                 break
         changed = {n: after[n] - self.before[n] for n in after if after[n] != self.before[n]}
-        same(rise >= self.count if self.at_least else rise, True if self.at_least else self.count,
-             f"counter {self.name} (what rose: {changed})")
+        same(
+            rise >= self.count if self.at_least else rise,
+            True if self.at_least else self.count,
+            f"counter {self.name} (what rose: {changed})",
+        )
 
 
 def old(psn):
-    """A PSN far ahead of any that the connection expects: neither the next one nor a duplicate that is answered."""
-    return (psn + 0x300000) & 0xffffff
+    """A PSN far ahead of any that the connection expects: neither the next one nor a duplicate that
+    is answered."""
+    return (psn + 0x300000) & 0xFFFFFF
 
 
 def bad_icrc():
@@ -99,9 +122,15 @@ def bad_icrc():
 
 
 def truncated():
-    """A packet cut at every length, its old ICRC lost: each piece is too short or fails its check."""
+    """A packet cut at every length, its old ICRC lost: each piece is too short or fails its
+    check."""
     t = bench()
-    whole = roce.bth(roce.WRITE_ONLY, t.qpn, PSN_B) + roce.reth(t.a.mr.buf, t.a.mr.rkey, 64) + bytes(64) + b"\x12\x34\x56\x78"
+    whole = (
+        roce.bth(roce.WRITE_ONLY, t.qpn, PSN_B)
+        + roce.reth(t.a.mr.buf, t.a.mr.rkey, 64)
+        + bytes(64)
+        + b"\x12\x34\x56\x78"
+    )
     before = counters(DEV_A)
     for n in range(len(whole)):
         attacker.raw(whole[:n])
@@ -111,13 +140,19 @@ def truncated():
 
 
 def truncated_signed():
-    """The same with a fresh good ICRC at each length, so that the parser itself must see what is missing."""
+    """The same with a fresh good ICRC at each length, so that the parser itself must see what is
+    missing."""
     t = bench()
-    for head in (roce.bth(roce.WRITE_ONLY, t.qpn, old(PSN_B)) + roce.reth(t.a.mr.buf, t.a.mr.rkey, 64) + bytes(64),
-                 roce.bth(roce.READ_REQUEST, t.qpn, old(PSN_B)) + roce.reth(t.a.mr.buf, t.a.mr.rkey, 64),
-                 roce.bth(roce.FETCH_ADD, t.qpn, old(PSN_B)) + roce.atomic_eth(t.a.mr.buf, t.a.mr.rkey, 1, 0),
-                 roce.bth(roce.ACK, t.qpn, old(PSN_A)) + roce.aeth(0x1f),
-                 roce.bth(roce.ATOMIC_ACK, t.qpn, old(PSN_A)) + roce.aeth(0x1f) + bytes(8)):
+    for head in (
+        roce.bth(roce.WRITE_ONLY, t.qpn, old(PSN_B))
+        + roce.reth(t.a.mr.buf, t.a.mr.rkey, 64)
+        + bytes(64),
+        roce.bth(roce.READ_REQUEST, t.qpn, old(PSN_B)) + roce.reth(t.a.mr.buf, t.a.mr.rkey, 64),
+        roce.bth(roce.FETCH_ADD, t.qpn, old(PSN_B))
+        + roce.atomic_eth(t.a.mr.buf, t.a.mr.rkey, 1, 0),
+        roce.bth(roce.ACK, t.qpn, old(PSN_A)) + roce.aeth(0x1F),
+        roce.bth(roce.ATOMIC_ACK, t.qpn, old(PSN_A)) + roce.aeth(0x1F) + bytes(8),
+    ):
         for n in range(len(head)):
             attacker.send(head[:n])
     settle()
@@ -125,7 +160,8 @@ def truncated_signed():
 
 
 def opcodes():
-    """All 256 opcodes, with each length of rest from none to 64 in steps, at a PSN that is not expected."""
+    """All 256 opcodes, with each length of rest from none to 64 in steps, at a PSN that is not
+    expected."""
     t = bench()
     for opcode in range(256):
         for rest in (0, 4, 16, 28, 64):
@@ -136,7 +172,7 @@ def opcodes():
 
 def unknown_opcodes():
     t = bench()
-    unknown = [0x18, 0x1f, 0x38, 0x7f, 0xff]
+    unknown = [0x18, 0x1F, 0x38, 0x7F, 0xFF]
     with Counted("rcvd_unknown_opcode", len(unknown), at_least=True):
         for opcode in unknown:
             attacker.send(roce.bth(opcode, t.qpn, PSN_B) + bytes(64))
@@ -148,9 +184,16 @@ def pad_underflow():
     t = bench()
     for psn in (PSN_B, old(PSN_B)):
         for pad in (1, 2, 3):
-            for opcode, rest in ((roce.SEND_ONLY, b""), (roce.SEND_LAST, b""), (roce.READ_LAST, roce.aeth(0x1f)),
-                                 (roce.ACK, roce.aeth(0x1f)), (roce.WRITE_MIDDLE, b"")):
-                attacker.send(roce.bth(opcode, t.qpn, psn if opcode < 12 else old(PSN_A), pad=pad) + rest)
+            for opcode, rest in (
+                (roce.SEND_ONLY, b""),
+                (roce.SEND_LAST, b""),
+                (roce.READ_LAST, roce.aeth(0x1F)),
+                (roce.ACK, roce.aeth(0x1F)),
+                (roce.WRITE_MIDDLE, b""),
+            ):
+                attacker.send(
+                    roce.bth(opcode, t.qpn, psn if opcode < 12 else old(PSN_A), pad=pad) + rest
+                )
     settle()
     t.works()
 
@@ -174,7 +217,7 @@ def partitions():
 def nobody():
     """Queue pairs that do not exist, the special ones included."""
     t = bench()
-    qpns = [n for n in (0, 2, 3, 0x700000, 0xfffffe, 0xffffff) if n not in (t.qpn, t.b.qp.qp_num)]
+    qpns = [n for n in (0, 2, 3, 0x700000, 0xFFFFFE, 0xFFFFFF) if n not in (t.qpn, t.b.qp.qp_num)]
     with Counted("rcvd_no_qp", 1, at_least=True):
         for qpn in qpns + [1]:
             attacker.send(roce.bth(roce.SEND_ONLY, qpn, PSN_B) + bytes(32))
@@ -203,21 +246,30 @@ def stranger():
         attacker.source = kept
     # The buffer posted above serves the next send.
     t.b.send(e.IBV_WR_SEND, t.b.sge(60))
-    wc, = good(poll(t.a.rcq))
+    (wc,) = good(poll(t.a.rcq))
     same(wc.byte_len, 60, "length of what came")
     good(poll(t.b.cq))
     t.works()
 
 
 def noise():
-    """Random bytes; random headers with good ICRCs, most of them for the connection, none at a PSN it expects."""
+    """Random bytes; random headers with good ICRCs, most of them for the connection, none at a PSN
+    it expects."""
     t = bench()
     rng = random.Random(4791)
     for _ in range(300):
         attacker.raw(rng.randbytes(rng.randrange(0, 200)))
     for _ in range(700):
-        head = roce.bth(rng.randrange(256), rng.choice((t.qpn, t.qpn, rng.randrange(1 << 24))), old(rng.randrange(0x80000) + PSN_B),
-                        rng.randrange(4), rng.choice((0, 0, 0, 5)), rng.choice((0xffff, 0xffff, 0x7fff)), rng.randrange(2), rng.randrange(2))
+        head = roce.bth(
+            rng.randrange(256),
+            rng.choice((t.qpn, t.qpn, rng.randrange(1 << 24))),
+            old(rng.randrange(0x80000) + PSN_B),
+            rng.randrange(4),
+            rng.choice((0, 0, 0, 5)),
+            rng.choice((0xFFFF, 0xFFFF, 0x7FFF)),
+            rng.randrange(2),
+            rng.randrange(2),
+        )
         attacker.send(head + rng.randbytes(rng.randrange(0, 100)))
     settle()
     t.works()
@@ -232,67 +284,116 @@ def udp_length_lies():
 
 
 def victim():
-    """A connection of its own for what may rightly break one, with an unread receive buffer and a canary around it."""
+    """A connection of its own for what may rightly break one, with an unread receive buffer and a
+    canary around it."""
     a, b = End(host_a()), End(host_b())
     connect(a, b, psn_a=PSN_A, psn_b=PSN_B, timeout=10, retry=3)
-    ctypes.memset(a.mr.buf, 0xc5, a.mr.length)
+    ctypes.memset(a.mr.buf, 0xC5, a.mr.length)
     return a, b
 
 
 def expected_psn(opcode):
-    """One opcode at the very PSN that is expected, with lengths from none to much: the connection may break, nothing else."""
+    """One opcode at the very PSN that is expected, with lengths from none to much: the connection
+    may break, nothing else."""
     rng = random.Random(opcode)
     a, b = victim()
     a.recv(a.sge(100, 1000), wr_id=1)
     for rest in (0, 3, 4, 16, 28, 40, 1024 + 16, 3000 if opcode % 2 else 1400):
-        attacker.send(roce.bth(opcode, a.qp.qp_num, PSN_B, pad=rng.randrange(4)) + bytes(min(rest, 1440)))
+        attacker.send(
+            roce.bth(opcode, a.qp.qp_num, PSN_B, pad=rng.randrange(4)) + bytes(min(rest, 1440))
+        )
     memory = ctypes.string_at(a.mr.buf, a.mr.length)
-    same(memory[:1000] == b"\xc5" * 1000 and memory[1100:] == b"\xc5" * (a.mr.length - 1100), True, "memory around the buffer")
+    same(
+        memory[:1000] == b"\xc5" * 1000 and memory[1100:] == b"\xc5" * (a.mr.length - 1100),
+        True,
+        "memory around the buffer",
+    )
     shut(a, b)
 
 
 def expected_psn_all():
-    for opcode in list(range(0, 32)) + [0x38, 0x64, 0x65, 0x7f, 0x81, 0xa0, 0xc0, 0xff]:
+    for opcode in list(range(0, 32)) + [0x38, 0x64, 0x65, 0x7F, 0x81, 0xA0, 0xC0, 0xFF]:
         expected_psn(opcode)
     bench().works()
 
 
 def write_out_of_bounds():
-    """Requests for memory that the key does not cover, at the expected PSN, by every arithmetic trick of range checks."""
-    for address, length in ((-16, 64), (65536 - 8, 64), (65536, 1), (0, 0xffffffff), (0, 0x80000001), (2**64 - 4096, 8192),
-                            (-(2**63), 64), (0, 65537)):
+    """Requests for memory that the key does not cover, at the expected PSN, by every arithmetic
+    trick of range checks."""
+    for address, length in (
+        (-16, 64),
+        (65536 - 8, 64),
+        (65536, 1),
+        (0, 0xFFFFFFFF),
+        (0, 0x80000001),
+        (2**64 - 4096, 8192),
+        (-(2**63), 64),
+        (0, 65537),
+    ):
         for opcode in (roce.WRITE_ONLY, roce.WRITE_FIRST, roce.READ_REQUEST):
             a, b = victim()
             guard = MR(a.host.pd, 4096, ALL_ACCESS)
-            ctypes.memset(guard.buf, 0xc5, 4096)
-            body = b"\xee" * (0 if opcode == roce.READ_REQUEST else 64 if opcode == roce.WRITE_ONLY else 1024)
-            attacker.send(roce.bth(opcode, a.qp.qp_num, PSN_B) + roce.reth(a.mr.buf + address, a.mr.rkey, length) + body)
+            ctypes.memset(guard.buf, 0xC5, 4096)
+            body = b"\xee" * (
+                0 if opcode == roce.READ_REQUEST else 64 if opcode == roce.WRITE_ONLY else 1024
+            )
+            attacker.send(
+                roce.bth(opcode, a.qp.qp_num, PSN_B)
+                + roce.reth(a.mr.buf + address, a.mr.rkey, length)
+                + body
+            )
             time.sleep(0.01)
-            same(ctypes.string_at(a.mr.buf, 65536) == b"\xc5" * 65536, True, f"memory after {opcode} to {address:#x} + {length:#x}")
+            same(
+                ctypes.string_at(a.mr.buf, 65536) == b"\xc5" * 65536,
+                True,
+                f"memory after {opcode} to {address:#x} + {length:#x}",
+            )
             shut(a, b)
     bench().works()
 
 
 def write_longer_than_said():
     """The payload of a WRITE does not agree with the length in its RETH."""
-    for said, sent, opcode in ((10, 64, roce.WRITE_ONLY), (64, 8, roce.WRITE_ONLY), (0, 64, roce.WRITE_ONLY), (4096, 512, roce.WRITE_FIRST),
-                               (100, 1024, roce.WRITE_FIRST), (2**31 + 4, 1024, roce.WRITE_FIRST)):
+    for said, sent, opcode in (
+        (10, 64, roce.WRITE_ONLY),
+        (64, 8, roce.WRITE_ONLY),
+        (0, 64, roce.WRITE_ONLY),
+        (4096, 512, roce.WRITE_FIRST),
+        (100, 1024, roce.WRITE_FIRST),
+        (2**31 + 4, 1024, roce.WRITE_FIRST),
+    ):
         a, b = victim()
-        attacker.send(roce.bth(opcode, a.qp.qp_num, PSN_B) + roce.reth(a.mr.buf + 100, a.mr.rkey, said) + b"\xee" * sent)
+        attacker.send(
+            roce.bth(opcode, a.qp.qp_num, PSN_B)
+            + roce.reth(a.mr.buf + 100, a.mr.rkey, said)
+            + b"\xee" * sent
+        )
         time.sleep(0.02)
         memory = ctypes.string_at(a.mr.buf, 65536)
-        same(memory[:100] + memory[100 + said:], b"\xc5" * (65536 - min(said, 65436)), f"memory outside {said} bytes")
+        same(
+            memory[:100] + memory[100 + said :],
+            b"\xc5" * (65536 - min(said, 65436)),
+            f"memory outside {said} bytes",
+        )
         shut(a, b)
 
 
 def responses_out_of_the_blue():
     """Read responses, atomic answers and ACKs of all 256 syndromes, without a request."""
     a, b = victim()
-    for opcode in (roce.READ_FIRST, roce.READ_MIDDLE, roce.READ_LAST, roce.READ_ONLY, roce.ATOMIC_ACK):
+    for opcode in (
+        roce.READ_FIRST,
+        roce.READ_MIDDLE,
+        roce.READ_LAST,
+        roce.READ_ONLY,
+        roce.ATOMIC_ACK,
+    ):
         for n in (0, 8, 1024, 1400):
-            attacker.send(roce.bth(opcode, a.qp.qp_num, PSN_A) + roce.aeth(0x1f) + b"\xee" * n)
+            attacker.send(roce.bth(opcode, a.qp.qp_num, PSN_A) + roce.aeth(0x1F) + b"\xee" * n)
     for syndrome in range(256):
-        attacker.send(roce.bth(roce.ACK, a.qp.qp_num, PSN_A + syndrome % 5) + roce.aeth(syndrome, syndrome))
+        attacker.send(
+            roce.bth(roce.ACK, a.qp.qp_num, PSN_A + syndrome % 5) + roce.aeth(syndrome, syndrome)
+        )
     settle()
     same(ctypes.string_at(a.mr.buf, 65536) == b"\xc5" * 65536, True, "memory")
     shut(a, b)
@@ -301,17 +402,27 @@ def responses_out_of_the_blue():
 
 def response_past_the_sink():
     """Answers to a read that are longer than what was asked for: the bytes behind the sink stay."""
-    for opcode, n in ((roce.READ_ONLY, 1024), (roce.READ_FIRST, 1024), (roce.READ_LAST, 1024), (roce.READ_MIDDLE, 1024), (roce.READ_ONLY, 0),
-                      (roce.ATOMIC_ACK, 8)):
+    for opcode, n in (
+        (roce.READ_ONLY, 1024),
+        (roce.READ_FIRST, 1024),
+        (roce.READ_LAST, 1024),
+        (roce.READ_MIDDLE, 1024),
+        (roce.READ_ONLY, 0),
+        (roce.ATOMIC_ACK, 8),
+    ):
         a, b = victim()
         b.to_state(e.IBV_QPS_ERR)  # the true peer keeps silent
         a.send(e.IBV_WR_RDMA_READ, a.sge(100, 1000), remote=b.remote())
         for k in range(4):
-            head = b"" if opcode == roce.READ_MIDDLE else roce.aeth(0x1f, 1)
+            head = b"" if opcode == roce.READ_MIDDLE else roce.aeth(0x1F, 1)
             attacker.send(roce.bth(opcode, a.qp.qp_num, PSN_A + k) + head + b"\xee" * n)
         settle()
         memory = ctypes.string_at(a.mr.buf, 65536)
-        same(memory[:1000] == b"\xc5" * 1000 and memory[1100:] == b"\xc5" * (65536 - 1100), True, "memory around the sink")
+        same(
+            memory[:1000] == b"\xc5" * 1000 and memory[1100:] == b"\xc5" * (65536 - 1100),
+            True,
+            "memory around the sink",
+        )
         poll(a.cq)
         shut(a, b)
 
@@ -321,28 +432,38 @@ def acks_for_the_future():
     a, b = victim()
     b.qp.close()
     a.send(e.IBV_WR_RDMA_WRITE, a.sge(100), wr_id=3, remote=(0x1000, 1))
-    for psn in (PSN_A + 1, PSN_A + 1000, PSN_A - 1, PSN_A + 0x7fffff):
-        attacker.send(roce.bth(roce.ACK, a.qp.qp_num, psn) + roce.aeth(0x1f, 1))
-    wc, = poll(a.cq)
+    for psn in (PSN_A + 1, PSN_A + 1000, PSN_A - 1, PSN_A + 0x7FFFFF):
+        attacker.send(roce.bth(roce.ACK, a.qp.qp_num, psn) + roce.aeth(0x1F, 1))
+    (wc,) = poll(a.cq)
     same((wc.wr_id, wc.status), (3, e.IBV_WC_RETRY_EXC_ERR), "completion")
     shut(a, b)
 
 
 def datagrams():
-    """At a UD queue pair: short ones, wrong keys, more than the buffer holds, and the multicast number."""
+    """At a UD queue pair: short ones, wrong keys, more than the buffer holds, and the multicast
+    number."""
     a = End(host_a(), e.IBV_QPT_UD)
     a.to_init()
     a.to_rtr(None, 0)
-    ctypes.memset(a.mr.buf, 0xc5, a.mr.length)
+    ctypes.memset(a.mr.buf, 0xC5, a.mr.length)
     a.recv(a.sge(140, 1000), wr_id=1)
     qpn = a.qp.qp_num
-    for body in (b"", b"\0" * 7, roce.deth(QKEY + 1, 5) + bytes(40), roce.deth(QKEY, 5) + b"\xee" * 400):
+    for body in (
+        b"",
+        b"\0" * 7,
+        roce.deth(QKEY + 1, 5) + bytes(40),
+        roce.deth(QKEY, 5) + b"\xee" * 400,
+    ):
         attacker.send(roce.bth(roce.UD_SEND_ONLY, qpn, 0) + body)
         attacker.send(roce.bth(roce.UD_SEND_ONLY_IMM, qpn, 0) + body)
-    attacker.send(roce.bth(roce.UD_SEND_ONLY, 0xffffff, 0) + roce.deth(QKEY, 5) + bytes(40))
+    attacker.send(roce.bth(roce.UD_SEND_ONLY, 0xFFFFFF, 0) + roce.deth(QKEY, 5) + bytes(40))
     settle()
     memory = ctypes.string_at(a.mr.buf, 65536)
-    same(memory[:1000] == b"\xc5" * 1000 and memory[1140:] == b"\xc5" * (65536 - 1140), True, "memory around the buffer")
+    same(
+        memory[:1000] == b"\xc5" * 1000 and memory[1140:] == b"\xc5" * (65536 - 1140),
+        True,
+        "memory around the buffer",
+    )
     shut(a)
     bench().works()
 
@@ -357,12 +478,20 @@ class OnlyCause(Counted):
         super().__exit__(kind, *rest)
         if kind is None and OXE:
             after = counters(DEV_A)
-            same({n: after[n] - self.before[n] for n in after if after[n] != self.before[n] and not n.endswith("_pkts")}, {self.name: 1},
-                 "what was counted")
+            same(
+                {
+                    n: after[n] - self.before[n]
+                    for n in after
+                    if after[n] != self.before[n] and not n.endswith("_pkts")
+                },
+                {self.name: 1},
+                "what was counted",
+            )
 
 
 def datagram_causes():
-    """No receive is posted: no RNR NAK is sent, so none is counted. One too short for the datagram. A congestion notification."""
+    """No receive is posted: no RNR NAK is sent, so none is counted. One too short for the datagram.
+    A congestion notification."""
     a = End(host_a(), e.IBV_QPT_UD)
     a.to_init()
     a.to_rtr(None, 0)
@@ -380,7 +509,8 @@ def datagram_causes():
 
 
 def request_causes():
-    """To a queue pair that has no peer yet; a congestion notification; a READ that is repeated when its region is gone."""
+    """To a queue pair that has no peer yet; a congestion notification; a READ that is repeated when
+    its region is gone."""
     a = End(host_a())
     a.to_init()
     with OnlyCause("rcvd_qp_state"):
@@ -394,7 +524,9 @@ def request_causes():
     address, rkey = a.remote()
     a.mr.close()
     with OnlyCause("duplicate_read_denied"):
-        attacker.send(roce.bth(roce.READ_REQUEST, a.qp.qp_num, PSN_B) + roce.reth(address, rkey, 100))
+        attacker.send(
+            roce.bth(roce.READ_REQUEST, a.qp.qp_num, PSN_B) + roce.reth(address, rkey, 100)
+        )
     same(a.state(), e.IBV_QPS_RTS, "state")
     shut(a, b)
 
@@ -402,7 +534,9 @@ def request_causes():
 def response_causes():
     """A NAK that came twice; a right READ response whose place is gone."""
     a, b = End(host_a()), End(host_b())
-    connect(a, b, psn_a=PSN_A, psn_b=PSN_B, timeout=0)  # nothing happens by itself, however long a packet takes
+    connect(
+        a, b, psn_a=PSN_A, psn_b=PSN_B, timeout=0
+    )  # nothing happens by itself, however long a packet takes
     b.to_state(e.IBV_QPS_ERR)  # the true peer keeps silent
     a.send(e.IBV_WR_RDMA_READ, a.sge(100), remote=b.remote())
     nak = roce.bth(roce.ACK, a.qp.qp_num, PSN_A) + roce.aeth(0x60)  # PSN sequence error
@@ -412,22 +546,37 @@ def response_causes():
     a.mr.close()
     a.mr = None
     with OnlyCause("response_place_err"):
-        attacker.send(roce.bth(roce.READ_ONLY, a.qp.qp_num, PSN_A) + roce.aeth(0x1f, 1) + bytes(100))
-    wc, = poll(a.cq)
+        attacker.send(
+            roce.bth(roce.READ_ONLY, a.qp.qp_num, PSN_A) + roce.aeth(0x1F, 1) + bytes(100)
+        )
+    (wc,) = poll(a.cq)
     same(wc.status, e.IBV_WC_LOC_PROT_ERR, "status")
     shut(a, b)
 
 
 CASES = [
-    ("bad ICRCs", bad_icrc), ("cut at every length", truncated), ("cut at every length, ICRC good", truncated_signed),
-    ("all 256 opcodes", opcodes), ("unknown opcodes", unknown_opcodes), ("more pad than payload", pad_underflow),
-    ("wrong versions", versions), ("wrong P_Keys", partitions), ("queue pairs that do not exist", nobody),
-    ("opcodes of another service", wrong_service), ("a stranger's packets", stranger), ("noise", noise),
-    ("UDP lengths that lie", udp_length_lies), ("every opcode at the expected PSN", expected_psn_all),
-    ("memory beyond the key", write_out_of_bounds), ("a WRITE longer or shorter than it says", write_longer_than_said),
-    ("responses nobody asked for", responses_out_of_the_blue), ("read responses past the sink", response_past_the_sink),
-    ("ACKs for the future", acks_for_the_future), ("datagrams", datagrams),
-    ("causes of dropped datagrams", datagram_causes), ("causes of dropped requests", request_causes),
+    ("bad ICRCs", bad_icrc),
+    ("cut at every length", truncated),
+    ("cut at every length, ICRC good", truncated_signed),
+    ("all 256 opcodes", opcodes),
+    ("unknown opcodes", unknown_opcodes),
+    ("more pad than payload", pad_underflow),
+    ("wrong versions", versions),
+    ("wrong P_Keys", partitions),
+    ("queue pairs that do not exist", nobody),
+    ("opcodes of another service", wrong_service),
+    ("a stranger's packets", stranger),
+    ("noise", noise),
+    ("UDP lengths that lie", udp_length_lies),
+    ("every opcode at the expected PSN", expected_psn_all),
+    ("memory beyond the key", write_out_of_bounds),
+    ("a WRITE longer or shorter than it says", write_longer_than_said),
+    ("responses nobody asked for", responses_out_of_the_blue),
+    ("read responses past the sink", response_past_the_sink),
+    ("ACKs for the future", acks_for_the_future),
+    ("datagrams", datagrams),
+    ("causes of dropped datagrams", datagram_causes),
+    ("causes of dropped requests", request_causes),
     ("causes of dropped responses", response_causes),
 ]
 
