@@ -8,8 +8,9 @@ KERNEL ?=
 export KERNEL
 scripts := $(CURDIR)/scripts
 
-# With KDIR= the module is built by this machine's own tools against that prepared kernel tree; without it,
-# in the build root, against Debian's kernel: the newest of those it is made for, or KERNEL=.
+# With KDIR= the module is built by this machine's own tools against that prepared kernel tree;
+# without it, in the build root, against Debian's kernel: the newest of those it is made for, or
+# KERNEL=.
 all:
 	@$(scripts)/build $(if $(KDIR),--kdir $(KDIR))
 

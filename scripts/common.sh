@@ -3,12 +3,12 @@
 #
 # Versions, paths and small functions that every script here shares. Sourced, never run.
 #
-# The cache lies outside the checkout: $OXE_CACHE, or oxe/ under the user's cache directory. Each stage of the set-up
-# has its own entry there, named by its versions and by a hash of its sources, so an edit of a stage's recipe makes a
-# new entry and never spoils the old one.
+# The cache lies outside the checkout: $OXE_CACHE, or oxe/ under the user's cache directory. Each
+# stage of the set-up has its own entry there, named by its versions and by a hash of its sources,
+# so an edit of a stage's recipe makes a new entry and never spoils the old one.
 
-# The system: Debian's suite, and the kernels of its backports that oxe is built and tested for, newest first. The
-# kernel's source package is named by the first two numbers of the version.
+# The system: Debian's suite, and the kernels of its backports that oxe is built and tested for,
+# newest first. The kernel's source package is named by the first two numbers of the version.
 OXE_SUITE=trixie
 OXE_KERNELS=(7.3.4+deb13-amd64 7.2.12+deb13-amd64)
 
@@ -19,7 +19,8 @@ OXE_CACHE=${OXE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/var}/.cache}/oxe}
 say() { printf 'oxe: %s\n' "$*" >&2; }
 die() { printf 'oxe: error: %s\n' "$*" >&2; exit 1; }
 
-# The kernel in use: the newest, or the one that KERNEL= names, in full or by its first numbers (KERNEL=7.2).
+# The kernel in use: the newest, or the one that KERNEL= names, in full or by its first numbers
+# (KERNEL=7.2).
 OXE_KVER=
 for OXE_KVER in "${OXE_KERNELS[@]}" ''; do
 	[[ $OXE_KVER != "${KERNEL:-}"* ]] || break
@@ -29,8 +30,8 @@ done
 # source_of KERNEL: the version of its source package, 7.3 for 7.3.4+deb13-amd64.
 source_of() { cut -d. -f1,2 <<<"$1"; }
 
-# Arguments of make for Debian's kernel, so that the module's version string and its compiler are those of the stock
-# kernel; and for the debug kernel (Rust with KASAN needs clang).
+# Arguments of make for Debian's kernel, so that the module's version string and its compiler are
+# those of the stock kernel; and for the debug kernel (Rust with KASAN needs clang).
 OXE_STOCK_ARGS="LOCALVERSION=+${OXE_KVER#*+} CC=x86_64-linux-gnu-gcc-14"
 OXE_DEBUG_ARGS="LLVM=1"
 
@@ -43,7 +44,8 @@ hash_of() {
 	{ echo "$OXE_SUITE ${OXE_KERNELS[*]}"; cat "$@"; } | sha256sum | cut -c1-12
 }
 
-# Where each stage keeps its product. Build root and guest are for all kernels, the debug kernel is of the newest source.
+# Where each stage keeps its product. Build root and guest are for all kernels, the debug kernel is
+# of the newest source.
 OXE_BUILDROOT=$OXE_CACHE/buildroot-$OXE_SUITE-$(hash_of "$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot})
 OXE_TREE=$OXE_CACHE/tree-$OXE_KVER-$(hash_of "$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot,setup-tree})
 OXE_GUEST=$OXE_CACHE/guest-$OXE_SUITE-$(hash_of "$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot,setup-guest,guest-initramfs})
@@ -58,9 +60,10 @@ OXE_DEBUG_BUILD=$OXE_TOP/build/debug
 OXE_IN_TREE=/usr/src/oxe-stock
 OXE_IN_DEBUG_TREE=/usr/src/oxe-debug
 
-# make_stage FINAL COMMAND...: run COMMAND with a temporary name as its last argument, then rename that to FINAL.
-# The remains of an interrupted run are removed first, so FINAL is either whole or absent. Processes and mounts of
-# COMMAND end with it, however it ends: a mount left in the temporary directory could not be removed.
+# make_stage FINAL COMMAND...: run COMMAND with a temporary name as its last argument, then rename
+# that to FINAL. The remains of an interrupted run are removed first, so FINAL is either whole or
+# absent. Processes and mounts of COMMAND end with it, however it ends: a mount left in the
+# temporary directory could not be removed.
 make_stage() {
 	local final=$1
 	shift

@@ -1,16 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The demonstration, inside the virtual machine: two hosts (network namespaces joined by a veth pair) with a device
-# each; programs from Debian's rdma-core and perftest, unmodified, run between them and over one device. Ends with
-# a table; the exit status says whether all of them worked.
+# The demonstration, inside the virtual machine: two hosts (network namespaces joined by a veth
+# pair) with a device each; programs from Debian's rdma-core and perftest, unmodified, run between
+# them and over one device. Ends with a table; the exit status says whether all of them worked.
 HERE_DEMO=$(dirname "$0")
 export TAP=0
 . "$HERE_DEMO/../selftests/lib.sh"
 export LIMIT=60
 results=$TMP/results failures=0
 
-# show NAME WAY FIGURES-FUNCTION COMMAND...: run, take the figures from the client's output, keep a line for the table.
+# show NAME WAY FIGURES-FUNCTION COMMAND...: run, take the figures from the client's output, keep a
+# line for the table.
 show() {
 	local name=$1 way=$2 figures=$3 verdict=ok text=''
 	shift 3
@@ -25,7 +26,8 @@ show() {
 	printf '%s|%s|%s|%s\n' "$name" "$way" "$verdict" "$text" >>"$results"
 }
 
-# way WAY: sets where the two ends are: "wire" (host A and host B) or "loopback" (both on host A's device).
+# way WAY: sets where the two ends are: "wire" (host A and host B) or "loopback" (both on host A's
+# device).
 way() {
 	server_dev=$DEV_A server_gid=$GID4_A
 	if [ "$1" = wire ]; then

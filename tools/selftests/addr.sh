@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Addresses and paths: IPv4, IPv6 global and link-local, a VLAN, a routed path, several addresses of a netdev, each with
-# traffic; path MTUs that follow from the netdev's.
+# Addresses and paths: IPv4, IPv6 global and link-local, a VLAN, a routed path, several addresses of
+# a netdev, each with traffic; path MTUs that follow from the netdev's.
 . "$(dirname "$0")/lib.sh"
 hosts_up 1500
 
@@ -39,8 +39,9 @@ for pair in 9000:4096 2200:2048 1500:1024 1280:1024 700:512 400:256; do
 	}
 	t "netdev MTU ${pair%:*}: path MTU ${pair#*:}" t_mtu "${pair%:*}" "${pair#*:}"
 done
-# met NAMESPACE ADDRESS: the neighbour with the address is known. The RDMA core gives a second to find it, which one
-# lost solicitation uses up; and that is lost if the neighbour does not listen yet to the group of a new address.
+# met NAMESPACE ADDRESS: the neighbour with the address is known. The RDMA core gives a second to
+# find it, which one lost solicitation uses up; and that is lost if the neighbour does not listen
+# yet to the group of a new address.
 met() {
 	ip netns exec "$1" bash -c "echo >/dev/udp/$2/9"
 	ip -n "$1" -6 neigh show "$2" | grep -qE 'REACHABLE|STALE|DELAY|PROBE|PERMANENT'
@@ -58,8 +59,9 @@ answer() { # GID-A GID-B
 	cat "$TMP/answer"
 	grep -q '^ok ' "$TMP/answer"
 }
-# A completion has the packet type in sl, and so has the AH made of it. On VLANs that map every priority but 0 to a PCP,
-# and the low bits of packet types to different ones, no datagram may have one.
+# A completion has the packet type in sl, and so has the AH made of it. On VLANs that map every
+# priority but 0 to a PCP, and the low bits of packet types to different ones, no datagram may have
+# one.
 t_no_priority() {
 	local a b dump status=0 map='1:1 2:2 3:3 4:4 5:5 6:6 7:7 8:1 9:3 10:5'
 	modprobe -q 8021q

@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Every opcode is brought onto the wire and captured; tshark finds nothing malformed in it, scapy computes the same
-# ICRC for every packet, and the opcodes are all there, over IPv4 and IPv6.
+# Every opcode is brought onto the wire and captured; tshark finds nothing malformed in it, scapy
+# computes the same ICRC for every packet, and the opcodes are all there, over IPv4 and IPv6.
 . "$(dirname "$0")/lib.sh"
 command -v tshark >/dev/null || skip_all "tshark is missing"
 hosts_up 1500
 pcap=$TMP/wire.pcap
 
-# Super-packets would be captured before they are segmented: the test is about the packets that leave.
+# Super-packets would be captured before they are segmented: the test is about the packets that
+# leave.
 in_a ethtool -K $VETH_A tx-udp-segmentation off >/dev/null 2>&1
 in_b ethtool -K $VETH_B tx-udp-segmentation off >/dev/null 2>&1
 
@@ -16,7 +17,8 @@ nsenter --net=/run/netns/$NS_A tcpdump -q -U -B 16384 -s 0 -i $VETH_A -w "$pcap.
 dump=$!
 poll 60 grep -q 'listening on' "$TMP/tcpdump"
 relay_py opcodes
-# The kernel hands packets over in order, and late: once the last packet is in the file all before it are.
+# The kernel hands packets over in order, and late: once the last packet is in the file all before
+# it are.
 last_came() { in_b bash -c "echo last >/dev/udp/$IP4_A/9"; tcpdump -r "$pcap.all" udp port 9 2>/dev/null | grep -q .; }
 t "the last packet is in the file" poll 60 last_came
 kill -INT $dump
@@ -28,8 +30,9 @@ complete() { cat "$TMP/tcpdump"; grep -q '^0 packets dropped by kernel' "$TMP/tc
 t "the capture is complete" complete
 scapy_icrc() { python3 "$PY/checkpcap.py" "$pcap" >"$TMP/seen"; local status=$?; cat "$TMP/seen"; return $status; }
 t "scapy computes the same ICRC for every packet" scapy_icrc
-# SEND and WRITE in all their forms, READ and its answers, ACK, atomics and their answer, UD. RDMA READ of a NAKed
-# or a lone packet has no FIRST; 0x16 and 0x17 are SEND with invalidate, last and only.
+# SEND and WRITE in all their forms, READ and its answers, ACK, atomics and their answer, UD. RDMA
+# READ of a NAKed or a lone packet has no FIRST; 0x16 and 0x17 are SEND with invalidate, last and
+# only.
 opcodes_seen() {
 	local version opcode missing=''
 	for version in 4 6; do
@@ -40,7 +43,8 @@ opcodes_seen() {
 	[ -z "$missing" ] || { echo "not on the wire (IP version:opcode):$missing"; return 1; }
 }
 t "every opcode was on the wire" opcodes_seen
-# tshark guesses at the payload: rpcordma takes any short one for its own, and an empty UD datagram is malformed to it.
+# tshark guesses at the payload: rpcordma takes any short one for its own, and an empty UD datagram
+# is malformed to it.
 tshark_clean() {
 	tshark -n -r "$pcap" --disable-protocol rpcordma -Y '_ws.malformed && !(infiniband.deth && udp.length <= 36)' >"$TMP/bad" 2>"$TMP/err" || { cat "$TMP/err"; return 1; }
 	head -n 20 "$TMP/bad"

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Programs of librdmacm between two hosts, IPv4 and IPv6, and on one device: rping with its data compared, ucmatose,
-# udaddy, rdma_server and rdma_client, rsockets (riostream), cmtime. mckey belongs to multicast.
+# Programs of librdmacm between two hosts, IPv4 and IPv6, and on one device: rping with its data
+# compared, ucmatose, udaddy, rdma_server and rdma_client, rsockets (riostream), cmtime. mckey
+# belongs to multicast.
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
 

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Work that must fail, and how: completion statuses, flushing, retries, overflow of a CQ, datagrams that must be dropped
-# (py/errors.py); a peer without a route (py/unreachable.py); states and attributes, limits, memory that cannot be
-# registered (py/misuse.py).
-# This machine's kernel does not clear memory that it allocates, but fills freed memory: an answer must not show that.
+# Work that must fail, and how: completion statuses, flushing, retries, overflow of a CQ, datagrams
+# that must be dropped (py/errors.py); a peer without a route (py/unreachable.py); states and
+# attributes, limits, memory that cannot be registered (py/misuse.py). This machine's kernel does
+# not clear memory that it allocates, but fills freed memory: an answer must not show that.
 # vm: append=init_on_alloc=0+slub_debug=P
 . "$(dirname "$0")/lib.sh"
 hosts_up 1500

@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# A wire on which packets travel one by one, and NICs that merge packets (GRO): super-packets arrive whole and in order,
-# with every ICRC right. Then a switch in between that has a device of its own, and so merges packets that it only
-# forwards: they must leave it as they arrived.
+# A wire on which packets travel one by one, and NICs that merge packets (GRO): super-packets arrive
+# whole and in order, with every ICRC right. Then a switch in between that has a device of its own,
+# and so merges packets that it only forwards: they must leave it as they arrived.
 . "$(dirname "$0")/lib.sh"
 NS_S=oxt-s
 VERIFIED="-c -n 100 -s 65000 -m 1024"
 
-# by_packets NAMESPACE NETDEV on|off: it sends packet by packet, and merges received packets (GRO) or not.
+# by_packets NAMESPACE NETDEV on|off: it sends packet by packet, and merges received packets (GRO)
+# or not.
 by_packets() { nsenter --net=/run/netns/$1 ethtool -K "$2" tso off tx-udp-segmentation off gro "$3" >/dev/null; }
 
 # capture NAMESPACE NETDEV NAME: begins to write headers of RoCE packets into a file of that name.
@@ -36,8 +37,8 @@ none_of() {
 	done
 	return $bad
 }
-# No more is under way at a time than these cards have room for, nor than there are receives: 256 and 512. -u 18:
-# otherwise a slow machine would send packets again, beyond that.
+# No more is under way at a time than these cards have room for, nor than there are receives: 256
+# and 512. -u 18: otherwise a slow machine would send packets again, beyond that.
 traffic() { # GID-A GID-B VIA COUNTER...
 	PORT=$((PORT + 1))
 	pair "tcp $PORT" "ibv_rc_pingpong -d $DEV_A -g $1 -p $PORT $VERIFIED" "ibv_rc_pingpong -d $DEV_B -g $2 -p $PORT $VERIFIED $IP4_A" &&
@@ -58,8 +59,8 @@ super_packets_came() { captured; echo "longest frame: $(longest direct)"; [ "$(l
 t "super-packets arrived whole" super_packets_came
 t "nothing is left of that wire" hosts_down
 
-# A - switch - B. The switch has a device of its own, and with it a socket that takes packets to any address. The hosts,
-# which do not merge packets, see that the identifications are unchanged.
+# A - switch - B. The switch has a device of its own, and with it a socket that takes packets to any
+# address. The hosts, which do not merge packets, see that the identifications are unchanged.
 switch_up() {
 	local port
 	net_up 1500 && ip netns add $NS_S || return 1

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The IP headers and priorities that an address vector asks for, seen on the wire (py/headers.py): traffic class, hop
-# limit, service level.
+# The IP headers and priorities that an address vector asks for, seen on the wire (py/headers.py):
+# traffic class, hop limit, service level.
 . "$(dirname "$0")/lib.sh"
 [ "$LINK_TYPE" = oxe ] || skip_all "oxe's rules"
 hosts_up 1500
@@ -19,8 +19,8 @@ t "a VLAN between the hosts" vlans_up
 export GIDV_A GIDV_B NS_A NS_B VETH_A VETH_B
 relay_py headers
 
-# A device that maps priorities to traffic classes has no place for them on the wire: the priorities of packets are
-# counted where they leave.
+# A device that maps priorities to traffic classes has no place for them on the wire: the priorities
+# of packets are counted where they leave.
 map_up() {
 	modprobe -q sch_mqprio && modprobe -q nf_tables || { echo "the kernel has no mqprio"; return 4; }
 	links_down

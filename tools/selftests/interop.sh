@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Two machines on one wire, this driver and the stock rdma_rxe, each as server and as client, by programs that know nothing
-# of either: send, write, read (1, 1023, 65537 bytes), atomics, UD, rping, ucmatose. Ends in a table.
-# Both machines run this script; the server's side carries out what the client's asks for (py/agent.py).
-# With "tap" the wire is one of NICs that segment UDP (USO): super-packets leave and arrive as they were made.
+# Two machines on one wire, this driver and the stock rdma_rxe, each as server and as client, by
+# programs that know nothing of either: send, write, read (1, 1023, 65537 bytes), atomics, UD,
+# rping, ucmatose. Ends in a table. Both machines run this script; the server's side carries out
+# what the client's asks for (py/agent.py). With "tap" the wire is one of NICs that segment UDP
+# (USO): super-packets leave and arrive as they were made.
 # vm: time=1200 peers=oxe:rxe,rxe:oxe,rxe:oxe:tap,oxe:oxe:tap
 . "$(dirname "$0")/lib.sh"
 [ -n "${OXE_PEER_ADDR:-}" ] || skip_all "needs two machines on a wire (see README)"
@@ -44,7 +45,8 @@ if [ "$OXE_WIRE" = tap ]; then
 	uso >"$TMP/uso" || skip_all "the NIC does not segment UDP; does the machine's tap driver know USO?"
 fi
 
-# both READY SERVER CLIENT: as pair in lib.sh, the server on the other machine; \$DEV and \$GID4 in it are the server's.
+# both READY SERVER CLIENT: as pair in lib.sh, the server on the other machine; \$DEV and \$GID4 in
+# it are the server's.
 both() {
 	local status=0 server_status=0
 	order "start $1 $2" || return 1
@@ -73,7 +75,8 @@ pingpong6() {
 	next
 	both "tcp:$PORT" "ibv_rc_pingpong -d \$DEV -g \$GID6 -p $PORT $*" "ibv_rc_pingpong -d $DEV -g $GID6 -p $PORT $* $OXE_PEER_ADDR"
 }
-# -u 18: a slow machine needs more than the 67 ms that perftest's QPs wait for an ACK; four QPs of rxe's take seconds.
+# -u 18: a slow machine needs more than the 67 ms that perftest's QPs wait for an ACK; four QPs of
+# rxe's take seconds.
 perftest() {
 	next
 	both "tcp:$PORT" "$1 -F -d \$DEV -x \$GID4 -p $PORT -u 18 ${*:2}" "$1 -F -d $DEV -x $GID4 -p $PORT -u 18 ${*:2} $OXE_PEER_ADDR"
@@ -81,8 +84,9 @@ perftest() {
 cm() { # SERVER CLIENT, with their ports
 	both "cm:$PORT" "$1" "$2"
 }
-# As ibv_rc_pingpong -c, which cannot be told to wait longer than 67 ms for an ACK. A slow machine takes that long for a
-# message of 65 packets, and rxe hangs if the ACK comes while it sends such a message a second time.
+# As ibv_rc_pingpong -c, which cannot be told to wait longer than 67 ms for an ACK. A slow machine
+# takes that long for a message of 65 packets, and rxe hangs if the ACK comes while it sends such a
+# message a second time.
 echo_case() { # SIZE COUNT
 	next
 	both "tcp:$PORT" "python3 $PY/echo.py $PORT $*" "DEV=$DEV GID4=$GID4 python3 $PY/echo.py $PORT $* $OXE_PEER_ADDR"

@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Processes killed in mid-transfer, client, server and both at once, many times, at moments that differ: the survivor
-# gets its error and ends, nothing stays behind, and the next pair works.
+# Processes killed in mid-transfer, client, server and both at once, many times, at moments that
+# differ: the survivor gets its error and ends, nothing stays behind, and the next pair works.
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
 
-# victim READY SERVER CLIENT WHO DELAY: start both; after DELAY seconds of traffic kill WHO (a, b or ab). The other must
-# end by itself, or is ended when it waits for ever (a perftest server does): the test is that every object goes.
+# victim READY SERVER CLIENT WHO DELAY: start both; after DELAY seconds of traffic kill WHO (a, b or
+# ab). The other must end by itself, or is ended when it waits for ever (a perftest server does):
+# the test is that every object goes.
 victim() {
 	local ready=$1 server=$2 client=$3 who=$4 delay=$5 a b
 	nsenter --net=/run/netns/$NS_A $server >"$TMP/server" 2>&1 9>&- &

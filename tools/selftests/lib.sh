@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The parts that every test script here shares: TAP output, two hosts on one wire, running a server and its client, and
-# the check at the end that the kernel is as clean as before. Sourced, never run.
+# The parts that every test script here shares: TAP output, two hosts on one wire, running a server
+# and its client, and the check at the end that the kernel is as clean as before. Sourced, never
+# run.
 #
 # A script sources this, calls hosts_up (unless it makes its own network), runs its cases with t,
 # and ends with finish. Exit status: 0 all passed, 1 something failed, 4 everything was skipped.
@@ -52,7 +53,8 @@ not_ok() {
 	[ -z "${2:-}" ] || tail -n 40 "$2" | diag
 }
 
-# t NAME COMMAND...: one case. The command's status decides: 0 passed, 4 skipped (its last line says why).
+# t NAME COMMAND...: one case. The command's status decides: 0 passed, 4 skipped (its last line says
+# why).
 t() {
 	local name=$1 log=$TMP/log status=0
 	shift
@@ -67,7 +69,8 @@ t() {
 	esac
 }
 
-# fails PATTERN COMMAND...: succeeds if the command fails (but not by a signal or a time limit) and says PATTERN.
+# fails PATTERN COMMAND...: succeeds if the command fails (but not by a signal or a time limit) and
+# says PATTERN.
 fails() {
 	local pattern=$1 status=0 out
 	shift
@@ -84,8 +87,8 @@ fails() {
 	grep -qiE -- "$pattern" <<<"$out" || { echo "the message lacks '$pattern'"; return 1; }
 }
 
-# relay: the subtests of a case program ("ok NAME", "not ok NAME", "skip NAME # why", "# text" on stdin) become TAP of
-# ours.
+# relay: the subtests of a case program ("ok NAME", "not ok NAME", "skip NAME # why", "# text" on
+# stdin) become TAP of ours.
 relay() {
 	local line
 	while IFS= read -r line; do
@@ -98,7 +101,8 @@ relay() {
 	done
 }
 
-# relay_py NAME ARGUMENT...: run py/NAME.py whose output is for relay; its exit status is a case, too.
+# relay_py NAME ARGUMENT...: run py/NAME.py whose output is for relay; its exit status is a case,
+# too.
 relay_py() {
 	local name=$1 status
 	shift
@@ -115,8 +119,9 @@ LIMIT_PY=600
 
 # ---------------------------------------------------------------- waiting
 
-# poll SECONDS COMMAND...: until the command succeeds; fails when the time is over. The limits are far above the usual
-# time, for a machine that is busy with other work: only a command that never succeeds takes that long.
+# poll SECONDS COMMAND...: until the command succeeds; fails when the time is over. The limits are
+# far above the usual time, for a machine that is busy with other work: only a command that never
+# succeeds takes that long.
 poll() {
 	local end=$((SECONDS + $1 * SLOW))
 	shift
@@ -154,8 +159,9 @@ net_up() {
 	nsenter --net=/run/netns/$NS_B sleep 100000 9>&- & HOLD_B=$!
 }
 
-# acquainted: the hosts know each other's Ethernet addresses for good. ib_core gives a second to find one, which a busy
-# machine or one lost solicitation uses up. (Other addresses than these are found in the usual way.)
+# acquainted: the hosts know each other's Ethernet addresses for good. ib_core gives a second to
+# find one, which a busy machine or one lost solicitation uses up. (Other addresses than these are
+# found in the usual way.)
 acquainted() {
 	local mac_a mac_b address
 	mac_a=$(ip -n $NS_A link show $VETH_A | awk '/link.ether/ { print $2 }')
@@ -176,7 +182,8 @@ net_down() {
 	return 0
 }
 
-# The link type's module is loaded; the VM does that before the tests, another machine may not have done it.
+# The link type's module is loaded; the VM does that before the tests, another machine may not have
+# done it.
 need_module() {
 	local name=oxe
 	[ "$LINK_TYPE" != rxe ] || [ -n "${OXE_COMPAT:-}" ] || name=rdma_rxe
@@ -197,7 +204,8 @@ link_add() { # DEVICE NETDEV [NAMESPACE]
 }
 link_del() { rdma link del "$1"; }
 
-# links_up: a device on each host; waits until every address has its GID and the counts of objects in use are known.
+# links_up: a device on each host; waits until every address has its GID and the counts of objects
+# in use are known.
 links_up() {
 	need_module || return 1
 	link_add $DEV_A $VETH_A $NS_A && link_add $DEV_B $VETH_B $NS_B || return 1
@@ -213,7 +221,8 @@ links_down() {
 	done
 }
 
-# hosts_up [MTU]: the common beginning of a script. Without it nothing can be tested, so a failure ends the script.
+# hosts_up [MTU]: the common beginning of a script. Without it nothing can be tested, so a failure
+# ends the script.
 hosts_up() {
 	if ! { net_up "${1:-1500}" && links_up; } >"$TMP/log" 2>&1; then
 		not_ok "two hosts with a $LINK_TYPE device each" "$TMP/log"
@@ -239,7 +248,8 @@ gid_of() {
 	part+=("${right[@]}")
 	printf '%04x:%04x:%04x:%04x:%04x:%04x:%04x:%04x\n' "${part[@]/#/0x}"
 }
-# gid_index DEVICE ADDRESS: index of its RoCE v2 GID, or failure. The first hundred places are looked at.
+# gid_index DEVICE ADDRESS: index of its RoCE v2 GID, or failure. The first hundred places are
+# looked at.
 gid_index() {
 	local want file port=/sys/class/infiniband/$1/ports/1
 	want=$(gid_of "$2")
@@ -272,13 +282,15 @@ LIMIT=120 # seconds a client may take, times SLOW
 PORT=20000
 
 # pair READY SERVER-COMMAND CLIENT-COMMAND: the server on host A, and once it is READY ("tcp PORT",
-# "cm PORT" or "none") the client on host B; both as shell lines. Passes if both end with 0.
-# The outputs stay in $TMP/server and $TMP/client. MAY_WAIT=1: a server that is still running some seconds after its
-# client ended well is ended, and that is no failure: it may wait for a message that the wire lost and that is not sent
-# again (the connection manager's DREQ, if the client's process is gone). The client must have compared the data.
+# "cm PORT" or "none") the client on host B; both as shell lines. Passes if both end with 0. The
+# outputs stay in $TMP/server and $TMP/client. MAY_WAIT=1: a server that is still running some
+# seconds after its client ended well is ended, and that is no failure: it may wait for a message
+# that the wire lost and that is not sent again (the connection manager's DREQ, if the client's
+# process is gone). The client must have compared the data.
 pair() {
 	local ready=$1 server=$2 client=$3 pid status=0 server_status=0 limit=$((LIMIT * SLOW))
-	# Not through in_a: a function in the background is one process more, and $! must be that of timeout.
+	# Not through in_a: a function in the background is one process more, and $! must be that of
+	# timeout.
 	nsenter --net=/run/netns/$NS_A timeout -k 2 $((limit + 5)) bash -c "$server" >"$TMP/server" 2>&1 9>&- &
 	pid=$!
 	case $ready in
@@ -287,7 +299,8 @@ pair() {
 	*) sleep 0.5 ;;
 	esac || { kill $pid 2>/dev/null; wait $pid; cat "$TMP/server"; echo "the server never listened"; return 1; }
 	in_b timeout -k 2 $limit bash -c "$client" >"$TMP/client" 2>&1 9>&- || status=$?
-	# A server whose client failed may wait for ever; one whose client ended well ends by itself.
+	# A server whose client failed may wait for ever; one whose client ended well ends by
+	# itself.
 	if [ $status != 0 ]; then
 		sleep 0.5
 		kill $pid 2>/dev/null
@@ -306,13 +319,14 @@ pair() {
 	[ $status = 0 ] && [ $server_status = 0 ]
 }
 
-# rows TOOL-OUTPUT: the number of result rows perftest printed. Before each size it measures the tick of its clock. On a
-# busy machine that may fail, and the row's times are "inf"; the row still shows that the size went through.
+# rows TOOL-OUTPUT: the number of result rows perftest printed. Before each size it measures the
+# tick of its clock. On a busy machine that may fail, and the row's times are "inf"; the row still
+# shows that the size went through.
 rows() { grep -cE '^ *[0-9]+ +[0-9]+ +([0-9]|inf |-?nan )' "$1"; }
 
-# perf TOOL ROWS OPTION...: a perftest tool between the hosts; passes if both ends end well and the client
-# prints as many result rows. VIA=6 takes the IPv6 GIDs, VIA=R lets the connection manager connect,
-# VIA=loop puts both ends on host A's device.
+# perf TOOL ROWS OPTION...: a perftest tool between the hosts; passes if both ends end well and the
+# client prints as many result rows. VIA=6 takes the IPv6 GIDs, VIA=R lets the connection manager
+# connect, VIA=loop puts both ends on host A's device.
 perf() {
 	local tool=$1 rows=$2 ready server client dev=$DEV_B a=$GID4_A b=$GID4_B got
 	shift 2
@@ -340,9 +354,11 @@ kill_wait() { kill -9 "$@" 2>/dev/null; wait "$@" 2>/dev/null; return 0; }
 
 # ---------------------------------------------------------------- what is left behind
 
-# resources: how many objects each device holds, as text; the MAD layer's own belong to the baseline.
+# resources: how many objects each device holds, as text; the MAD layer's own belong to the
+# baseline.
 resources() { rdma resource show 2>/dev/null | sed 's/^[0-9]*: //' | sort; }
-# Context counts are of no use here (a dead process' context goes with a delay of its own), objects are.
+# Context counts are of no use here (a dead process' context goes with a delay of its own), objects
+# are.
 resources_back() { [ "$(resources)" = "$BASELINE" ]; }
 
 BAD_KERNEL='WARNING:|BUG:|Oops|Call Trace|UBSAN|KASAN|KCSAN|refcount_t|suspicious RCU|possible (circular|recursive)|inconsistent lock|waiting for .* to become free|blocked for more than|soft lockup|hard LOCKUP|sleeping function called|scheduling while atomic|ODEBUG|general protection|Unable to handle|panicked at'
@@ -370,12 +386,13 @@ nothing_left() {
 	return 1
 }
 no_devices() { [ -z "$(rdma resource show 2>/dev/null)" ]; }
-# ib_core itself loses nodes of its table of methods (uverbs_alloc_api) when an allocation for that table fails: those
-# do not count.
+# ib_core itself loses nodes of its table of methods (uverbs_alloc_api) when an allocation for that
+# table fails: those do not count.
 kmemleak_clean() {
 	local file=/sys/kernel/debug/kmemleak leaks=$TMP/kmemleak
 	[ -e $file ] || { echo "kernel without kmemleak"; return 4; }
-	# An object counts as leaked once it is unreferenced in a scan some seconds after its allocation.
+	# An object counts as leaked once it is unreferenced in a scan some seconds after its
+	# allocation.
 	sleep 6
 	echo scan >$file
 	echo scan >$file
@@ -416,8 +433,8 @@ skip_all() {
 	leave 4
 }
 
-# faults_ready: every allocation that a caller could see fail may fail, not only the atomic ones; pages of any order;
-# user copies.
+# faults_ready: every allocation that a caller could see fail may fail, not only the atomic ones;
+# pages of any order; user copies.
 faults_ready() {
 	local debug=/sys/kernel/debug file
 	[ -e /proc/self/fail-nth ] || skip_all "the kernel has no fault injection (the debug kernel has)"

@@ -1,14 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The life of a device: made and deleted on every kind of Ethernet-like netdev, refused on others; GUID, state and
-# MTU follow the netdev; it goes with its netdev, its namespace and its module; rdma_rxe and it exclude each other.
+# The life of a device: made and deleted on every kind of Ethernet-like netdev, refused on others;
+# GUID, state and MTU follow the netdev; it goes with its netdev, its namespace and its module;
+# rdma_rxe and it exclude each other.
 # vm: time=900
 . "$(dirname "$0")/lib.sh"
 D=${LINK_TYPE}0
 need_module || skip_all "the module cannot be loaded"
 
-# No hosts here: each case makes its netdevs. on NETDEV: a device can be made there, works, and goes away.
+# No hosts here: each case makes its netdevs. on NETDEV: a device can be made there, works, and goes
+# away.
 clear_all() {
 	local name
 	[ ! -d /sys/class/infiniband/$D ] || link_del $D
@@ -147,15 +149,16 @@ t_ns_removed() {
 t "the device goes with its namespace" t_ns_removed
 clear_all
 t_ns_moved() {
-	# A netdev that moves to another namespace leaves this one, and the device goes as if it were removed.
+	# A netdev that moves to another namespace leaves this one, and the device goes as if it
+	# were removed.
 	veth && link_add $D x0 && ip netns add oxt-l && ip link set x0 netns oxt-l && ip -n oxt-l link set x0 up || return 1
 	poll 60 gone && ip netns del oxt-l
 }
 t "the netdev moves to another namespace" t_ns_moved
 clear_all
 
-# The netdev moves before, while, or after its device is made: in none of these cases is there a device at the end. The
-# delays cover the time that it takes.
+# The netdev moves before, while, or after its device is made: in none of these cases is there a
+# device at the end. The delays cover the time that it takes.
 t_ns_moved_early() {
 	local i pid late=0
 	for i in 00 02 04 06 08 10 15 20 30 40 60 80; do

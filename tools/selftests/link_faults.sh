@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Allocation and user-copy failures at every site of link add (py/link_faults.py), one after another until the call
-# succeeds: the right errno, nothing leaked. For the debug kernel; there are thousands.
+# Allocation and user-copy failures at every site of link add (py/link_faults.py), one after another
+# until the call succeeds: the right errno, nothing leaked. For the debug kernel; there are
+# thousands.
 # vm: only=debug time=2400 gids=16
 . "$(dirname "$0")/lib.sh"
 faults_ready

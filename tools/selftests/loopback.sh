@@ -1,14 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Two ends on one device: every operation, every error (py/ops.py, py/errors.py), programs, and odd connections
-# (py/loopback.py) give the same results without packets as with them; a sniffer tells which it was.
+# Two ends on one device: every operation, every error (py/ops.py, py/errors.py), programs, and odd
+# connections (py/loopback.py) give the same results without packets as with them; a sniffer tells
+# which it was.
 . "$(dirname "$0")/lib.sh"
 [ "$LINK_TYPE" = oxe ] || skip_all "only oxe has a way without packets"
 
 counters() { cat /sys/class/infiniband/$DEV_A/ports/1/hw_counters/{sent,rcvd}_pkts; }
 
-# sniffed WANT COMMAND...: the command succeeds, and packets of RoCEv2 were seen meanwhile, or none (WANT: some, none).
+# sniffed WANT COMMAND...: the command succeeds, and packets of RoCEv2 were seen meanwhile, or none
+# (WANT: some, none).
 sniffed() {
 	local want=$1 before dump status=0 seen
 	shift

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The wire loses, reorders and duplicates packets (netem, both directions): it may cost time alone. Data is compared
-# byte for byte (py/ops.py), rping compares its own.
+# The wire loses, reorders and duplicates packets (netem, both directions): it may cost time alone.
+# Data is compared byte for byte (py/ops.py), rping compares its own.
 . "$(dirname "$0")/lib.sh"
 export LIMIT=200
 hosts_up 1500
@@ -19,7 +19,8 @@ fi
 t "1 % loss, reordering and duplication can be had" netem delay 1ms loss 1% duplicate 1% reorder 95% 25%
 export LIMIT_PY=900
 relay_py ops --few
-# rping's client compares all data; its last message may get lost, and then its server waits for ever.
+# rping's client compares all data; its last message may get lost, and then its server waits for
+# ever.
 rping_case() { PORT=$((PORT + 1)); MAY_WAIT=1 pair "cm $PORT" "rping -s -a $IP4_A -p $PORT -V -v $*" "rping -c -a $IP4_A -p $PORT -V -v $*"; }
 t "rping with 30,000 bytes, data compared" rping_case -C 10 -S 30000
 perf_case() { perf "$@"; }
@@ -29,12 +30,13 @@ t "ib_send_bw of 64 KiB" perf_case ib_send_bw 1 -e -s 65536 -n 20
 lost() { local n; n=$(dropped); echo "$n packets were dropped"; [ "$n" -gt 0 ]; }
 t "packets were indeed lost" lost
 
-# The shortest ACK timeout that a program can ask for is 8 us; eight times that, four times as long, is far from this round trip.
+# The shortest ACK timeout that a program can ask for is 8 us; eight times that, four times as long,
+# is far from this round trip.
 t_short_timeout() { netem delay 5ms && perf ib_write_bw 1 -s 1000 -n 20 -u 1 && perf ib_read_bw 1 -e -s 1000 -n 20 -u 2; }
 t "ACK timeouts of 8 and 16 us, a round trip of 10 ms" t_short_timeout
 
-# A wire cut for a moment, shorter than the retries last: traffic goes on afterwards. It is cut after a number of
-# packets.
+# A wire cut for a moment, shorter than the retries last: traffic goes on afterwards. It is cut
+# after a number of packets.
 sent_more() { [ $(($(cat /sys/class/infiniband/$DEV_B/ports/1/hw_counters/sent_pkts) - before)) -gt 500 ]; }
 more_dropped() { [ "$(dropped)" -gt "$1" ]; }
 cut_for_a_moment() {

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: time=1800
 #
-# A process makes objects until it may have no more: its memory cgroup pays for them and bounds it, it gets ENOMEM,
-# other processes go on, and all memory comes back when it ends (py/memcg.py).
+# A process makes objects until it may have no more: its memory cgroup pays for them and bounds it,
+# it gets ENOMEM, other processes go on, and all memory comes back when it ends (py/memcg.py).
 . "$(dirname "$0")/lib.sh"
 export CGROUP=/tmp/oxe-cgroup
 mkdir -p $CGROUP

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# A network namespace ends, or its netdev moves to another, while the end of the device on it is held up: a process is
-# in the middle of a registration (its memory waits for a userfaultfd). By then the device may hold nothing that belongs
-# to the namespace: above all no routes (py/netns.py), which would point into freed memory.
+# A network namespace ends, or its netdev moves to another, while the end of the device on it is
+# held up: a process is in the middle of a registration (its memory waits for a userfaultfd). By
+# then the device may hold nothing that belongs to the namespace: above all no routes (py/netns.py),
+# which would point into freed memory.
 # vm: nics=2
 . "$(dirname "$0")/lib.sh"
 [ "$LINK_TYPE" = oxe ] || skip_all "about routes that oxe keeps"
@@ -24,7 +25,8 @@ ns_up() {
 	T2
 }
 
-# watch_routes: counts routes that the driver finds and gives up from now on; held is how many it has.
+# watch_routes: counts routes that the driver finds and gives up from now on; held is how many it
+# has.
 TRACING=/sys/kernel/tracing
 watch_routes() {
 	[ -e $TRACING/kprobe_events ] || mount -t tracefs tracing $TRACING 2>/dev/null
@@ -73,8 +75,8 @@ t "routes are counted" watch_routes
 t "no route is left when the netdev has moved to another namespace" t_moved
 t "that device's hosts go away" hosts_down
 
-# The NIC moves to the initial namespace when its own ends. ib_core lets that go on when the device has ended; after that its
-# memory is freed.
+# The NIC moves to the initial namespace when its own ends. ib_core lets that go on when the device
+# has ended; after that its memory is freed.
 t_ended() {
 	local status=0
 	begin || return 1

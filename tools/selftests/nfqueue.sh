@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# A firewall asks a process about each packet (NFQUEUE; py/nfqueue.py accepts all, super-packets whole), beside traffic
-# that it does not ask about. Packets that come back go on from the process. The hook must not take them there, where
-# bottom halves are on; the socket takes them, with bottom halves off.
+# A firewall asks a process about each packet (NFQUEUE; py/nfqueue.py accepts all, super-packets
+# whole), beside traffic that it does not ask about. Packets that come back go on from the process.
+# The hook must not take them there, where bottom halves are on; the socket takes them, with bottom
+# halves off.
 . "$(dirname "$0")/lib.sh"
 modprobe -q nfnetlink_queue && modprobe -q nft_queue || skip_all "the kernel has no NFQUEUE"
 
@@ -25,8 +26,8 @@ queue_up() {
 	ip -n $NS_B addr add $OTHER4_B/24 dev $VETH_B && GID4_OTHER=$(wait_gid $DEV_B $OTHER4_B)
 }
 
-# The contexts in which packets are looked at, from the function tracer: d, D or b is bottom halves or interrupts off, s
-# and h a softirq or interrupt.
+# The contexts in which packets are looked at, from the function tracer: d, D or b is bottom halves
+# or interrupts off, s and h a softirq or interrupt.
 TRACING=/sys/kernel/tracing
 watch_contexts() {
 	[ -e $TRACING/set_ftrace_filter ] || mount -t tracefs tracing $TRACING 2>/dev/null

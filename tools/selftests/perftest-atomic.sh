@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# perftest's ib_atomic_bw and ib_atomic_lat: both operations, few and many outstanding, several QPs, both directions,
-# the connection manager, IPv6, one device.
+# perftest's ib_atomic_bw and ib_atomic_lat: both operations, few and many outstanding, several QPs,
+# both directions, the connection manager, IPv6, one device.
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
 

@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# perftest's ib_read_bw and ib_read_lat: every size, few and many outstanding, several QPs, both directions, the
-# connection manager, IPv6, one device.
+# perftest's ib_read_bw and ib_read_lat: every size, few and many outstanding, several QPs, both
+# directions, the connection manager, IPv6, one device.
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
 
-# The responder sends the whole response without a pause; 40 MiB are far more than a slow receiver keeps, and it takes
-# that receiver longer than the usual timeout to discard the packets that came in vain. -u 18: a second.
+# The responder sends the whole response without a pause; 40 MiB are far more than a slow receiver
+# keeps, and it takes that receiver longer than the usual timeout to discard the packets that came
+# in vain. -u 18: a second.
 LIMIT=300 t "ib_read_bw -a" perf ib_read_bw 23 -e -a -n 5 -u 18
 LIMIT=300 t "ib_read_lat -a" perf ib_read_lat 23 -e -a -n 5
 t "ib_read_bw of 1 byte" perf ib_read_bw 1 -e -s 1 -n 200

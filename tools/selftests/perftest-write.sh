@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# perftest's ib_write_bw and ib_write_lat: every size, inline, with immediate, several QPs, both directions, the
-# connection manager, IPv6, one device. perftest has no event mode for writes: these poll.
+# perftest's ib_write_bw and ib_write_lat: every size, inline, with immediate, several QPs, both
+# directions, the connection manager, IPv6, one device. perftest has no event mode for writes: these
+# poll.
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
 

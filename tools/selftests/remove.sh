@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Removal under running programs: the link deleted, the netdev removed, the namespace gone, the module unloaded, in
-# mid-transfer, with programs that sleep on events and programs that poll. They get errors; the kernel stays clean.
+# Removal under running programs: the link deleted, the netdev removed, the namespace gone, the
+# module unloaded, in mid-transfer, with programs that sleep on events and programs that poll. They
+# get errors; the kernel stays clean.
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
 
@@ -19,7 +20,8 @@ traffic() {
 	B=$!
 	poll 60 busy || { cat "$TMP/client" "$TMP/server"; rdma resource show qp; ends; return 1; }
 }
-# Both ends have their queue pair, the sender's in RTS (a perftest server that only receives stays in RTR).
+# Both ends have their queue pair, the sender's in RTS (a perftest server that only receives stays
+# in RTR).
 busy() {
 	rdma resource show qp >"$TMP/qp"
 	[ "$(grep -cE 'type RC state RT[RS]' "$TMP/qp")" -ge 2 ] && grep -q 'type RC state RTS' "$TMP/qp"
@@ -55,7 +57,8 @@ t_netdev() {
 }
 t "netdev removed in mid-transfer" t_netdev
 t_ns() {
-	# The namespace lives as long as a process in it does: the programs die with it, as a container's do.
+	# The namespace lives as long as a process in it does: the programs die with it, as a
+	# container's do.
 	traffic ib_write_bw -s 262144 || return 1
 	sleep 0.5
 	ends
@@ -86,7 +89,8 @@ t_cm_listener() {
 }
 t "link deleted under a listener of the connection manager" t_cm_listener
 
-# An open program holds the module: unloading is refused, or ends the devices properly without waiting for programs.
+# An open program holds the module: unloading is refused, or ends the devices properly without
+# waiting for programs.
 t_rmmod_users() {
 	local status=0
 	traffic ib_send_bw -s 65536 -e || return 1

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The module parameter segmentation: with 0 no super-packet is sent, to a device that would take them, and all data
-# arrive.
+# The module parameter segmentation: with 0 no super-packet is sent, to a device that would take
+# them, and all data arrive.
 . "$(dirname "$0")/lib.sh"
 [ "$LINK_TYPE" = oxe ] || skip_all "a parameter of oxe's"
 
-# longest_of COMMAND...: the length of the longest RoCE frame that host A sent or received meanwhile goes to $TMP/longest.
+# longest_of COMMAND...: the length of the longest RoCE frame that host A sent or received meanwhile
+# goes to $TMP/longest.
 longest_of() {
 	local pid status=0
 	nsenter --net=/run/netns/$NS_A tcpdump -q -U --immediate-mode -B 16384 -s 64 -i $VETH_A -w "$TMP/pcap" udp port 4791 >"$TMP/dump" 2>&1 9>&- &

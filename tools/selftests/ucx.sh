@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# UCX, by which MPI and others communicate: its transport over UD, between two hosts and on one device, over IPv4 and IPv6. It
-# finds the IP header before a datagram by the packet type in the completion's sl, as mlx5 sets it.
+# UCX, by which MPI and others communicate: its transport over UD, between two hosts and on one
+# device, over IPv4 and IPv6. It finds the IP header before a datagram by the packet type in the
+# completion's sl, as mlx5 sets it.
 . "$(dirname "$0")/lib.sh"
 command -v ucx_perftest >/dev/null || skip_all "ucx_perftest is missing"
 [ "$LINK_TYPE" = oxe ] || skip_all "only oxe's completions have a packet type"
@@ -10,8 +11,8 @@ hosts_up 4200
 # It looks at much of the machine before it begins.
 export LIMIT=120
 
-# ucx GID-A DEVICE-B GID-B TEST OPTION...: ucx_perftest between these. Without a terminal Debian's takes itself for a part of an MPI
-# program.
+# ucx GID-A DEVICE-B GID-B TEST OPTION...: ucx_perftest between these. Without a terminal Debian's
+# takes itself for a part of an MPI program.
 ucx() {
 	local a=$1 dev=$2 b=$3 test=$4 in_namespace='' program
 	shift 4
