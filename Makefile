@@ -56,18 +56,25 @@ help:
 	@echo 'all (default)  oxe.ko for the Debian kernel; KDIR=<prepared tree> for another'
 	@echo 'demo           everything from nothing: boot the stock kernel, run RDMA programs over oxe'
 	@echo 'test           every test: checks, host tests, tests in the virtual machine'
-	@echo 'test-debug     the tests in the virtual machine, on a kernel with KASAN, lockdep and the like'
-	@echo 'test-soak      the tests in the virtual machine five times (REPEAT=) beside a load of two CPUs; ONLY=<names> for some'
+	@echo 'test-debug     the tests in the virtual machine, on a kernel with KASAN, lockdep and' \
+		'the like'
+	@echo 'test-soak      the tests in the virtual machine five times (REPEAT=) beside a load of' \
+		'two CPUs; ONLY=<names> for some'
 	@echo 'check          format, clippy, host tests, layering rules'
-	@echo 'rules          the rules of the specification that the protocol cites, and the tests of each'
-	@echo 'bench          rxe, oxe, TCP and memcpy measured in one boot; ONLY=<part of a name> for some rows;'
-	@echo '               PROFILE=1 ONLY=<row> tells by function where the instructions of that row go;'
+	@echo 'rules          the rules of the specification that the protocol cites, and the tests' \
+		'of each'
+	@echo 'bench          rxe, oxe, TCP and memcpy measured in one boot; ONLY=<part of a name> for' \
+		'some rows;'
+	@echo '               PROFILE=1 ONLY=<row> tells by function where the instructions of that' \
+		'row go;'
 	@echo '               REAL=1 compares oxe with rxe on two CPUs in real time'
 	@echo 'shell          a prompt in the virtual machine with oxe loaded'
 	@echo 'setup          only fetch and prepare what the others need (kept outside the checkout)'
 	@echo 'clean          remove what was built in the checkout'
 	@echo 'distclean      that, and what setup keeps outside the checkout'
-	@echo 'variables      KERNEL=<version> one of the kernels in scripts/common.sh, the first of them by default; test: that one alone'
-	@echo '               JOBS=<tests in virtual machines at a time>  OXE_CACHE=<directory>  OXE_MIRROR=<Debian mirror>  V=1'
+	@echo 'variables      KERNEL=<version> one of the kernels in scripts/common.sh, the first of' \
+		'them by default; test: that one alone'
+	@echo '               JOBS=<tests in virtual machines at a time>  OXE_CACHE=<directory> ' \
+		'OXE_MIRROR=<Debian mirror>  V=1'
 
 .PHONY: all demo test test-debug test-soak check rules bench shell setup clean distclean help

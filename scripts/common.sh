@@ -25,7 +25,8 @@ OXE_KVER=
 for OXE_KVER in "${OXE_KERNELS[@]}" ''; do
 	[[ $OXE_KVER != "${KERNEL:-}"* ]] || break
 done
-[ -n "$OXE_KVER" ] || die "KERNEL=$KERNEL names none of the kernels in scripts/common.sh: ${OXE_KERNELS[*]}"
+[ -n "$OXE_KVER" ] ||
+	die "KERNEL=$KERNEL names none of the kernels in scripts/common.sh: ${OXE_KERNELS[*]}"
 
 # source_of KERNEL: the version of its source package, 7.3 for 7.3.4+deb13-amd64.
 source_of() { cut -d. -f1,2 <<<"$1"; }
@@ -46,11 +47,15 @@ hash_of() {
 
 # Where each stage keeps its product. Build root and guest are for all kernels, the debug kernel is
 # of the newest source.
-OXE_BUILDROOT=$OXE_CACHE/buildroot-$OXE_SUITE-$(hash_of "$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot})
-OXE_TREE=$OXE_CACHE/tree-$OXE_KVER-$(hash_of "$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot,setup-tree})
-OXE_GUEST=$OXE_CACHE/guest-$OXE_SUITE-$(hash_of "$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot,setup-guest,guest-initramfs})
+OXE_BUILDROOT=$OXE_CACHE/buildroot-$OXE_SUITE-$(hash_of \
+	"$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot})
+OXE_TREE=$OXE_CACHE/tree-$OXE_KVER-$(hash_of \
+	"$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot,setup-tree})
+OXE_GUEST=$OXE_CACHE/guest-$OXE_SUITE-$(hash_of \
+	"$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot,setup-guest,guest-initramfs})
 OXE_DEBUG_SOURCE=$(source_of "${OXE_KERNELS[0]}")
-OXE_DEBUG_TREE=$OXE_CACHE/debug-$OXE_DEBUG_SOURCE-$(hash_of "$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot,setup-debug,debug-kernel.config})
+OXE_DEBUG_TREE=$OXE_CACHE/debug-$OXE_DEBUG_SOURCE-$(hash_of \
+	"$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot,setup-debug,debug-kernel.config})
 
 # Where the module built for the kernel in use is, and that for the debug kernel.
 OXE_BUILD=$OXE_TOP/build/$OXE_KVER
@@ -76,5 +81,6 @@ make_stage() {
 }
 
 need_root() {
-	[ "$(id -u)" = 0 ] || die "this needs root (chroot and mount namespaces): run it as root or under sudo"
+	[ "$(id -u)" = 0 ] ||
+		die "this needs root (chroot and mount namespaces): run it as root or under sudo"
 }

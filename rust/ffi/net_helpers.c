@@ -204,7 +204,8 @@ static struct dst_entry *lookup6(struct net *net, const struct oxe_flow *flow, u
 }
 
 /* The route to the destination from the namespace where @near is, with a reference; or an error. */
-struct dst_entry *oxe_route_lookup(const struct net_device *near, const struct oxe_flow *flow, u32 *cookie)
+struct dst_entry *oxe_route_lookup(const struct net_device *near, const struct oxe_flow *flow,
+				   u32 *cookie)
 {
 	struct dst_entry *dst;
 	struct net *net;
@@ -318,8 +319,8 @@ static struct sk_buff *large_skb(void)
  * cleared for every packet. The destination must stay valid until the packet is sent. For both
  * reasons bottom halves stay off until then.
  */
-struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 priority, u32 len, const u8 *header, u32 header_len, bool v6,
-			     u8 **data)
+struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 priority, u32 len, const u8 *header,
+			     u32 header_len, bool v6, u8 **data)
 {
 	struct sk_buff *skb;
 	u32 room, size;
@@ -356,7 +357,8 @@ static void ask_for_checksum(struct sk_buff *skb, u32 udp_len)
 	struct udphdr *udp = udp_hdr(skb);
 
 	if (skb->protocol == htons(ETH_P_IPV6))
-		udp->check = ~csum_ipv6_magic(&ipv6_hdr(skb)->saddr, &ipv6_hdr(skb)->daddr, udp_len, IPPROTO_UDP, 0);
+		udp->check = ~csum_ipv6_magic(&ipv6_hdr(skb)->saddr, &ipv6_hdr(skb)->daddr,
+					      udp_len, IPPROTO_UDP, 0);
 	else
 		udp->check = ~csum_tcpudp_magic(ip_hdr(skb)->saddr, ip_hdr(skb)->daddr, udp_len, IPPROTO_UDP, 0);
 	skb->ip_summed = CHECKSUM_PARTIAL;

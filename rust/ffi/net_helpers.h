@@ -82,7 +82,8 @@ struct oxe_flow {
 	bool v6;
 };
 
-struct dst_entry *oxe_route_lookup(const struct net_device *near, const struct oxe_flow *flow, u32 *cookie);
+struct dst_entry *oxe_route_lookup(const struct net_device *near, const struct oxe_flow *flow,
+				   u32 *cookie);
 void oxe_route_put(struct dst_entry *dst);
 bool oxe_route_is_valid(struct dst_entry *dst, u32 cookie);
 u32 oxe_route_priority(const struct dst_entry *dst, u8 tclass, u8 class);
@@ -92,8 +93,8 @@ bool oxe_route_supports_udp_gso(const struct dst_entry *dst, bool v6);
 
 void *oxe_page_cache_get(void);
 void oxe_page_cache_free(void);
-struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 priority, u32 len, const u8 *header, u32 header_len, bool v6,
-			     u8 **data);
+struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 priority, u32 len, const u8 *header,
+			     u32 header_len, bool v6, u8 **data);
 void oxe_tx_finish(struct sk_buff *skb, u32 len, u32 gso_size);
 void oxe_tx_link(struct sk_buff *tail, struct sk_buff *skb);
 void oxe_tx_drop(struct sk_buff *list);

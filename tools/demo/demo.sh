@@ -52,7 +52,8 @@ perftest() { # PROGRAM OPTION...
 }
 ping_rdma() { # COUNT SIZE
 	PORT=$((PORT + 1))
-	pair "cm $PORT" "rping -s -a $IP4_A -p $PORT -C $1 -S $2 -V" "${client}rping -c -a $IP4_A -p $PORT -C $1 -S $2 -V -v"
+	pair "cm $PORT" "rping -s -a $IP4_A -p $PORT -C $1 -S $2 -V" \
+		"${client}rping -c -a $IP4_A -p $PORT -C $1 -S $2 -V -v"
 }
 devinfo() {
 	local dev
@@ -64,13 +65,21 @@ devinfo() {
 
 # The output of each program, in a few words.
 figures_devinfo() {
-	sed -n 's/^[ \t]*active_mtu:[ \t]*\([0-9]*\).*/\1/p; s/^[ \t]*state:[ \t]*\(.*\) (.*/\1/p' "$TMP/client" |
+	sed -n 's/^[ \t]*active_mtu:[ \t]*\([0-9]*\).*/\1/p; s/^[ \t]*state:[ \t]*\(.*\) (.*/\1/p' \
+		"$TMP/client" |
 		paste -sd' ' | awk '{ print $1 ", MTU " $2 " and " $3 ", MTU " $4 }'
 }
-figures_pingpong() { sed -n 's/.* in \([0-9.]* seconds\) = \([0-9.]*\) usec.iter/\2 us a round trip/p' "$TMP/client"; }
+figures_pingpong() {
+	sed -n 's/.* in \([0-9.]* seconds\) = \([0-9.]*\) usec.iter/\2 us a round trip/p' "$TMP/client"
+}
 figures_rping() { grep -c '^ping data' "$TMP/client" | sed 's/$/ pings, data compared/'; }
-figures_bw() { awk '/^ *[0-9]+ +[0-9]+ +[0-9.]+/ { printf "%s bytes, %s Gb/s\n", $1, $4 }' "$TMP/client"; }
-figures_lat() { awk '/^ *[0-9]+ +[0-9]+ +[0-9.]+/ { printf "%s bytes, %s us one way (typical)\n", $1, $5 }' "$TMP/client"; }
+figures_bw() {
+	awk '/^ *[0-9]+ +[0-9]+ +[0-9.]+/ { printf "%s bytes, %s Gb/s\n", $1, $4 }' "$TMP/client"
+}
+figures_lat() {
+	awk '/^ *[0-9]+ +[0-9]+ +[0-9.]+/ { printf "%s bytes, %s us one way (typical)\n", $1, $5 }' \
+		"$TMP/client"
+}
 
 echo "oxe demo: $(uname -sr), two hosts joined by a veth pair, link type $LINK_TYPE"
 if ! { net_up 1500 && links_up; } >"$TMP/log" 2>&1; then
@@ -94,7 +103,8 @@ for where in wire loopback; do
 done
 
 # The devices must go away again, and the kernel log must hold no report.
-show "clean-up" "-" 'echo nothing left behind, kernel log clean' eval 'nothing_left && hosts_down && no_devices && no_reports'
+show "clean-up" "-" 'echo nothing left behind, kernel log clean' \
+	eval 'nothing_left && hosts_down && no_devices && no_reports'
 
 echo
 printf '%-16s  %-9s  %-6s  %s\n' PROGRAM BETWEEN RESULT FIGURES
@@ -105,7 +115,8 @@ done <"$results"
 echo
 total=$(wc -l <"$results")
 if [ $failures = 0 ]; then
-	echo "All $total worked. The figures are of an emulated CPU: they say that it works, not how fast it is."
+	echo "All $total worked. The figures are of an emulated CPU: they say that it works," \
+		"not how fast it is."
 	leave 0
 fi
 echo "$failures of $total FAILED."

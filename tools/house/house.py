@@ -274,7 +274,8 @@ def draw_parts(svg, boxes, around, parts):
     y = max(boxes[name].bottom for name in ("rdma", "net")) + 16
     draw_line(
         svg,
-        f"M{left.middle + 60:.0f} {left.bottom:.0f}V{y:.0f}H{right.middle - 60:.0f}V{right.bottom + 8:.0f}",
+        f"M{left.middle + 60:.0f} {left.bottom:.0f}V{y:.0f}"
+        f"H{right.middle - 60:.0f}V{right.bottom + 8:.0f}",
         parts["rdma", "sync"],
         (boxes["net"].middle - 80, y - 4),
     )
@@ -323,7 +324,8 @@ def main():
     if sys.argv[1:] == ["--check"]:
         if not DRAWING.exists() or DRAWING.read_text() != new:
             sys.exit(
-                "Documentation/house.svg is not that of the sources: run python3 tools/house/house.py"
+                "Documentation/house.svg is not that of the sources: "
+                "run python3 tools/house/house.py"
             )
         return
     DRAWING.write_text(new)

@@ -6,9 +6,10 @@ Runs in the deterministic machine, where one instruction takes one nanosecond, s
 are counts of instructions and repeat. "wire" is two network namespaces joined by veth, "loop" is
 two programs on one device. Event mode throughout: a process that polls would burn the clock of its
 peer.
-Usage: bench.py FILE [PATTERN]	writes FILE (JSON) and prints a table; only rows whose name contains PATTERN.
-       bench.py --profile FILE ROW	oxe's row alone, once more and for longer while its instructions are counted (see
-       tools/profile); what belongs to the counts goes beside FILE.
+Usage: bench.py FILE [PATTERN]	writes FILE (JSON) and prints a table; only rows whose name
+       contains PATTERN.
+       bench.py --profile FILE ROW	oxe's row alone, once more and for longer while its instructions
+       are counted (see tools/profile); what belongs to the counts goes beside FILE.
 """
 
 import ctypes
@@ -35,7 +36,8 @@ def wire_up(mtu):
     for ns in NS:
         run(f"ip netns add {ns} && ip -n {ns} link set lo up")
     run(
-        f"ip link add {VETH[0]} mtu {mtu} netns {NS[0]} type veth peer name {VETH[1]} mtu {mtu} netns {NS[1]}"
+        f"ip link add {VETH[0]} mtu {mtu} netns {NS[0]} "
+        f"type veth peer name {VETH[1]} mtu {mtu} netns {NS[1]}"
     )
     for ns, veth, ip in zip(NS, VETH, IP):
         run(f"ip -n {ns} addr add {ip}/24 dev {veth} && ip -n {ns} link set {veth} up")
@@ -49,10 +51,12 @@ def lossy(percent):
     for ns, veth in zip(NS, VETH):
         run(f"ip netns exec {ns} ethtool -K {veth} tso off gro on")
         run(
-            f"tc -n {ns} qdisc replace dev {veth} root handle 1: tbf rate 100gbit burst 3000 limit 100m"
+            f"tc -n {ns} qdisc replace dev {veth} root handle 1: "
+            "tbf rate 100gbit burst 3000 limit 100m"
         )
         run(
-            f"tc -n {ns} qdisc replace dev {veth} parent 1:1 netem limit 100000 loss {percent}% seed 1"
+            f"tc -n {ns} qdisc replace dev {veth} parent 1:1 "
+            f"netem limit 100000 loss {percent}% seed 1"
         )
 
 
@@ -133,7 +137,8 @@ class Driver:
         rows = re.findall(r"^ *\d+ +\d+ +[\d.]+.*$", client.stdout, re.M)
         if client.returncode or server.returncode or not rows:
             raise RuntimeError(
-                f"{self.kind}: {tool} {options}: {client.stdout[-300:]} {client.stderr[-300:]} {text[-300:]}"
+                f"{self.kind}: {tool} {options}: "
+                f"{client.stdout[-300:]} {client.stderr[-300:]} {text[-300:]}"
             )
         row = [float(number) for number in rows[-1].split()]
         self.messages, self.each = row[1], (
@@ -158,7 +163,8 @@ class Driver:
         )
         end = 0 if where == "loop" else 1
         ends = [
-            f"ip netns exec {NS[i]} timeout {LIMIT} python3 /oxe/perf/write.py {self.dev[i]} {self.gid[i]} {self.port} {options}"
+            f"ip netns exec {NS[i]} timeout {LIMIT} "
+            f"python3 /oxe/perf/write.py {self.dev[i]} {self.gid[i]} {self.port} {options}"
             for i in (0, end)
         ]
         with subprocess.Popen(
@@ -364,7 +370,8 @@ def table(results):
         if rxe and oxe:
             ratio = oxe / rxe if row["unit"] == "Gb/s" else rxe / oxe
         print(
-            f"{name:36}{row['unit']:>8}{number(rxe):>10}{number(oxe):>10}{number(ratio):>8}{number(row['other']):>12}"
+            f"{name:36}{row['unit']:>8}{number(rxe):>10}{number(oxe):>10}"
+            f"{number(ratio):>8}{number(row['other']):>12}"
         )
 
 

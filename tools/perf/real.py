@@ -6,8 +6,8 @@ the other.
 
 Latencies are those of programs that poll, each on a CPU of its own, and of programs that sleep; the
 99th percentile shows the waits in bad moments.
-Usage: real.py FILE [PATTERN]	writes FILE (JSON) and prints a table of how many times as good as rxe oxe is; only rows
-       whose name contains PATTERN.
+Usage: real.py FILE [PATTERN]	writes FILE (JSON) and prints a table of how many times as good as
+       rxe oxe is; only rows whose name contains PATTERN.
 """
 
 import json

@@ -20,7 +20,8 @@ typedef uint64_t plugin_id;
 struct qemu_plugin_tb;
 struct qemu_info_t;
 void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id, void (*)(plugin_id, struct qemu_plugin_tb *));
-void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, void (*)(unsigned int, void *), int, void *);
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, void (*)(unsigned int, void *),
+					  int, void *);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *);
 void qemu_plugin_register_atexit_cb(plugin_id, void (*)(plugin_id, void *), void *);
@@ -76,7 +77,8 @@ static void write_all(plugin_id id, void *unused)
 		return;
 	for (const struct block *block = blocks; block; block = block->next)
 		if (block->times)
-			fprintf(file, "%" PRIx64 " %" PRIu64 " %" PRIu64 "\n", block->address, block->length, block->times);
+			fprintf(file, "%" PRIx64 " %" PRIu64 " %" PRIu64 "\n",
+				block->address, block->length, block->times);
 	fclose(file);
 }
 

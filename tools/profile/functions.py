@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Where the instructions went, by module and by function.
 
-Usage: functions.py DIRECTORY [LINES]	the directory has blocks.txt (from blocks.c), kallsyms of the same boot, and
-profile.json with the row that was measured: its name, and the instructions of a message.
+Usage: functions.py DIRECTORY [LINES]	the directory has blocks.txt (from blocks.c), kallsyms of
+the same boot, and profile.json with the row that was measured: its name, and the instructions of a
+message.
 """
 
 import bisect
@@ -69,7 +70,8 @@ def main():
     print(f"{'a message':>10}{'share':>8}{'calls':>8}  function")
     for key, number in top:
         print(
-            f"{number * each:10.0f}{number / total:8.1%}{entered[key] * each:8.2f}  {written[key[0]][:100]} [{key[1]}]"
+            f"{number * each:10.0f}{number / total:8.1%}{entered[key] * each:8.2f}  "
+            f"{written[key[0]][:100]} [{key[1]}]"
         )
 
 

@@ -13,13 +13,17 @@ pcap=$TMP/wire.pcap
 in_a ethtool -K $VETH_A tx-udp-segmentation off >/dev/null 2>&1
 in_b ethtool -K $VETH_B tx-udp-segmentation off >/dev/null 2>&1
 
-nsenter --net=/run/netns/$NS_A tcpdump -q -U -B 16384 -s 0 -i $VETH_A -w "$pcap.all" udp port 4791 or udp port 9 >"$TMP/tcpdump" 2>&1 9>&- &
+nsenter --net=/run/netns/$NS_A tcpdump -q -U -B 16384 -s 0 -i $VETH_A -w "$pcap.all" \
+	udp port 4791 or udp port 9 >"$TMP/tcpdump" 2>&1 9>&- &
 dump=$!
 poll 60 grep -q 'listening on' "$TMP/tcpdump"
 relay_py opcodes
 # The kernel hands packets over in order, and late: once the last packet is in the file all before
 # it are.
-last_came() { in_b bash -c "echo last >/dev/udp/$IP4_A/9"; tcpdump -r "$pcap.all" udp port 9 2>/dev/null | grep -q .; }
+last_came() {
+	in_b bash -c "echo last >/dev/udp/$IP4_A/9"
+	tcpdump -r "$pcap.all" udp port 9 2>/dev/null | grep -q .
+}
 t "the last packet is in the file" poll 60 last_came
 kill -INT $dump
 wait $dump
@@ -28,7 +32,12 @@ cp "$pcap" "${OXE_OUT:-$TMP}/" 2>/dev/null
 
 complete() { cat "$TMP/tcpdump"; grep -q '^0 packets dropped by kernel' "$TMP/tcpdump"; }
 t "the capture is complete" complete
-scapy_icrc() { python3 "$PY/checkpcap.py" "$pcap" >"$TMP/seen"; local status=$?; cat "$TMP/seen"; return $status; }
+scapy_icrc() {
+	python3 "$PY/checkpcap.py" "$pcap" >"$TMP/seen"
+	local status=$?
+	cat "$TMP/seen"
+	return $status
+}
 t "scapy computes the same ICRC for every packet" scapy_icrc
 # SEND and WRITE in all their forms, READ and its answers, ACK, atomics and their answer, UD. RDMA
 # READ of a NAKed or a lone packet has no FIRST; 0x16 and 0x17 are SEND with invalidate, last and
@@ -46,7 +55,9 @@ t "every opcode was on the wire" opcodes_seen
 # tshark guesses at the payload: rpcordma takes any short one for its own, and an empty UD datagram
 # is malformed to it.
 tshark_clean() {
-	tshark -n -r "$pcap" --disable-protocol rpcordma -Y '_ws.malformed && !(infiniband.deth && udp.length <= 36)' >"$TMP/bad" 2>"$TMP/err" || { cat "$TMP/err"; return 1; }
+	tshark -n -r "$pcap" --disable-protocol rpcordma \
+		-Y '_ws.malformed && !(infiniband.deth && udp.length <= 36)' \
+		>"$TMP/bad" 2>"$TMP/err" || { cat "$TMP/err"; return 1; }
 	head -n 20 "$TMP/bad"
 	[ ! -s "$TMP/bad" ]
 }
@@ -54,7 +65,8 @@ t "tshark finds nothing malformed" tshark_clean
 tshark_parses() {
 	local packets parsed
 	packets=$(awk '{ n += $3 } END { print n }' "$TMP/seen")
-	parsed=$(tshark -n -r "$pcap" -Y infiniband.bth -T fields -e infiniband.bth.opcode 2>/dev/null | wc -l)
+	parsed=$(tshark -n -r "$pcap" -Y infiniband.bth -T fields -e infiniband.bth.opcode 2>/dev/null |
+		wc -l)
 	echo "$parsed of $packets packets parsed"
 	[ "$parsed" = "$packets" ] && [ "$packets" -gt 100 ]
 }

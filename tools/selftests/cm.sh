@@ -23,7 +23,11 @@ t "rping, 20 times, data compared" rping_case $IP4_A -C 20
 t "rping of 1 KiB... 65,000 bytes" rping_case $IP4_A -C 5 -S 65000
 t "rping over IPv6" rping_case $IP6_A -C 20
 t "rping, queue pairs made and moved by the program (-q)" rping_case $IP4_A -C 10 -q
-rping_loop() { next; both $PORT "rping -s -a $IP4_A -p $PORT -v -V -C 10" "$in_ns_a rping -c -a $IP4_A -p $PORT -v -V -C 10"; }
+rping_loop() {
+	next
+	both $PORT "rping -s -a $IP4_A -p $PORT -v -V -C 10" \
+		"$in_ns_a rping -c -a $IP4_A -p $PORT -v -V -C 10"
+}
 t "rping on one device" rping_loop
 
 # A persistent server takes one client after another; it never ends by itself.
@@ -64,7 +68,10 @@ t "udaddy, 5 connections, 20 messages of 1,000 bytes" udaddy_case $IP4_A -c 5 -C
 
 simple() { next; both $PORT "rdma_server -s $IP4_A -p $PORT" "rdma_client -s $IP4_A -p $PORT"; }
 t "rdma_server and rdma_client" simple
-riostream_case() { next; both $PORT "riostream -b $IP4_A -p $PORT $*" "riostream -s $IP4_A -p $PORT $*"; }
+riostream_case() {
+	next
+	both $PORT "riostream -b $IP4_A -p $PORT $*" "riostream -s $IP4_A -p $PORT $*"
+}
 t "riostream (rsockets), 64 KiB, data compared" riostream_case -S 65536 -C 20 -I 5 -T v
 t "riostream, blocking, 1,000 bytes, data compared" riostream_case -S 1000 -C 20 -I 5 -T v -T b
 

@@ -8,7 +8,8 @@
 hosts_up 1500
 
 vlan_up() { # NAMESPACE NETDEV ADDRESS
-	ip -n $1 link add link $2 name vl0 type vlan id 7 egress-qos-map 2:6 3:5 && ip -n $1 link set vl0 up && ip -n $1 addr add $3/24 dev vl0
+	ip -n $1 link add link $2 name vl0 type vlan id 7 egress-qos-map 2:6 3:5 &&
+		ip -n $1 link set vl0 up && ip -n $1 addr add $3/24 dev vl0
 }
 vlans_up() {
 	modprobe -q 8021q
@@ -28,8 +29,10 @@ map_up() {
 	ip link add $VETH_A numtxqueues 4 netns $NS_A type veth peer name $VETH_B netns $NS_B &&
 		ip -n $NS_A link set $VETH_A up && ip -n $NS_B link set $VETH_B up &&
 		ip -n $NS_A addr add $IP4_A/24 dev $VETH_A && ip -n $NS_B addr add $IP4_B/24 dev $VETH_B &&
-		ip -n $NS_A addr add $IP6_A/64 dev $VETH_A nodad && ip -n $NS_B addr add $IP6_B/64 dev $VETH_B nodad && links_up || return 1
-	nsenter --net=/run/netns/$NS_A tc qdisc add dev $VETH_A root handle 1: mqprio num_tc 4 map 0 0 1 2 3 queues 1@0 1@1 1@2 1@3 hw 0 || return 1
+		ip -n $NS_A addr add $IP6_A/64 dev $VETH_A nodad &&
+		ip -n $NS_B addr add $IP6_B/64 dev $VETH_B nodad && links_up || return 1
+	nsenter --net=/run/netns/$NS_A tc qdisc add dev $VETH_A root handle 1: \
+		mqprio num_tc 4 map 0 0 1 2 3 queues 1@0 1@1 1@2 1@3 hw 0 || return 1
 	in_a nft -f - <<-T
 		table inet oxe {
 			counter p0 { }
@@ -44,7 +47,12 @@ map_up() {
 		}
 	T
 }
-priorities() { local name; for name in p0 p3 p4; do in_a nft list counter inet oxe $name | sed -n 's/.*packets \([0-9]*\) .*/\1/p'; done | xargs; }
+priorities() {
+	local name
+	for name in p0 p3 p4; do
+		in_a nft list counter inet oxe $name | sed -n 's/.*packets \([0-9]*\) .*/\1/p'
+	done | xargs
+}
 # mapped SERVICE-LEVELS WANT: so many datagrams of priority 0, 3 and 4.
 mapped() {
 	in_a nft reset counters >/dev/null

@@ -15,7 +15,8 @@ SIX_SERVER=fd99::1 SIX_CLIENT=fd99::2
 up() {
 	local six=$SIX_CLIENT
 	[ "$OXE_ROLE" = client ] || six=$SIX_SERVER
-	ip link set eth0 up && ip -6 addr add $six/64 dev eth0 nodad && need_module && link_add $DEV eth0 &&
+	ip link set eth0 up && ip -6 addr add $six/64 dev eth0 nodad &&
+		need_module && link_add $DEV eth0 &&
 		GID4=$(wait_gid $DEV "$OXE_ADDR") && GID6=$(wait_gid $DEV $six)
 }
 t "$OXE_ROLE: a $LINK_TYPE device on the wire" up
@@ -69,17 +70,20 @@ pingpong() { # PROGRAM OPTION...
 	local program=$1
 	shift
 	next
-	both "tcp:$PORT" "$program -d \$DEV -g \$GID4 -p $PORT $*" "$program -d $DEV -g $GID4 -p $PORT $* $OXE_PEER_ADDR"
+	both "tcp:$PORT" "$program -d \$DEV -g \$GID4 -p $PORT $*" \
+		"$program -d $DEV -g $GID4 -p $PORT $* $OXE_PEER_ADDR"
 }
 pingpong6() {
 	next
-	both "tcp:$PORT" "ibv_rc_pingpong -d \$DEV -g \$GID6 -p $PORT $*" "ibv_rc_pingpong -d $DEV -g $GID6 -p $PORT $* $OXE_PEER_ADDR"
+	both "tcp:$PORT" "ibv_rc_pingpong -d \$DEV -g \$GID6 -p $PORT $*" \
+		"ibv_rc_pingpong -d $DEV -g $GID6 -p $PORT $* $OXE_PEER_ADDR"
 }
 # -u 18: a slow machine needs more than the 67 ms that perftest's QPs wait for an ACK; four QPs of
 # rxe's take seconds.
 perftest() {
 	next
-	both "tcp:$PORT" "$1 -F -d \$DEV -x \$GID4 -p $PORT -u 18 ${*:2}" "$1 -F -d $DEV -x $GID4 -p $PORT -u 18 ${*:2} $OXE_PEER_ADDR"
+	both "tcp:$PORT" "$1 -F -d \$DEV -x \$GID4 -p $PORT -u 18 ${*:2}" \
+		"$1 -F -d $DEV -x $GID4 -p $PORT -u 18 ${*:2} $OXE_PEER_ADDR"
 }
 cm() { # SERVER CLIENT, with their ports
 	both "cm:$PORT" "$1" "$2"
@@ -89,14 +93,20 @@ cm() { # SERVER CLIENT, with their ports
 # message a second time.
 echo_case() { # SIZE COUNT
 	next
-	both "tcp:$PORT" "python3 $PY/echo.py $PORT $*" "DEV=$DEV GID4=$GID4 python3 $PY/echo.py $PORT $* $OXE_PEER_ADDR"
+	both "tcp:$PORT" "python3 $PY/echo.py $PORT $*" \
+		"DEV=$DEV GID4=$GID4 python3 $PY/echo.py $PORT $* $OXE_PEER_ADDR"
 }
-ping_rdma() { next; cm "rping -s -a $1 -p $PORT -V -v ${*:2}" "rping -c -a $1 -p $PORT -V -v ${*:2}"; }
+ping_rdma() {
+	next
+	cm "rping -s -a $1 -p $PORT -V -v ${*:2}" "rping -c -a $1 -p $PORT -V -v ${*:2}"
+}
 
 on_wire() { cat /sys/class/net/eth0/statistics/tx_packets; }
 made() { cat /sys/class/infiniband/$DEV/ports/1/hw_counters/sent_pkts; }
 wire_before=$(on_wire) made_before=$(made)
-for size in 1 1023; do row "send $size bytes, data compared" pingpong ibv_rc_pingpong -c -e -n 30 -s $size; done
+for size in 1 1023; do
+	row "send $size bytes, data compared" pingpong ibv_rc_pingpong -c -e -n 30 -s $size
+done
 row "send 65537 bytes, data compared" echo_case 65537 30
 for size in 1 1023 65537; do
 	row "send bandwidth, $size bytes" perftest ib_send_bw -e -s $size -n 20
@@ -121,7 +131,11 @@ row "send over IPv6" pingpong6 -c -e -n 30 -s 1000
 row "rping, data compared" ping_rdma "$OXE_PEER_ADDR" -C 10
 row "rping 30,000 bytes, data compared" ping_rdma "$OXE_PEER_ADDR" -C 5 -S 30000
 row "rping over IPv6" ping_rdma $SIX_SERVER -C 10
-matose() { next; cm "ucmatose -b $OXE_PEER_ADDR -p $PORT -c 3 -C 10 -S 3000" "ucmatose -s $OXE_PEER_ADDR -p $PORT -c 3 -C 10 -S 3000"; }
+matose() {
+	next
+	cm "ucmatose -b $OXE_PEER_ADDR -p $PORT -c 3 -C 10 -S 3000" \
+		"ucmatose -s $OXE_PEER_ADDR -p $PORT -c 3 -C 10 -S 3000"
+}
 row "ucmatose" matose
 # shellcheck disable=SC2317 # called through row
 daddy() { PORT=7174; cm "udaddy -b $OXE_PEER_ADDR" "udaddy -s $OXE_PEER_ADDR"; PORT=21000; }

@@ -37,7 +37,11 @@ flood() { # TOOL WHO DELAY OPTION...
 	victim "tcp $PORT" "$tool -F -p $PORT -d $DEV_A -x $GID4_A -n 1000000 $*" \
 		"$tool -F -p $PORT -d $DEV_B -x $GID4_B -n 1000000 $* $IP4_A" "$who" "$delay"
 }
-ping_cm() { next; victim "cm $PORT" "rping -s -a $IP4_A -p $PORT -S 10000" "rping -c -a $IP4_A -p $PORT -S 10000" "$1" "$2"; }
+ping_cm() {
+	next
+	victim "cm $PORT" "rping -s -a $IP4_A -p $PORT -S 10000" \
+		"rping -c -a $IP4_A -p $PORT -S 10000" "$1" "$2"
+}
 
 for who in a b ab; do
 	case $who in a) text="server" ;; b) text="client" ;; ab) text="both" ;; esac

@@ -141,7 +141,8 @@ net_up() {
 	local mtu=${1:-1500} ns veth v4 v6
 	net_down
 	ip netns add $NS_A && ip netns add $NS_B || return 1
-	ip link add $VETH_A mtu "$mtu" netns $NS_A type veth peer name $VETH_B mtu "$mtu" netns $NS_B || return 1
+	ip link add $VETH_A mtu "$mtu" netns $NS_A \
+		type veth peer name $VETH_B mtu "$mtu" netns $NS_B || return 1
 	for ns in "$NS_A $VETH_A $IP4_A $IP6_A" "$NS_B $VETH_B $IP4_B $IP6_B"; do
 		# shellcheck disable=SC2086 # split on purpose
 		set -- $ns
@@ -166,8 +167,12 @@ acquainted() {
 	local mac_a mac_b address
 	mac_a=$(ip -n $NS_A link show $VETH_A | awk '/link.ether/ { print $2 }')
 	mac_b=$(ip -n $NS_B link show $VETH_B | awk '/link.ether/ { print $2 }')
-	for address in $IP4_B $IP6_B; do ip -n $NS_A neigh replace $address lladdr "$mac_b" dev $VETH_A nud permanent || return 1; done
-	for address in $IP4_A $IP6_A; do ip -n $NS_B neigh replace $address lladdr "$mac_a" dev $VETH_B nud permanent || return 1; done
+	for address in $IP4_B $IP6_B; do
+		ip -n $NS_A neigh replace $address lladdr "$mac_b" dev $VETH_A nud permanent || return 1
+	done
+	for address in $IP4_A $IP6_A; do
+		ip -n $NS_B neigh replace $address lladdr "$mac_a" dev $VETH_B nud permanent || return 1
+	done
 }
 
 net_down() {
@@ -192,8 +197,12 @@ need_module() {
 }
 # shellcheck disable=SC2120 # the parameters are some callers' business
 module_load() { # PARAMETER...
-	# shellcheck disable=SC2086 # split on purpose
-	if [ "$LINK_TYPE" = rxe ]; then modprobe rdma_rxe; else insmod "$OXE_MODULE" ${OXE_PARAMS:-} "$@"; fi
+	if [ "$LINK_TYPE" = rxe ]; then
+		modprobe rdma_rxe
+	else
+		# shellcheck disable=SC2086 # split on purpose
+		insmod "$OXE_MODULE" ${OXE_PARAMS:-} "$@"
+	fi
 }
 module_unload() {
 	if [ "$LINK_TYPE" = rxe ]; then rmmod rdma_rxe; else rmmod oxe; fi
@@ -291,13 +300,20 @@ pair() {
 	local ready=$1 server=$2 client=$3 pid status=0 server_status=0 limit=$((LIMIT * SLOW))
 	# Not through in_a: a function in the background is one process more, and $! must be that of
 	# timeout.
-	nsenter --net=/run/netns/$NS_A timeout -k 2 $((limit + 5)) bash -c "$server" >"$TMP/server" 2>&1 9>&- &
+	nsenter --net=/run/netns/$NS_A timeout -k 2 $((limit + 5)) bash -c "$server" \
+		>"$TMP/server" 2>&1 9>&- &
 	pid=$!
 	case $ready in
 	tcp*) poll $LIMIT listening "$HOLD_A" "${ready#tcp }" ;;
 	cm*) poll $LIMIT cm_listening "${ready#cm }" ;;
 	*) sleep 0.5 ;;
-	esac || { kill $pid 2>/dev/null; wait $pid; cat "$TMP/server"; echo "the server never listened"; return 1; }
+	esac || {
+		kill $pid 2>/dev/null
+		wait $pid
+		cat "$TMP/server"
+		echo "the server never listened"
+		return 1
+	}
 	in_b timeout -k 2 $limit bash -c "$client" >"$TMP/client" 2>&1 9>&- || status=$?
 	# A server whose client failed may wait for ever; one whose client ended well ends by
 	# itself.
@@ -346,7 +362,10 @@ perf() {
 	fi
 	pair "$ready" "$server" "$client" || return 1
 	got=$(rows "$TMP/client")
-	[ "$got" = "$rows" ] || { echo "the client printed $got rows of results, expected $rows"; return 1; }
+	[ "$got" = "$rows" ] || {
+		echo "the client printed $got rows of results, expected $rows"
+		return 1
+	}
 }
 
 # kill_wait PID...: end these and reap them.
@@ -379,7 +398,8 @@ no_reports() {
 }
 nothing_left() {
 	rm -f "$TMP/res"
-	[ -n "${BASELINE:-}" ] && [ -d /sys/class/infiniband/$DEV_A ] && [ -d /sys/class/infiniband/$DEV_B ] || return 0
+	[ -n "${BASELINE:-}" ] && [ -d /sys/class/infiniband/$DEV_A ] &&
+		[ -d /sys/class/infiniband/$DEV_B ] || return 0
 	poll 60 resources_back && return
 	echo "expected:"; echo "$BASELINE"; echo "found:"; resources
 	rdma resource show qp; rdma resource show cm_id; rdma resource show mr
@@ -417,7 +437,8 @@ finish() {
 		t "kmemleak finds nothing" kmemleak_clean
 	fi
 	echo "1..$COUNT" >&9
-	echo "# $SELF: $((COUNT - FAILED - SKIPPED)) passed, $FAILED failed, $SKIPPED skipped, $((SECONDS - START)) s" >&9
+	echo "# $SELF: $((COUNT - FAILED - SKIPPED)) passed, $FAILED failed, $SKIPPED skipped," \
+		"$((SECONDS - START)) s" >&9
 	[ $FAILED = 0 ] || leave 1
 	leave 0
 }

@@ -31,17 +31,24 @@ veth() { ip link add x0 type veth peer name x1 && ip link set x0 up && ip link s
 
 t_veth() { veth && on x0; }
 t_dummy() { modprobe -q dummy; ip link add du0 type dummy && ip link set du0 up && on du0; }
-t_bridge() { modprobe -q bridge; veth && ip link add br0 type bridge && ip link set x0 master br0 && ip link set br0 up && on br0; }
+t_bridge() {
+	modprobe -q bridge
+	veth && ip link add br0 type bridge && ip link set x0 master br0 && ip link set br0 up && on br0
+}
 t_bond() {
 	modprobe -q bonding
 	ip link add bo0 type bond mode active-backup || { echo "the kernel has no bonds"; return 4; }
 	ip link set bo0 up && on bo0
 }
-t_vlan() { modprobe -q 8021q; veth && ip link add link x0 name vl0 type vlan id 7 && ip link set vl0 up && on vl0; }
+t_vlan() {
+	modprobe -q 8021q
+	veth && ip link add link x0 name vl0 type vlan id 7 && ip link set vl0 up && on vl0
+}
 t_macvlan() {
 	modprobe -q macvlan
 	veth || return 1
-	ip link add link x0 name mv0 type macvlan mode bridge || { echo "the kernel has no macvlan"; return 4; }
+	ip link add link x0 name mv0 type macvlan mode bridge ||
+		{ echo "the kernel has no macvlan"; return 4; }
 	ip link set mv0 up && on mv0
 }
 for kind in veth dummy bridge bond vlan macvlan; do
@@ -50,40 +57,52 @@ for kind in veth dummy bridge bond vlan macvlan; do
 done
 
 # Errors, and that none of them leaves anything.
-t "no device on a netdev that does not exist" fails "No such device|ENODEV|does not exist|Invalid" link_add $D nosuch0
+t "no device on a netdev that does not exist" \
+	fails "No such device|ENODEV|does not exist|Invalid" link_add $D nosuch0
 # lo is a netdev without Ethernet addresses; rdma_rxe takes it all the same (known of rxe).
 t "no device on lo" fails "Invalid argument|not supported" link_add $D lo
 t_tun() {
 	modprobe -q tun
 	[ -e /dev/net/tun ] || { echo "the kernel has no tun"; return 4; }
-	ip tuntap add dev tn0 mode tun && ip link set tn0 up && fails "Invalid argument|not supported" link_add $D tn0
+	ip tuntap add dev tn0 mode tun && ip link set tn0 up &&
+		fails "Invalid argument|not supported" link_add $D tn0
 }
 t "no device on a tun" t_tun
 t_sit() {
 	modprobe -q sit
-	ip link add st0 type sit local 10.9.9.1 remote 10.9.9.2 || { echo "the kernel has no sit"; return 4; }
+	ip link add st0 type sit local 10.9.9.1 remote 10.9.9.2 ||
+		{ echo "the kernel has no sit"; return 4; }
 	ip link set st0 up && fails "Invalid argument|not supported" link_add $D st0
 }
 t "no device on a sit tunnel" t_sit
 clear_all
 t_twice() {
-	veth && link_add $D x0 && fails "File exists|exist" link_add ${D}b x0 && [ ! -d /sys/class/infiniband/${D}b ] && link_del $D
+	veth && link_add $D x0 && fails "File exists|exist" link_add ${D}b x0 &&
+		[ ! -d /sys/class/infiniband/${D}b ] && link_del $D
 }
 t "no second device on a netdev" t_twice
 clear_all
 # ENFILE is what ib_core answers to a name that is taken.
-t_same_name() { veth && link_add $D x0 && fails "exist|Too many open files" link_add $D x1 && state_is ACTIVE && link_del $D; }
+t_same_name() {
+	veth && link_add $D x0 && fails "exist|Too many open files" link_add $D x1 &&
+		state_is ACTIVE && link_del $D
+}
 t "no second device of a name" t_same_name
 clear_all
-t "no device is deleted that does not exist" fails "No such device|ENODEV|Invalid|Wrong" link_del nosuch
-t_bad_type() { veth && fails "Invalid|not supported|No such|Wrong" rdma link add $D type nosuchtype netdev x0; }
+t "no device is deleted that does not exist" \
+	fails "No such device|ENODEV|Invalid|Wrong" link_del nosuch
+t_bad_type() {
+	veth && fails "Invalid|not supported|No such|Wrong" \
+		rdma link add $D type nosuchtype netdev x0
+}
 t "no device of an unknown type" t_bad_type
 clear_all
 
 # The attributes that the device takes from its netdev.
 t_guid() {
 	local guid
-	ip link add x0 address 02:11:22:33:44:55 type veth peer name x1 && ip link set x0 up && ip link set x1 up && link_add $D x0 || return 1
+	ip link add x0 address 02:11:22:33:44:55 type veth peer name x1 && ip link set x0 up &&
+		ip link set x1 up && link_add $D x0 || return 1
 	guid=$(cat /sys/class/infiniband/$D/node_guid)
 	echo "node GUID $guid"
 	# IEEE: the MAC in two halves around ff:fe, the universal bit inverted.
@@ -93,7 +112,8 @@ t "the node GUID is made of the MAC" t_guid
 clear_all
 t_state() {
 	veth && link_add $D x0 && poll 60 state_is ACTIVE || return 1
-	ip link set x0 down && poll 60 state_is DOWN && ip link set x0 up && poll 60 state_is ACTIVE || return 1
+	ip link set x0 down && poll 60 state_is DOWN &&
+		ip link set x0 up && poll 60 state_is ACTIVE || return 1
 	ip link set x1 down && poll 60 state_is DOWN && ip link set x1 up && poll 60 state_is ACTIVE
 }
 t "the port goes down and up with the netdev and its carrier" t_state
@@ -132,7 +152,10 @@ t_address() {
 }
 t "GIDs come and go with addresses, and outlive a change of the MAC" t_address
 clear_all
-t_rename() { veth && link_add $D x0 && ip link set x0 down && ip link set x0 name x2 && ip link set x2 up && poll 60 state_is ACTIVE && rdma link show $D/1 | grep -q "netdev x2" && link_del $D; }
+t_rename() {
+	veth && link_add $D x0 && ip link set x0 down && ip link set x0 name x2 && ip link set x2 up &&
+		poll 60 state_is ACTIVE && rdma link show $D/1 | grep -q "netdev x2" && link_del $D
+}
 t "the netdev may change its name" t_rename
 clear_all
 
@@ -142,8 +165,8 @@ t_netdev_removed() { veth && link_add $D x0 && ip link del x0 && poll 60 gone; }
 t "the device goes with its netdev" t_netdev_removed
 clear_all
 t_ns_removed() {
-	ip netns add oxt-l && ip link add x0 netns oxt-l type veth peer name x1 netns oxt-l && ip -n oxt-l link set x0 up &&
-		link_add $D x0 oxt-l || return 1
+	ip netns add oxt-l && ip link add x0 netns oxt-l type veth peer name x1 netns oxt-l &&
+		ip -n oxt-l link set x0 up && link_add $D x0 oxt-l || return 1
 	ip netns del oxt-l && poll 60 gone
 }
 t "the device goes with its namespace" t_ns_removed
@@ -151,7 +174,8 @@ clear_all
 t_ns_moved() {
 	# A netdev that moves to another namespace leaves this one, and the device goes as if it
 	# were removed.
-	veth && link_add $D x0 && ip netns add oxt-l && ip link set x0 netns oxt-l && ip -n oxt-l link set x0 up || return 1
+	veth && link_add $D x0 && ip netns add oxt-l && ip link set x0 netns oxt-l &&
+		ip -n oxt-l link set x0 up || return 1
 	poll 60 gone && ip netns del oxt-l
 }
 t "the netdev moves to another namespace" t_ns_moved
@@ -190,8 +214,9 @@ clear_all
 t_many_ns() {
 	local i
 	for i in $(seq $ROUNDS); do
-		ip netns add oxt-l && ip link add x0 netns oxt-l type veth peer name x1 netns oxt-l && ip -n oxt-l link set x0 up &&
-			link_add $D x0 oxt-l && ip netns del oxt-l && poll 60 gone || { echo "round $i"; return 1; }
+		ip netns add oxt-l && ip link add x0 netns oxt-l type veth peer name x1 netns oxt-l &&
+			ip -n oxt-l link set x0 up && link_add $D x0 oxt-l && ip netns del oxt-l &&
+			poll 60 gone || { echo "round $i"; return 1; }
 	done
 }
 t "its namespace removed $ROUNDS times" t_many_ns
@@ -218,7 +243,8 @@ if [ "$LINK_TYPE" = oxe ]; then
 		local status=0 before
 		module_unload && modprobe rdma_rxe || return 1
 		before=$(said | wc -l)
-		fails "" insmod "$OXE_MODULE" && [ ! -d /sys/module/oxe ] && [ "$(said | wc -l)" -gt "$before" ] || status=1
+		fails "" insmod "$OXE_MODULE" && [ ! -d /sys/module/oxe ] &&
+			[ "$(said | wc -l)" -gt "$before" ] || status=1
 		rmmod rdma_rxe && module_load && [ $status = 0 ]
 	}
 	t "oxe is not loaded beside rdma_rxe, and the kernel log says why" t_no_oxe
@@ -237,10 +263,14 @@ if [ "$LINK_TYPE" = oxe ]; then
 		[ "$(ls /sys/class/infiniband/$D/ports/1/gids | wc -l)" = "$2" ] || status=1
 		link_del $D && ip link del x0 && module_unload && module_load && [ $status = 0 ]
 	}
-	t_gids() { gids_are "" 1024 && gids_are gids=20 20 && gids_are gids=1 16 && gids_are gids=5000 1024; }
+	t_gids() {
+		gids_are "" 1024 && gids_are gids=20 20 && gids_are gids=1 16 && gids_are gids=5000 1024
+	}
 	t "the length of the GID table" t_gids
 	clear_all
-	t_no_compat() { veth && fails "Invalid|not supported|No such|Wrong" rdma link add $D type rxe netdev x0; }
+	t_no_compat() {
+		veth && fails "Invalid|not supported|No such|Wrong" rdma link add $D type rxe netdev x0
+	}
 	t "without it there is no link type rxe" t_no_compat
 else
 	skip "mutual exclusion, rxe_compat" "for oxe alone"

@@ -9,6 +9,7 @@
 faults_ready
 hosts_up 1500
 export NS_A NETDEV=oxvf LIMIT_PY=840
-t "a netdev for link add" eval 'ip -n $NS_A link add $NETDEV type veth peer name oxvg && ip -n $NS_A link set $NETDEV up && ip -n $NS_A link set oxvg up'
+t "a netdev for link add" eval 'ip -n $NS_A link add $NETDEV type veth peer name oxvg &&' \
+	'ip -n $NS_A link set $NETDEV up && ip -n $NS_A link set oxvg up'
 relay_py link_faults
 finish

@@ -14,7 +14,8 @@ counters() { cat /sys/class/infiniband/$DEV_A/ports/1/hw_counters/{sent,rcvd}_pk
 sniffed() {
 	local want=$1 before dump status=0 seen
 	shift
-	nsenter --net=/run/netns/$NS_A tcpdump -q -i any -w "$TMP/pcap" udp port 4791 >"$TMP/tcpdump" 2>&1 9>&- &
+	nsenter --net=/run/netns/$NS_A tcpdump -q -i any -w "$TMP/pcap" udp port 4791 \
+		>"$TMP/tcpdump" 2>&1 9>&- &
 	dump=$!
 	poll 60 grep -q 'listening on' "$TMP/tcpdump"
 	before=$(counters)
@@ -43,7 +44,8 @@ everything() {
 	local tool
 	one_device
 	export PACKETS=$1
-	for tool in "ib_send_bw -e -s 100000" "ib_send_bw -e -b -s 3000" "ib_read_bw -e -s 100000" "ib_write_bw -s 100000" "ib_atomic_bw -e" "ib_send_lat -e -c UD -s 100"; do
+	for tool in "ib_send_bw -e -s 100000" "ib_send_bw -e -b -s 3000" "ib_read_bw -e -s 100000" \
+		"ib_write_bw -s 100000" "ib_atomic_bw -e" "ib_send_lat -e -c UD -s 100"; do
 		# shellcheck disable=SC2086 # a command and its options
 		VIA=loop t "$tool, packets: $1" sniffed "$1" perf ${tool%% *} 1 ${tool#* } -n 50
 	done

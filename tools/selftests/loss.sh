@@ -9,19 +9,25 @@ hosts_up 1500
 
 netem() { # the arguments of tc netem, on both ends
 	modprobe -q sch_netem
-	in_a tc qdisc replace dev $VETH_A root netem "$@" && in_b tc qdisc replace dev $VETH_B root netem "$@"
+	in_a tc qdisc replace dev $VETH_A root netem "$@" &&
+		in_b tc qdisc replace dev $VETH_B root netem "$@"
 }
 dropped() { in_a tc -s qdisc show dev $VETH_A | grep -oE 'dropped [0-9]+' | cut -d' ' -f2; }
 
 if ! netem loss 0; then
 	skip_all "the kernel has no netem"
 fi
-t "1 % loss, reordering and duplication can be had" netem delay 1ms loss 1% duplicate 1% reorder 95% 25%
+t "1 % loss, reordering and duplication can be had" \
+	netem delay 1ms loss 1% duplicate 1% reorder 95% 25%
 export LIMIT_PY=900
 relay_py ops --few
 # rping's client compares all data; its last message may get lost, and then its server waits for
 # ever.
-rping_case() { PORT=$((PORT + 1)); MAY_WAIT=1 pair "cm $PORT" "rping -s -a $IP4_A -p $PORT -V -v $*" "rping -c -a $IP4_A -p $PORT -V -v $*"; }
+rping_case() {
+	PORT=$((PORT + 1))
+	MAY_WAIT=1 pair "cm $PORT" "rping -s -a $IP4_A -p $PORT -V -v $*" \
+		"rping -c -a $IP4_A -p $PORT -V -v $*"
+}
 t "rping with 30,000 bytes, data compared" rping_case -C 10 -S 30000
 perf_case() { perf "$@"; }
 t "ib_write_bw of 64 KiB" perf_case ib_write_bw 1 -s 65536 -n 20
@@ -32,12 +38,17 @@ t "packets were indeed lost" lost
 
 # The shortest ACK timeout that a program can ask for is 8 us; eight times that, four times as long,
 # is far from this round trip.
-t_short_timeout() { netem delay 5ms && perf ib_write_bw 1 -s 1000 -n 20 -u 1 && perf ib_read_bw 1 -e -s 1000 -n 20 -u 2; }
+t_short_timeout() {
+	netem delay 5ms && perf ib_write_bw 1 -s 1000 -n 20 -u 1 &&
+		perf ib_read_bw 1 -e -s 1000 -n 20 -u 2
+}
 t "ACK timeouts of 8 and 16 us, a round trip of 10 ms" t_short_timeout
 
 # A wire cut for a moment, shorter than the retries last: traffic goes on afterwards. It is cut
 # after a number of packets.
-sent_more() { [ $(($(cat /sys/class/infiniband/$DEV_B/ports/1/hw_counters/sent_pkts) - before)) -gt 500 ]; }
+sent_more() {
+	[ $(($(cat /sys/class/infiniband/$DEV_B/ports/1/hw_counters/sent_pkts) - before)) -gt 500 ]
+}
 more_dropped() { [ "$(dropped)" -gt "$1" ]; }
 cut_for_a_moment() {
 	local lost
@@ -54,7 +65,8 @@ cut_wire() {
 	PORT=$((PORT + 1))
 	before=$(cat /sys/class/infiniband/$DEV_B/ports/1/hw_counters/sent_pkts)
 	cut_for_a_moment 9>&- >"$TMP/cut" 2>&1 &
-	MAY_WAIT=1 pair "cm $PORT" "rping -s -a $IP4_A -p $PORT -V -C 3000" "rping -c -a $IP4_A -p $PORT -V -C 3000" || status=1
+	MAY_WAIT=1 pair "cm $PORT" "rping -s -a $IP4_A -p $PORT -V -C 3000" \
+		"rping -c -a $IP4_A -p $PORT -V -C 3000" || status=1
 	wait $! || { status=1; cat "$TMP/cut"; }
 	return $status
 }

@@ -7,7 +7,9 @@
 [ "$LINK_TYPE" = oxe ] || skip_all "only oxe has a way without packets"
 MOVING=10.77.0.9
 hosts_up 1500
-moving_up() { ip -n $NS_A addr add $MOVING/24 dev $VETH_A && GID_MOVING=$(wait_gid $DEV_A $MOVING); }
+moving_up() {
+	ip -n $NS_A addr add $MOVING/24 dev $VETH_A && GID_MOVING=$(wait_gid $DEV_A $MOVING)
+}
 t "host A has another address" moving_up
 move() {
 	ip -n $NS_A addr del $MOVING/24 dev $VETH_A && poll 60 eval '! gid_index $DEV_A $MOVING' &&

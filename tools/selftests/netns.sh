@@ -11,7 +11,8 @@
 
 # ns_up: A and B as in net_up, but A's netdev is the NIC eth0, and B's eth1, on one wire.
 ns_up() {
-	net_up && ip -n $NS_A link del $VETH_A && ip link set eth0 netns $NS_A && ip link set eth1 netns $NS_B || return 1
+	net_up && ip -n $NS_A link del $VETH_A &&
+		ip link set eth0 netns $NS_A && ip link set eth1 netns $NS_B || return 1
 	# shellcheck disable=SC2034 # for links_up
 	VETH_A=eth0 VETH_B=eth1
 	in_a ip -b - <<-T && in_b ip -b - <<-T2
@@ -31,8 +32,11 @@ TRACING=/sys/kernel/tracing
 watch_routes() {
 	[ -e $TRACING/kprobe_events ] || mount -t tracefs tracing $TRACING 2>/dev/null
 	[ -e $TRACING/kprobe_events ] || { echo "the kernel has no kprobes"; return 4; }
-	{ echo 'r:found oxe:oxe_route_lookup to=$retval' && echo 'p:put oxe:oxe_route_put'; } >$TRACING/kprobe_events &&
-		echo 'to < 0xfffffffffffff000' >$TRACING/events/kprobes/found/filter && echo 1 >$TRACING/events/kprobes/enable
+	{
+		echo 'r:found oxe:oxe_route_lookup to=$retval' && echo 'p:put oxe:oxe_route_put'
+	} >$TRACING/kprobe_events &&
+		echo 'to < 0xfffffffffffff000' >$TRACING/events/kprobes/found/filter &&
+		echo 1 >$TRACING/events/kprobes/enable
 }
 watched() { [ -e $TRACING/events/kprobes/found ]; }
 held() { echo $(($(grep -c ' found: ' $TRACING/trace) - $(grep -c ' put: ' $TRACING/trace))); }

@@ -32,11 +32,13 @@ TRACING=/sys/kernel/tracing
 watch_contexts() {
 	[ -e $TRACING/set_ftrace_filter ] || mount -t tracefs tracing $TRACING 2>/dev/null
 	[ -e $TRACING/set_ftrace_filter ] || { echo "the kernel has no function tracer"; return 4; }
-	echo 'oxe_rx_attrs' >$TRACING/set_ftrace_filter && echo function >$TRACING/current_tracer && echo 1 >$TRACING/tracing_on
+	echo 'oxe_rx_attrs' >$TRACING/set_ftrace_filter &&
+		echo function >$TRACING/current_tracer && echo 1 >$TRACING/tracing_on
 }
 right_contexts() {
 	local all wrong
-	[ "$(cat $TRACING/current_tracer 2>/dev/null)" = function ] || { echo "the kernel has no function tracer"; return 4; }
+	[ "$(cat $TRACING/current_tracer 2>/dev/null)" = function ] ||
+		{ echo "the kernel has no function tracer"; return 4; }
 	all=$(grep -c 'oxe_rx_attrs <-' $TRACING/trace)
 	grep 'oxe_rx_attrs <-' $TRACING/trace | grep -vE '\] +(.{2}[sSh]|[dDb])' >"$TMP/wrong"
 	wrong=$(wc -l <"$TMP/wrong")
@@ -49,19 +51,27 @@ right_contexts() {
 beside() {
 	local pid status=0
 	PORT=$((PORT + 1))
-	nsenter --net=/run/netns/$NS_A ib_send_bw -F -e -p $PORT -d $DEV_A -x "$GID4_A" -s 30000 -n 1000000 >"$TMP/other" 2>&1 9>&- &
+	nsenter --net=/run/netns/$NS_A ib_send_bw -F -e -p $PORT -d $DEV_A -x "$GID4_A" \
+		-s 30000 -n 1000000 >"$TMP/other" 2>&1 9>&- &
 	pid=$!
 	poll 60 listening "$HOLD_A" $PORT || { cat "$TMP/other"; return 1; }
-	nsenter --net=/run/netns/$NS_B ib_send_bw -F -e -p $PORT -d $DEV_B -x "$GID4_OTHER" -s 30000 -n 1000000 $IP4_A >"$TMP/other" 2>&1 9>&- &
+	nsenter --net=/run/netns/$NS_B ib_send_bw -F -e -p $PORT -d $DEV_B -x "$GID4_OTHER" \
+		-s 30000 -n 1000000 $IP4_A >"$TMP/other" 2>&1 9>&- &
 	"$@" || status=$?
 	kill_wait $pid $!
 	return $status
 }
 compared() { # GID-A GID-B
 	PORT=$((PORT + 1))
-	pair "tcp $PORT" "ibv_rc_pingpong -e -d $DEV_A -g $1 -p $PORT -c -n 20 -s 65000 -m 1024" "ibv_rc_pingpong -e -d $DEV_B -g $2 -p $PORT -c -n 20 -s 65000 -m 1024 $IP4_A"
+	pair "tcp $PORT" "ibv_rc_pingpong -e -d $DEV_A -g $1 -p $PORT -c -n 20 -s 65000 -m 1024" \
+		"ibv_rc_pingpong -e -d $DEV_B -g $2 -p $PORT -c -n 20 -s 65000 -m 1024 $IP4_A"
 }
-asked() { kill $QUEUE; wait $QUEUE; cat "$TMP/queue"; grep -qE '^[1-9][0-9]* packets, the longest of [0-9]{5} bytes$' "$TMP/queue"; }
+asked() {
+	kill $QUEUE
+	wait $QUEUE
+	cat "$TMP/queue"
+	grep -qE '^[1-9][0-9]* packets, the longest of [0-9]{5} bytes$' "$TMP/queue"
+}
 
 hosts_up 1500
 t "a firewall that asks a process" queue_up

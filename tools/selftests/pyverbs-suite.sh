@@ -11,8 +11,12 @@ source=/usr/share/doc/rdma-core/tests
 
 # The suite takes one device whose netdev is in its own namespace: so this one is not in a second
 # host.
-net() { ip link add $VETH_A type veth peer name $VETH_B && ip addr add $IP4_A/24 dev $VETH_A && ip -6 addr add $IP6_A/64 dev $VETH_A nodad &&
-	ip link set $VETH_A up && ip link set $VETH_B up && need_module && link_add $DEV_A $VETH_A && wait_gid $DEV_A $IP4_A; }
+net() {
+	ip link add $VETH_A type veth peer name $VETH_B && ip addr add $IP4_A/24 dev $VETH_A &&
+		ip -6 addr add $IP6_A/64 dev $VETH_A nodad && ip link set $VETH_A up &&
+		ip link set $VETH_B up && need_module && link_add $DEV_A $VETH_A &&
+		wait_gid $DEV_A $IP4_A
+}
 t "a device in this namespace" net
 
 # The package stores most of them compressed.
@@ -20,13 +24,17 @@ mkdir -p "$TMP/tests"
 cp $source/* "$TMP/tests/"
 gunzip -f "$TMP"/tests/*.gz
 suite() {
-	timeout $((2200 * SLOW)) python3 -u "$PY/suite.py" "$TMP/tests" $DEV_A "$(gid_index $DEV_A $IP4_A)" \
-		"$HERE/pyverbs-allowed.txt" ${ONLY:-} >"$TMP/relay" 2>"$TMP/err"
+	timeout $((2200 * SLOW)) python3 -u "$PY/suite.py" "$TMP/tests" $DEV_A \
+		"$(gid_index $DEV_A $IP4_A)" "$HERE/pyverbs-allowed.txt" ${ONLY:-} \
+		>"$TMP/relay" 2>"$TMP/err"
 }
 suite
 status=$?
 relay <"$TMP/relay"
-ended() { cat "$TMP/err"; [ $status = 0 ] && [ "$(grep -cE '^(ok|not ok|skip) ' "$TMP/relay")" -gt 0 ]; }
+ended() {
+	cat "$TMP/err"
+	[ $status = 0 ] && [ "$(grep -cE '^(ok|not ok|skip) ' "$TMP/relay")" -gt 0 ]
+}
 t "the suite ran to its end" ended
 still() { ibv_devinfo -d $DEV_A && link_del $DEV_A; }
 t "the device is as it was" still

@@ -13,10 +13,12 @@ traffic() {
 	local tool=$1
 	shift
 	PORT=$((PORT + 1))
-	nsenter --net=/run/netns/$NS_A $tool -F -p $PORT -d $DEV_A -x $GID4_A -n 1000000 "$@" >"$TMP/server" 2>&1 9>&- &
+	nsenter --net=/run/netns/$NS_A $tool -F -p $PORT -d $DEV_A -x $GID4_A -n 1000000 "$@" \
+		>"$TMP/server" 2>&1 9>&- &
 	A=$!
 	poll 60 listening "$HOLD_A" $PORT || return 1
-	nsenter --net=/run/netns/$NS_B $tool -F -p $PORT -d $DEV_B -x $GID4_B -n 1000000 "$@" $IP4_A >"$TMP/client" 2>&1 9>&- &
+	nsenter --net=/run/netns/$NS_B $tool -F -p $PORT -d $DEV_B -x $GID4_B -n 1000000 "$@" $IP4_A \
+		>"$TMP/client" 2>&1 9>&- &
 	B=$!
 	poll 60 busy || { cat "$TMP/client" "$TMP/server"; rdma resource show qp; ends; return 1; }
 }
@@ -53,7 +55,8 @@ t "both links deleted under 4 QPs" t_both
 t_netdev() {
 	traffic ib_send_bw -s 262144 -e || return 1
 	sleep 0.5
-	timeout 120 ip -n $NS_A link del $VETH_A && poll 60 gone $DEV_A && poll 60 gone $DEV_B && ends && again
+	timeout 120 ip -n $NS_A link del $VETH_A && poll 60 gone $DEV_A && poll 60 gone $DEV_B &&
+		ends && again
 }
 t "netdev removed in mid-transfer" t_netdev
 t_ns() {
@@ -104,7 +107,9 @@ t_rmmod_users() {
 	need_module && again && return $status
 }
 t "rmmod in mid-transfer is refused, or ends the devices" t_rmmod_users
-t_rmmod_free() { poll 60 resources_back && module_unload && gone $DEV_A && gone $DEV_B && module_load && again; }
+t_rmmod_free() {
+	poll 60 resources_back && module_unload && gone $DEV_A && gone $DEV_B && module_load && again
+}
 t "rmmod with devices nobody uses" t_rmmod_free
 
 t_many() {

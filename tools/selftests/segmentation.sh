@@ -10,7 +10,8 @@
 # goes to $TMP/longest.
 longest_of() {
 	local pid status=0
-	nsenter --net=/run/netns/$NS_A tcpdump -q -U --immediate-mode -B 16384 -s 64 -i $VETH_A -w "$TMP/pcap" udp port 4791 >"$TMP/dump" 2>&1 9>&- &
+	nsenter --net=/run/netns/$NS_A tcpdump -q -U --immediate-mode -B 16384 -s 64 -i $VETH_A \
+		-w "$TMP/pcap" udp port 4791 >"$TMP/dump" 2>&1 9>&- &
 	pid=$!
 	poll 60 grep -q 'listening on' "$TMP/dump" || return 1
 	"$@" || status=$?
@@ -19,7 +20,8 @@ longest_of() {
 	poll 60 grep -q the-end "$TMP/pcap" || status=1
 	kill -INT $pid
 	wait $pid
-	tcpdump -nn -e -r "$TMP/pcap" 2>/dev/null | sed -n 's/.*), length \([0-9]*\):.*/\1/p' | sort -n | tail -n 1 >"$TMP/longest"
+	tcpdump -nn -e -r "$TMP/pcap" 2>/dev/null | sed -n 's/.*), length \([0-9]*\):.*/\1/p' |
+		sort -n | tail -n 1 >"$TMP/longest"
 	echo "longest frame: $(cat "$TMP/longest")"
 	return $status
 }
@@ -29,7 +31,10 @@ traffic() { # GID-A GID-B
 		"ibv_rc_pingpong -e -d $DEV_B -g $2 -p $PORT -c -n 20 -s 65000 -m 1024 $IP4_A"
 }
 long() { longest_of traffic "$@" && [ "$(cat "$TMP/longest")" -gt 30000 ]; }
-short() { longest_of traffic "$@" && [ "$(cat "$TMP/longest")" -gt 1000 ] && [ "$(cat "$TMP/longest")" -le 1514 ]; }
+short() {
+	longest_of traffic "$@" && [ "$(cat "$TMP/longest")" -gt 1000 ] &&
+		[ "$(cat "$TMP/longest")" -le 1514 ]
+}
 
 hosts_up 1500
 t "IPv4, super-packets" long "$GID4_A" "$GID4_B"

@@ -11,7 +11,8 @@ pingpong() { # GID-A GID-B OPTION...
 	local a=$1 b=$2
 	shift 2
 	PORT=$((PORT + 1))
-	pair "tcp $PORT" "ibv_rc_pingpong -d $DEV_A -g $a -p $PORT $*" "ibv_rc_pingpong -d $DEV_B -g $b -p $PORT $* $IP4_A"
+	pair "tcp $PORT" "ibv_rc_pingpong -d $DEV_A -g $a -p $PORT $*" \
+		"ibv_rc_pingpong -d $DEV_B -g $b -p $PORT $* $IP4_A"
 }
 loopback() {
 	PORT=$((PORT + 1))
@@ -28,7 +29,8 @@ done
 t "RC pingpong over IPv6" pingpong "$GID6_A" "$GID6_B" -c -n 100 -e
 t "RC pingpong, busy polling" pingpong "$GID4_A" "$GID4_B" -c -n 200
 t "RC pingpong, one receive buffer" pingpong "$GID4_A" "$GID4_B" -c -n 50 -r 1 -e
-t "RC pingpong, a thousand receive buffers" pingpong "$GID4_A" "$GID4_B" -c -n 1500 -r 1000 -e -s 256
+t "RC pingpong, a thousand receive buffers" \
+	pingpong "$GID4_A" "$GID4_B" -c -n 1500 -r 1000 -e -s 256
 t "RC pingpong on one device, events" loopback -c -n 100 -e
 t "RC pingpong on one device, polling, 256 KiB" loopback -c -n 30 -s 262144
 finish

@@ -11,7 +11,8 @@ pingpong() { # GID-A GID-B OPTION...
 	local a=$1 b=$2
 	shift 2
 	PORT=$((PORT + 1))
-	pair "tcp $PORT" "ibv_ud_pingpong -d $DEV_A -g $a -p $PORT $*" "ibv_ud_pingpong -d $DEV_B -g $b -p $PORT $* $IP4_A"
+	pair "tcp $PORT" "ibv_ud_pingpong -d $DEV_A -g $a -p $PORT $*" \
+		"ibv_ud_pingpong -d $DEV_B -g $b -p $PORT $* $IP4_A"
 }
 loopback() {
 	PORT=$((PORT + 1))

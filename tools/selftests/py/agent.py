@@ -3,8 +3,10 @@
 one line each.
 
     ping                      answers
-    start READY COMMAND       starts the shell line; answers when it listens (READY: tcp:PORT, cm:PORT or none)
-    finish SECONDS            waits so long for its end, then kills it; answers its status and output
+    start READY COMMAND       starts the shell line; answers when it listens (READY: tcp:PORT,
+                              cm:PORT or none)
+    finish SECONDS            waits so long for its end, then kills it; answers its status and
+                              output
     quit                      ends the agent
 The answer's first line is a status, 0 for well; then text.
 """

@@ -176,7 +176,8 @@ def limited():
     same(
         some * 10 <= most,
         True,
-        f"a hundredth of a processor sends at most a tenth ({some} packets, {most} without a limit)",
+        "a hundredth of a processor sends at most a tenth "
+        f"({some} packets, {most} without a limit)",
     )
 
 

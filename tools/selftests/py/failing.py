@@ -64,7 +64,7 @@ def every_site(call, undo, prepare=None, also=()):
     """call(x) with x = prepare() and a fault at site 1, 2, ... until the call ends before it
     reaches the site; undo(result, x) if it succeeds. The errors allowed are those for a lack of
     memory, and those in also.
-"""
+    """
     fault, codes = Fault(), collections.Counter()
     for n in range(1, SITES):
         made = prepare() if prepare else None
@@ -77,7 +77,8 @@ def every_site(call, undo, prepare=None, also=()):
             codes[error] += 1
         else:
             raise AssertionError(
-                f"site {n}: failed with {errno.errorcode.get(error, error)} though nothing was injected"
+                f"site {n}: failed with {errno.errorcode.get(error, error)} "
+                "though nothing was injected"
             )
         if not injected:
             break

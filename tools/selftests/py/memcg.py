@@ -235,7 +235,8 @@ def bounded(kind):
         )
         count, why = struct.unpack_from("<II", shared)
         out(
-            f"# {kind}: {count}, {errno.errorcode[why]}; {used >> 20} MiB gone, {charged >> 20} MiB charged"
+            f"# {kind}: {count}, {errno.errorcode[why]}; "
+            f"{used >> 20} MiB gone, {charged >> 20} MiB charged"
         )
         same(count < MOST, True, f"a limit ({count} objects were made)")
         same(why, errno.ENOMEM, f"errno after {count} objects")

@@ -51,7 +51,8 @@ def waits_end():
     same(
         min(expired, worked, by_work) >= 100,
         True,
-        f"at least 100 waits that end by work ({expired} timers, {by_work} packets in {worked} work items)",
+        "at least 100 waits that end by work "
+        f"({expired} timers, {by_work} packets in {worked} work items)",
     )
     for a, b in pairs:
         b.recv(b.sge(100))

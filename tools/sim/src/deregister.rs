@@ -135,7 +135,8 @@ impl World {
         }
     }
 
-    /// The faults for which the responder of this QP may have refused a request and gone to error, if any.
+    /// The faults for which the responder of this QP may have refused a request and gone to error,
+    /// if any.
     pub fn remote_dooms(&self, qp: usize) -> Vec<Fault> {
         let peer = &self.qps[self.qps[qp].peer];
         let doomed = peer.flow.doomed.map(|index| &peer.flow.ops[index]);

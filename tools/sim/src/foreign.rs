@@ -25,7 +25,8 @@ use responder::Responder;
 pub struct Style {
     /// Request packets in flight, at most.
     pub window: u64,
-    /// AckReq stands in every packet whose number is a multiple of this, besides the last of each message.
+    /// AckReq stands in every packet whose number is a multiple of this, besides the last of each
+    /// message.
     pub ack_every: u64,
     /// A READ that was answered in part is asked for from its beginning again.
     pub restarts_reads: bool,

@@ -3,9 +3,9 @@
 //! A deterministic simulator for the protocol core of oxe.
 //!
 //! One seed is one run: hosts with memory, connections between them, programs that post random
-//! requests, and a network that loses, repeats, reorders, delays and corrupts, until it heals. Time is
-//! virtual, and nothing but the seed decides what happens. Packets are bytes on the way, written and
-//! read by the code under test.
+//! requests, and a network that loses, repeats, reorders, delays and corrupts, until it heals.
+//! Time is virtual, and nothing but the seed decides what happens. Packets are bytes on the way,
+//! written and read by the code under test.
 //!
 //! The judges know the right result of every request ([`model`]), look at every packet on the wire
 //! ([`watch`]), at every completion ([`judge`]) and, when all is over, at all memory ([`end`]).

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Profiles: what kind of network and program a seed meets. The profile gives the bounds, the seed draws from
-//! them.
+//! Profiles: what kind of network and program a seed meets. The profile gives the bounds, the seed
+//! draws from them.
 
 use crate::rng::{Ppm, Rng};
 

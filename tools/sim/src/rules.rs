@@ -42,8 +42,8 @@ impl World {
         Ok(())
     }
 
-    /// A responder that has refused a request tells its program: by a receive that completes in error, or by an event
-    /// (IBTA 11.6.3, affiliated asynchronous errors).
+    /// A responder that has refused a request tells its program: by a receive that completes in
+    /// error, or by an event (IBTA 11.6.3, affiliated asynchronous errors).
     pub fn judge_refusal(&self, qp: usize) -> Result<(), String> {
         let q = &self.qps[qp];
         let own = q.fate.killed || q.fate.first_error.is_some();
@@ -56,7 +56,8 @@ impl World {
         Ok(())
     }
 
-    /// A QP that took a request before it could send has said that communication is established (IBTA 11.6.3.2).
+    /// A QP that took a request before it could send has said that communication is established
+    /// (IBTA 11.6.3.2).
     pub fn judge_established(&self, qp: usize) -> Result<(), String> {
         let q = &self.qps[qp];
         let free = q.conn.is_foreign() || q.fate.established;

@@ -190,7 +190,8 @@ impl Watch {
         self.unanswered(flow, end).filter(|_| worth)
     }
 
-    /// Whether a NAK for a sequence error should make the requester send less than it has in flight.
+    /// Whether a NAK for a sequence error should make the requester send less than it has in
+    /// flight.
     pub fn is_wide(&self, flow: &Flow) -> bool {
         let sent = flow.requests_before(self.sent.len() as u64);
         let in_flight = sent - flow.requests_before(self.una);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The foreign peer's requester: go-back-N over everything that is not acknowledged (IBTA 9.7.3, 9.7.5, 9.7.6, 9.9.2).
+//! The foreign peer's requester: go-back-N over everything that is not acknowledged (IBTA 9.7.3,
+//! 9.7.5, 9.7.6, 9.9.2).
 
 use super::{packet, unwrap_psn, Attr, Style};
 use crate::api::*;
@@ -32,7 +33,8 @@ pub struct Requester {
     /// The next request to begin, and its first packet.
     next_n: u32,
     next_packet: u64,
-    /// The oldest packet without an answer, the one to send next, and one past the last that was ever sent.
+    /// The oldest packet without an answer, the one to send next, and one past the last that was
+    /// ever sent.
     una: u64,
     nxt: u64,
     max: u64,

@@ -51,8 +51,8 @@ impl Watch {
         self.answers.check(now, packet, least, seen)
     }
 
-    /// The MSN is the number of messages that the responder has completed (IBTA 9.7.7.1). A READ is complete when it is
-    /// accepted, and its answer has the number that it had then.
+    /// The MSN is the number of messages that the responder has completed (IBTA 9.7.7.1). A READ is
+    /// complete when it is accepted, and its answer has the number that it had then.
     fn check_msn(&self, flow: &Flow, packet: u64, seen: &Seen) -> Result<(), String> {
         let Some((_, msn)) = seen.aeth else {
             return Ok(());
