@@ -57,10 +57,10 @@ t_back() {
 }
 t "IPv6 again after the netdev's MTU was too small for it" t_back
 
-# answer: ops.py sends a datagram from host A, and one back by an AH made of its completion.
+# answer: datagrams.py sends a datagram from host A, and one back by an AH made of its completion.
 answer() { # GID-A GID-B
 	GID4_A=$1 GID4_B=$2 timeout $((60 * SLOW)) \
-		python3 "$PY/ops.py" "answer by an AH made of a completion" >"$TMP/answer" || return 1
+		python3 "$PY/datagrams.py" "answer by an AH made of a completion" >"$TMP/answer" || return 1
 	cat "$TMP/answer"
 	grep -q '^ok ' "$TMP/answer"
 }

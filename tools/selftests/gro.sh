@@ -62,8 +62,8 @@ by_packets $NS_A $VETH_A on && by_packets $NS_B $VETH_B on
 t "the receiver's packets are captured" capture $NS_A $VETH_A direct
 both_versions "put together by the receiver: data compared, in order" \
 	rcvd_bad_icrc out_of_seq_request response_gap
-relay_py ops "trains of requests" "trains of requests over IPv6" \
-	"trains of datagrams" "trains of datagrams over IPv6"
+relay_py ops "trains of requests" "trains of requests over IPv6"
+relay_py datagrams "trains of datagrams" "trains of datagrams over IPv6"
 super_packets_came() {
 	captured
 	echo "longest frame: $(longest direct)"

@@ -1,9 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Every operation of RC and UD with the memory of both sides compared (py/ops.py): opcodes, sizes,
-# gather and scatter, inline, fences, PSN wrap, random programs; IPv4, IPv6, one device.
+# Every operation of RC and UD with the memory of both sides compared (py/ops.py, py/datagrams.py):
+# opcodes, sizes, gather and scatter, inline, fences, PSN wrap, random programs; IPv4, IPv6, one
+# device.
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
 relay_py ops
+relay_py datagrams
 finish
