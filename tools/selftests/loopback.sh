@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Two ends on one device: every operation (py/ops.py, py/datagrams.py), every error (py/errors.py),
-# programs, and odd connections (py/loopback.py) give the same results without packets as with them;
-# a sniffer tells which it was.
+# Two ends on one device: every operation (py/ops.py, py/datagrams.py), every error (py/errors.py,
+# py/lost_datagrams.py), programs, and odd connections (py/loopback.py) give the same results
+# without packets as with them; a sniffer tells which it was.
 . "$(dirname "$0")/lib.sh"
 [ "$LINK_TYPE" = oxe ] || skip_all "only oxe has a way without packets"
 
@@ -52,6 +52,7 @@ everything() {
 	relay_py ops
 	relay_py datagrams
 	relay_py errors
+	relay_py lost_datagrams
 	relay_py loopback
 	two_devices
 }

@@ -15,12 +15,9 @@ from pyverbs.pd import PD
 from oxetest import (
     ALL_ACCESS,
     LOCAL,
-    QKEY,
     SIG,
     End,
-    ah_to,
     connect,
-    counters,
     errno_of,
     good,
     host_a,
@@ -32,7 +29,6 @@ from oxetest import (
     same,
     shut,
     status,
-    until,
 )
 
 REMOTE_WRITE, REMOTE_READ = e.IBV_ACCESS_REMOTE_WRITE, e.IBV_ACCESS_REMOTE_READ
@@ -397,56 +393,6 @@ def async_fds():
     return found
 
 
-# ---------------------------------------------------------------- datagrams
-
-
-def wrong_qkey():
-    a, b = (End(h, e.IBV_QPT_UD) for h in (host_a(), host_b()))
-    connect(a, b)
-    b.recv(b.sge(1000), wr_id=1)
-    ah = ah_to(a.host, b.host)
-    a.send(e.IBV_WR_SEND, a.sge(10), ah=(ah, b.qp.qp_num, QKEY + 1))
-    good(poll(a.cq))
-    none_pending(b.rcq)
-    a.send(e.IBV_WR_SEND, a.sge(10), ah=(ah, b.qp.qp_num, QKEY))
-    good(poll(a.cq) + poll(b.rcq))
-    shut(a, b)
-
-
-def overlong_datagram():
-    """IBTA Vol 1, C10-93.1.1: a datagram beyond the port's MTU is not sent, and that is no
-    error."""
-    a, b = (End(h, e.IBV_QPT_UD) for h in (host_a(), host_b()))
-    connect(a, b)
-    b.recv(b.sge(20000), wr_id=1)
-    ah = ah_to(a.host, b.host)
-    a.send(e.IBV_WR_SEND, a.sge(10000), ah=(ah, b.qp.qp_num, QKEY))
-    good(poll(a.cq))
-    none_pending(b.rcq)
-    a.send(e.IBV_WR_SEND, a.sge(1000), ah=(ah, b.qp.qp_num, QKEY))
-    (wc,) = good(poll(b.rcq))
-    same(wc.byte_len, 1040, "the next datagram")
-    shut(a, b)
-
-
-def unready_datagram():
-    """A datagram that finds no buffer is lost, and no other is."""
-    a, b = (End(h, e.IBV_QPT_UD) for h in (host_a(), host_b()))
-    connect(a, b)
-    ah = ah_to(a.host, b.host)
-    dropped = lambda: counters(b.host.name).get("out_of_buffer")
-    before = dropped()
-    a.send(e.IBV_WR_SEND, a.sge(10), ah=(ah, b.qp.qp_num, QKEY))
-    good(poll(a.cq))
-    until(lambda: dropped() != before or before is None, "the datagram to be dropped")
-    none_pending(b.rcq)
-    b.recv(b.sge(1000), wr_id=4)
-    a.send(e.IBV_WR_SEND, a.sge(11), ah=(ah, b.qp.qp_num, QKEY))
-    (wc,) = good(poll(b.rcq))
-    same((wc.wr_id, wc.byte_len), (4, 51), "the second datagram")
-    shut(a, b)
-
-
 WRITE, READ, ADD = e.IBV_WR_RDMA_WRITE, e.IBV_WR_RDMA_READ, e.IBV_WR_ATOMIC_FETCH_AND_ADD
 BEYOND = 65536 - 50
 CASES = [
@@ -502,9 +448,6 @@ CASES = [
     ("receives posted in the error state", receives_in_error),
     ("reset and again", reset_and_again),
     ("CQ overflow", cq_overflow),
-    ("wrong Q_Key", wrong_qkey),
-    ("overlong datagram", overlong_datagram),
-    ("datagram without a buffer", unready_datagram),
 ]
 
 if __name__ == "__main__":
