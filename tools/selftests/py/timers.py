@@ -21,7 +21,6 @@ from oxetest import (
     none_pending,
     poll,
     same,
-    shut,
     status,
 )
 
