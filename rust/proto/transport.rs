@@ -29,6 +29,7 @@ pub mod datagram;
 mod delayed_ack;
 mod duplicate;
 mod followers;
+mod reassembly;
 mod recovery;
 pub mod report;
 pub mod request;

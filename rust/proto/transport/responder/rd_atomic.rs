@@ -5,7 +5,7 @@
 use super::super::resource::{Resource, ResourceKind};
 use super::super::wire::{Ext, Kind, PacketRepr};
 use super::super::{AtomicOp, Attr, ResponderOps, MAX_MESSAGE};
-use super::{Message, Refusal, Responder, INVALID};
+use super::{Refusal, Responder};
 
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     /// Executes a READ: it takes a responder resource, from which the responder sends the response
@@ -16,14 +16,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         pkt: &PacketRepr,
         ops: &mut T,
     ) -> Result<(), Refusal> {
-        let (Some(reth), Message::None) = (pkt.ext.reth(), self.message) else {
-            return Err(INVALID);
-        };
-        if !attr.access.read || reth.dma_len > MAX_MESSAGE {
-            return Err(INVALID);
+        let reth = pkt.ext.reth().ok_or(Refusal::Invalid)?;
+        if !self.reassembly.is_idle() || !attr.access.read || reth.dma_len > MAX_MESSAGE {
+            return Err(Refusal::Invalid);
         }
         // IBTA 9.4.4, 9.7.4.1.4: more outstanding than max_dest_rd_atomic.
-        let res = self.ring.vacancy().ok_or(INVALID)?;
+        let res = self.ring.vacancy().ok_or(Refusal::Invalid)?;
         if reth.dma_len > 0 {
             ops.read_start(res, reth.va, reth.rkey, reth.dma_len)?;
         }
@@ -43,12 +41,13 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         pkt: &PacketRepr,
         ops: &mut T,
     ) -> Result<(), Refusal> {
-        let (Ext::Atomic(eth), Message::None) = (pkt.ext, self.message) else {
-            return Err(INVALID);
+        let Ext::Atomic(eth) = pkt.ext else {
+            return Err(Refusal::Invalid);
         };
         // IBTA 9.4.5: the address must be a multiple of 8.
-        if !attr.access.atomic || eth.va & 7 != 0 || self.ring.vacancy().is_none() {
-            return Err(INVALID);
+        let vacant = self.reassembly.is_idle() && self.ring.vacancy().is_some();
+        if !attr.access.atomic || eth.va & 7 != 0 || !vacant {
+            return Err(Refusal::Invalid);
         }
         let op = if pkt.bth.opcode.kind() == Kind::CompareSwap {
             AtomicOp::CompareSwap {
