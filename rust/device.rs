@@ -23,6 +23,7 @@
 //!             ah, path
 //!   cq        completion
 //!   mem       sge, payload, grant, mr, error
+//!   recv_ring
 //!   pd, port, ring, counters, limits, uabi   uabi: what librxe and the driver share
 //! ```
 
@@ -36,6 +37,7 @@ mod packet;
 mod pd;
 mod port;
 mod qp;
+mod recv_ring;
 mod ring;
 mod rx;
 mod uabi;

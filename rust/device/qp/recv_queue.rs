@@ -1,48 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The receive queue: the posted ring, and the one request in use.
+//! The receive queue of a queue pair: the ring that receives are posted to, and the current WQE.
 
 use crate::device::mem::mr::Mr;
 use crate::device::mem::sge::{self, Sge};
 use crate::device::pd::PdId;
+use crate::device::recv_ring::RecvRing;
 use crate::device::ring::Ring;
-use crate::device::uabi::wqe::{RxeRecvWqe, RxeSge};
 use crate::device::Core;
 use crate::proto::transport::{RecvStart, Status};
 use crate::rdma::strided::StridedSrc;
 use crate::sync::memory::GFP_CHARGED;
-use core::mem::size_of;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// The request in use.
+/// The current WQE: the one that was taken from the ring and is not complete.
 struct Current {
     wr_id: u64,
+    /// The number of its SGEs, and of the bytes that they hold.
     sges: u32,
     total: u32,
 }
 
-/// The receive queue of one QP; the QP's lock guards it. Posting has no doorbell: the driver looks
-/// at the ring when a message needs a request.
+/// The receive queue of one QP; the QP's lock guards it.
 pub(crate) struct RecvQueue {
-    ring: Ring,
+    ring: RecvRing,
     pd: PdId,
-    max_sge: u32,
-    /// The ring's index of the next request.
-    head: u32,
     current: Option<Current>,
+    /// The SGEs of the current WQE.
     sges: KVec<Sge>,
     /// The MR that the latest lookup found.
     mr_cache: Option<Arc<Mr>>,
 }
 
 impl RecvQueue {
-    /// Makes an empty queue for `max_wr` requests of `max_sge` SGEs.
+    /// Makes an empty queue for `max_wr` WQEs of `max_sge` SGEs.
     ///
-    /// Process context. ENOMEM.
+    /// Process context. EINVAL if the sizes are beyond any limit, ENOMEM.
     pub(crate) fn new(pd: PdId, max_wr: u32, max_sge: u32, user: bool) -> Result<Self> {
-        let room = max_sge as usize * size_of::<RxeSge>();
-        let ring = Ring::new(max_wr, RxeRecvWqe::DATA + room, user)?;
+        let ring = RecvRing::new(max_wr, max_sge, user)?;
         let mut sges = KVec::with_capacity(max_sge as usize, GFP_CHARGED)?;
         for _ in 0..max_sge {
             sges.push(Sge::default(), GFP_CHARGED)?;
@@ -50,8 +46,6 @@ impl RecvQueue {
         Ok(RecvQueue {
             ring,
             pd,
-            max_sge,
-            head: 0,
             current: None,
             sges,
             mr_cache: None,
@@ -60,62 +54,55 @@ impl RecvQueue {
 
     /// The ring, for mapping and for posting by the kernel.
     pub(crate) fn ring(&self) -> &Ring {
-        &self.ring
+        self.ring.ring()
     }
 
-    /// Drops everything, posted requests included.
+    /// Drops everything, posted WQEs included.
     pub(crate) fn reset(&mut self) {
-        self.clear();
+        self.drop_current();
         self.mr_cache = None;
-        self.head = self.ring.producer();
-        self.ring.set_consumer(self.head);
+        self.ring.clear();
     }
 
-    /// Takes the next posted request into use.
+    /// Takes the next WQE for a message. A current WQE is taken again: the message that it was
+    /// taken for did not use it, as it was too long.
     #[inline]
     pub(crate) fn start(&mut self, core: &Core) -> RecvStart {
-        if self.ring.distance(self.head, self.ring.producer()) == 0 {
-            return RecvStart::Empty;
+        if self.current.is_some() {
+            return RecvStart::Taken;
         }
-        let Some(wqe) = self.ring.load::<RxeRecvWqe>(self.head, 0) else {
+        let RecvQueue {
+            ring,
+            pd,
+            sges,
+            mr_cache,
+            ..
+        } = self;
+        let taken = ring.take(|index, raw| {
+            let place = sges.get_mut(index).ok_or(Status::LocQpOp)?;
+            *place = Sge::resolve(core, *pd, raw, true, mr_cache)?;
+            Ok(())
+        });
+        let Some(taken) = taken else {
             return RecvStart::Empty;
         };
+        let list = |count: u32| sges.get(..count as usize).unwrap_or_default();
+        let held = taken
+            .sges
+            .and_then(|count| Ok((count, sge::total(list(count)).ok_or(Status::LocLen)?)));
+        let (sges, total) = held.unwrap_or_default();
         self.current = Some(Current {
-            wr_id: wqe.wr_id,
-            sges: 0,
-            total: 0,
-        });
-        match self.load(core, wqe.wr_id, wqe.dma.head.num_sge) {
-            Ok(()) => RecvStart::Taken,
-            Err(status) => {
-                self.forget_sges();
-                RecvStart::LocalError(status)
-            }
-        }
-    }
-
-    fn load(&mut self, core: &Core, wr_id: u64, num_sge: u32) -> Result<(), Status> {
-        if num_sge > self.max_sge {
-            return Err(Status::LocQpOp);
-        }
-        let mut at = RxeRecvWqe::DATA;
-        let count = num_sge as usize;
-        for place in self.sges.iter_mut().take(count) {
-            let raw: RxeSge = self.ring.load(self.head, at).ok_or(Status::LocQpOp)?;
-            at = at.wrapping_add(size_of::<RxeSge>());
-            *place = Sge::resolve(core, self.pd, &raw, true, &mut self.mr_cache)?;
-        }
-        let list = self.sges.get(..count).unwrap_or_default();
-        let total = sge::total(list).ok_or(Status::LocLen)?;
-        self.current = Some(Current {
-            wr_id,
-            sges: num_sge,
+            wr_id: taken.wr_id,
+            sges,
             total,
         });
-        Ok(())
+        match held {
+            Ok(_) => RecvStart::Taken,
+            Err(status) => RecvStart::LocalError(status),
+        }
     }
 
-    /// Copies bytes into the request in use.
+    /// Copies bytes into the current WQE.
     ///
     /// LocLen if they do not fit, LocProt if the memory is gone.
     #[inline]
@@ -129,51 +116,36 @@ impl RecvQueue {
         Ok(sge::scatter(list, offset, bytes)?)
     }
 
-    /// How many bytes the request in use holds.
+    /// How many bytes the current WQE holds.
     pub(crate) fn room(&self) -> u32 {
         self.current.as_ref().map_or(0, |current| current.total)
     }
 
-    /// Completes the request in use: returns its wr_id, and releases its element to the consumer.
+    /// Completes the current WQE: returns its wr_id, and releases its element to the consumer.
     #[inline]
     pub(crate) fn finish(&mut self) -> Option<u64> {
-        let wr_id = self.current.as_ref()?.wr_id;
-        self.clear();
-        self.head = self.head.wrapping_add(1);
-        self.ring.set_consumer(self.head);
+        let wr_id = self.drop_current()?;
+        self.ring.release();
         Some(wr_id)
     }
 
-    /// Puts the request in use back to the front of the queue. The consumer sees no change.
-    pub(crate) fn put_back(&mut self) {
-        self.clear();
-    }
-
-    /// Flushes the next request, the one in use first: returns its wr_id, and releases its element.
+    /// Flushes the next WQE, the current one first: returns its wr_id, and releases its element.
     pub(crate) fn flush_one(&mut self) -> Option<u64> {
-        if self.current.is_none() {
-            if self.ring.distance(self.head, self.ring.producer()) == 0 {
-                return None;
-            }
-            let wqe: RxeRecvWqe = self.ring.load(self.head, 0)?;
-            self.current = Some(Current {
-                wr_id: wqe.wr_id,
-                sges: 0,
-                total: 0,
-            });
+        if self.current.is_some() {
+            return self.finish();
         }
-        self.finish()
+        let taken = self.ring.take(|_, _| Ok(()))?;
+        self.ring.release();
+        Some(taken.wr_id)
     }
 
-    fn clear(&mut self) {
-        if self.current.take().is_some() {
-            self.forget_sges();
-        }
-    }
-
-    fn forget_sges(&mut self) {
+    /// Drops the current WQE with its references to memory; returns its wr_id.
+    #[inline]
+    fn drop_current(&mut self) -> Option<u64> {
+        let current = self.current.take()?;
         for sge in self.sges.iter_mut() {
             *sge = Sge::default();
         }
+        Some(current.wr_id)
     }
 }

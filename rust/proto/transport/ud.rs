@@ -34,12 +34,10 @@ pub trait UdRequestQueue: RequestQueue {
 pub trait UdResponderOps {
     /// The GRH area, with which the receive buffer begins: the IP header (IBTA annex A17.4.5.2).
     fn grh(&self) -> Option<[u8; GRH_LEN]>;
-    /// Takes the next receive work request.
+    /// Takes the next receive work request. One that was taken and not completed is taken again.
     fn recv_start(&mut self) -> RecvStart;
     /// How many bytes the receive request in use holds.
     fn recv_room(&self) -> u32;
-    /// Puts the unused receive request back: it is the next one again.
-    fn recv_put_back(&mut self);
     /// Copies `grh` to the beginning of the receive request in use, and the whole payload behind
     /// it.
     ///
@@ -296,7 +294,6 @@ impl UdQp {
             RecvStart::LocalError(status) => status,
             // Too long for the buffer: dropped, the buffer stays (IBTA 9.8.3, responder checks).
             RecvStart::Taken if byte_len > ops.recv_room() => {
-                ops.recv_put_back();
                 return Err(DropReason::ReceiveTooShort);
             }
             RecvStart::Taken => ops.recv_place(&grh).err().unwrap_or(Status::Success),

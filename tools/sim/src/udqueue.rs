@@ -71,7 +71,7 @@ impl Receiver {
 
     /// The bytes of the receive that is posted still.
     pub fn room(&self) -> Option<u32> {
-        self.room.filter(|_| !self.in_use && self.done.is_none())
+        self.room.filter(|_| self.done.is_none())
     }
 
     /// How the receive completed, and for a datagram from where.
@@ -95,10 +95,6 @@ impl UdResponderOps for Receiver {
 
     fn recv_room(&self) -> u32 {
         self.room.filter(|_| self.in_use).unwrap_or(0)
-    }
-
-    fn recv_put_back(&mut self) {
-        self.in_use = false;
     }
 
     fn recv_place(&mut self, _grh: &[u8; GRH_LEN]) -> Result<(), Status> {

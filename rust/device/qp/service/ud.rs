@@ -183,10 +183,6 @@ impl UdResponderOps for Env<'_> {
         self.rq.room()
     }
 
-    fn recv_put_back(&mut self) {
-        self.rq.put_back();
-    }
-
     #[inline]
     fn recv_place(&mut self, grh: &[u8; GRH_LEN]) -> Result<(), Status> {
         self.rq.place(0, StridedSrc::new(grh))?;

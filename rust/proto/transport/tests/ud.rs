@@ -55,19 +55,13 @@ impl UdResponderOps for Owner {
         (!self.no_grh).then_some(GRH)
     }
     fn recv_start(&mut self) -> RecvStart {
-        if self.receives.is_empty() {
-            return RecvStart::Empty;
+        if self.in_use.is_none() && !self.receives.is_empty() {
+            self.in_use = Some(self.receives.remove(0));
         }
-        let taken = self.receives.remove(0);
-        self.in_use = Some(taken);
-        taken.0
+        self.in_use.map_or(RecvStart::Empty, |(start, _)| start)
     }
     fn recv_room(&self) -> u32 {
         self.in_use.expect("a receive in use").1
-    }
-    fn recv_put_back(&mut self) {
-        let back = self.in_use.take().expect("a receive in use");
-        self.receives.insert(0, back);
     }
     fn recv_place(&mut self, grh: &[u8; GRH_LEN]) -> Result<(), Status> {
         assert_eq!(*grh, GRH);
