@@ -163,26 +163,24 @@ impl Rc {
         if loopback.reserve(sq.payer()).is_err() {
             return Progress::Stalled;
         }
-        let path = self.path.as_mut();
-        if !path.is_some_and(|path| path.leads_back(&qp.core.port)) {
+        let Some(path) = &mut self.path else {
+            return self.lose(qp, sq, now);
+        };
+        if !path.leads_back(&qp.core.port) {
             return self.lose(qp, sq, now);
         }
         while !loopback.is_full() {
             let Some(transmit) = self.conn.poll_transmit(now, 1, sq) else {
                 return Progress::Idle;
             };
-            let source = self.source(qp, sq, &transmit.payload);
-            let source = source.and_then(PayloadRef::if_open);
-            match source {
-                Ok(source) => {
-                    let Some(path) = &self.path else { break };
-                    loopback.put(LoopbackPacket {
-                        repr: transmit.header,
-                        sender: LoopbackOrigin::connected(qp.qpn, path),
-                        len: transmit.payload.len(),
-                        source,
-                    });
-                }
+            let source = source(qp, &transmit.payload, sq, &self.read_keys);
+            match source.and_then(PayloadRef::if_open) {
+                Ok(source) => loopback.put(LoopbackPacket {
+                    repr: transmit.header,
+                    sender: LoopbackOrigin::connected(qp.qpn, path),
+                    len: transmit.payload.len(),
+                    source,
+                }),
                 Err(PayloadError::NoMemory) => {
                     self.conn.undo(&transmit, sq);
                     return Progress::Stalled;
@@ -209,33 +207,6 @@ impl Rc {
         Progress::Idle
     }
 
-    /// A reference to a payload.
-    #[inline]
-    fn source(
-        &self,
-        qp: &QpContext,
-        sq: &SendQueue,
-        payload: &Payload,
-    ) -> Result<PayloadRef, PayloadError> {
-        match *payload {
-            Payload::None => Ok(PayloadRef::None),
-            Payload::Request { n, offset, len } => sq.source(n, offset, len),
-            Payload::Read {
-                res,
-                va,
-                rkey,
-                offset,
-                len,
-            } => {
-                let grant = match self.read_keys.get(usize::from(res)) {
-                    Some(Some(grant)) => grant.part(offset, len)?,
-                    _ => read_again(qp, va, rkey, (offset, len))?,
-                };
-                Ok(PayloadRef::Region(grant))
-            }
-        }
-    }
-
     /// Pushes completions of send requests. Returns whether there were any.
     #[inline]
     pub(crate) fn complete(
@@ -244,11 +215,9 @@ impl Rc {
         sq: &mut SendQueue,
         deferred: &mut Deferred,
     ) -> bool {
-        let mut any = false;
-        while let Some(done) = self.conn.poll_send_completion(sq) {
-            any = true;
-            deferred.send.merge(sq.complete(qp, &done));
-        }
+        let any = sq.complete(qp, &mut deferred.send, |sq| {
+            self.conn.poll_send_completion(sq)
+        });
         deferred.events = deferred.events.union(self.conn.take_events());
         any
     }
@@ -321,6 +290,33 @@ fn payload(
                 _ => read_again(qp, va, rkey, (at, len as u32))?
                     .for_each_chunk(0, len, |bytes| out.put(bytes)),
             }
+        }
+    }
+}
+
+/// A reference to a payload.
+#[inline]
+fn source(
+    qp: &QpContext,
+    payload: &Payload,
+    slots: &SendQueue,
+    keys: &ReadKeys,
+) -> Result<PayloadRef, PayloadError> {
+    match *payload {
+        Payload::None => Ok(PayloadRef::None),
+        Payload::Request { n, offset, len } => slots.source(n, offset, len),
+        Payload::Read {
+            res,
+            va,
+            rkey,
+            offset,
+            len,
+        } => {
+            let grant = match keys.get(usize::from(res)) {
+                Some(Some(grant)) => grant.part(offset, len)?,
+                _ => read_again(qp, va, rkey, (offset, len))?,
+            };
+            Ok(PayloadRef::Region(grant))
         }
     }
 }

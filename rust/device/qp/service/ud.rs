@@ -85,11 +85,9 @@ impl Ud {
         sq: &mut SendQueue,
         deferred: &mut Deferred,
     ) -> bool {
-        let mut any = false;
-        while let Some(done) = self.qp.poll_send_completion(sq) {
-            any = true;
-            deferred.send.merge(sq.complete(qp, &done));
-        }
+        let any = sq.complete(qp, &mut deferred.send, |sq| {
+            self.qp.poll_send_completion(sq)
+        });
         deferred.events = deferred.events.union(self.qp.take_events());
         any
     }
