@@ -12,6 +12,7 @@ use crate::net::lookup;
 use crate::net::netdev::NetDevice;
 use crate::net::skb::RxSkb;
 use crate::net::udp::Receiver;
+use crate::proto::wire::{BTH_LEN, ICRC_LEN};
 use kernel::sync::Arc;
 
 /// The receiver of the packets of the sockets.
@@ -19,6 +20,7 @@ pub(crate) struct Receive;
 
 impl Receiver for Receive {
     const PORT: u16 = ROCE_PORT;
+    const MIN_LEN: u32 = (BTH_LEN + ICRC_LEN) as u32;
 
     fn receive(skb: RxSkb, netdev: &NetDevice) {
         if let Some(core) = find_core(&skb, netdev) {

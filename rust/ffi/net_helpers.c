@@ -250,39 +250,32 @@ bool oxe_route_supports_udp_gso(const struct dst_entry *dst, bool v6)
 	return takes;
 }
 
-/*
- * The class to which the device maps a packet's priority: the PCP of a VLAN's tag, or the traffic
- * class of another device; -1 if it maps none.
- */
-static int class_of(struct net_device *dev, u32 priority)
+/* The number that rust/net/route.rs knows. */
+static_assert(TC_PRIO_MAX == 15);
+
+/* The priority that goes with a traffic class. */
+u32 oxe_priority_of(u8 tclass)
 {
-	if (is_vlan_dev(dev))
-		return (vlan_dev_get_egress_qos_mask(dev, priority) & VLAN_PRIO_MASK) >> VLAN_PRIO_SHIFT;
-	return netdev_get_num_tc(dev) ? netdev_get_prio_tc_map(dev, priority) : -1;
+	return rt_tos2priority(tclass);
 }
 
 /*
- * The priority of packets to the destination: one that the device maps to @class, if @class is not
- * 0 and there is one; else the one that goes with the traffic class @tclass.
+ * The class to which the destination's device maps a packet's priority: the PCP of a VLAN's tag, or
+ * the traffic class of another device; -1 if it maps none.
  */
-u32 oxe_route_priority(const struct dst_entry *dst, u8 tclass, u8 class)
+int oxe_route_class(const struct dst_entry *dst, u32 priority)
 {
-	u32 usual = rt_tos2priority(tclass), priority;
 	struct net_device *dev;
+	int class = -1;
 
-	if (!class)
-		return usual;
 	rcu_read_lock();
 	dev = dst_dev_rcu(dst);
-	/*
-	 * The RDMA core's CM asks for the class of the usual priority; other priorities may map to
-	 * it, too.
-	 */
-	priority = class_of(dev, usual) == class ? usual : 0;
-	while (priority <= TC_PRIO_MAX && class_of(dev, priority) != class)
-		priority++;
+	if (is_vlan_dev(dev))
+		class = (vlan_dev_get_egress_qos_mask(dev, priority) & VLAN_PRIO_MASK) >> VLAN_PRIO_SHIFT;
+	else if (netdev_get_num_tc(dev))
+		class = netdev_get_prio_tc_map(dev, priority);
 	rcu_read_unlock();
-	return priority <= TC_PRIO_MAX ? priority : usual;
+	return class;
 }
 
 static struct sk_buff *small_skb(u32 size)

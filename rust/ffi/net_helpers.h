@@ -36,8 +36,19 @@ int oxe_net_register(void (*exit)(struct net *net));
 void oxe_net_unregister(void);
 struct net *oxe_net_get(const struct net_device *dev);
 void oxe_net_put(struct net *net);
-int oxe_udp_open(struct net *net, bool v6, u16 port,
-		 int (*receive)(struct sock *sk, struct sk_buff *skb), struct sock **sk);
+
+/* A packet to a port of ours, before the UDP layer. By value: it fits in two registers. */
+struct oxe_arrival {
+	u32 len;		/* from the UDP header on */
+	u32 gso_size;		/* 0 if it is no super-packet */
+	u16 udp_len;		/* as in the UDP header */
+	bool to_host;		/* its link-layer address is this machine's */
+	bool udp_gso;		/* a super-packet is one of UDP */
+	bool checked;		/* the UDP checksum is known to be good, or there is none */
+};
+
+int oxe_udp_open(struct net *net, bool v6, u16 port, int (*receive)(struct sock *sk, struct sk_buff *skb),
+		 bool (*is_plain)(struct oxe_arrival arrival), struct sock **sk);
 void oxe_udp_close(struct sock *sk);
 void oxe_udp_settle(void);
 
@@ -62,6 +73,7 @@ struct oxe_walk {
 };
 
 bool oxe_rx_attrs(struct sk_buff *skb, struct oxe_rx *rx);
+void oxe_rx_linearize(const struct sk_buff *skb, struct oxe_rx *rx);
 int oxe_rx_copy(const struct sk_buff *skb, u32 offset, u8 *to, u32 len);
 void oxe_rx_walk(struct sk_buff *skb, u32 offset, u32 len, struct oxe_walk *walk);
 u32 oxe_rx_walk_next(struct oxe_walk *walk, u32 consumed, const u8 **data);
@@ -86,7 +98,8 @@ struct dst_entry *oxe_route_lookup(const struct net_device *near, const struct o
 				   u32 *cookie);
 void oxe_route_put(struct dst_entry *dst);
 bool oxe_route_is_valid(struct dst_entry *dst, u32 cookie);
-u32 oxe_route_priority(const struct dst_entry *dst, u8 tclass, u8 class);
+u32 oxe_priority_of(u8 tclass);
+int oxe_route_class(const struct dst_entry *dst, u32 priority);
 bool oxe_route_supports_udp_gso(const struct dst_entry *dst, bool v6);
 /* The size of a chunk; the longest packet of rust/net/skb.rs fits. */
 #define OXE_CHUNK (64 * 1024)
@@ -115,7 +128,7 @@ enum oxe_room_wait {
 	OXE_ROOM_WAITS_ALREADY,
 };
 
-struct oxe_room *oxe_room_new(void (*wake)(void *owner));
+struct oxe_room *oxe_room_new(void (*wake)(void *owner), u32 (*adapt)(u32 limit, u64 waited), u32 limit);
 void oxe_room_free(struct oxe_room *room);
 bool oxe_room_left(const struct oxe_room *room);
 void oxe_room_take(const struct oxe_room *room, struct sk_buff *skb);

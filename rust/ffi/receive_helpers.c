@@ -24,13 +24,13 @@
 
 /*
  * The fast path: a netfilter hook behind those of the firewall takes packets to the port before the
- * UDP socket lookup, and takes GSO packets whole. Packets that are not plain (is_plain) go on to
- * the socket, which decides on them. The socket also reserves the port.
+ * UDP socket lookup, and takes GSO packets whole. Packets that are not plain go on to the socket, which decides on them. The socket also reserves the port.
  */
 struct oxe_hook {
 	struct nf_hook_ops ops;
 	struct rcu_head rcu;
 	int (*receive)(struct sock *sk, struct sk_buff *skb);
+	bool (*is_plain)(struct oxe_arrival arrival);
 	__be16 port;
 };
 
@@ -50,24 +50,23 @@ static bool is_tracked_anew(const struct sk_buff *skb)
 #endif
 }
 
-/* The shortest datagram that we can use has a BTH and an ICRC. */
-#define LEAST 16
-
-/* Whether the packet would pass the checks of UDP; at is the offset of the UDP header. */
-static bool is_plain(struct sk_buff *skb, const struct udphdr *udp, u32 at, u16 family)
+/* What is_plain is told of a packet; at is the offset of the UDP header. */
+static struct oxe_arrival arrival_of(struct sk_buff *skb, const struct udphdr *udp, u32 at)
 {
-	if (skb->pkt_type != PACKET_HOST || ntohs(udp->len) != skb->len - at)
-		return false;
-	/*
-	 * A virtual machine's super-packet cannot be trusted (DODGY). Nor can that of any peer, so
-	 * each datagram is checked.
-	 */
-	if (skb_is_gso(skb) && ((skb_shinfo(skb)->gso_type & ~SKB_GSO_DODGY) != SKB_GSO_UDP_L4 ||
-				skb_shinfo(skb)->gso_size < LEAST))
-		return false;
-	if (udp->check && !skb_csum_unnecessary(skb))
-		return false;
-	return !is_tracked_anew(skb) && xfrm_policy_check(NULL, XFRM_POLICY_IN, skb, family);
+	const struct skb_shared_info *info = skb_shinfo(skb);
+
+	return (struct oxe_arrival){
+		.len = skb->len - at,
+		.gso_size = info->gso_size,
+		.udp_len = ntohs(udp->len),
+		.to_host = skb->pkt_type == PACKET_HOST,
+		/*
+		 * A virtual machine's super-packet cannot be trusted (DODGY). Nor can that of any
+		 * peer, so each datagram is checked.
+		 */
+		.udp_gso = (info->gso_type & ~SKB_GSO_DODGY) == SKB_GSO_UDP_L4,
+		.checked = !udp->check || skb_csum_unnecessary(skb),
+	};
 }
 
 static unsigned int take(const struct oxe_hook *hook, struct sk_buff *skb, u32 at, u16 family)
@@ -82,7 +81,9 @@ static unsigned int take(const struct oxe_hook *hook, struct sk_buff *skb, u32 a
 	if (!in_softirq() || !pskb_may_pull(skb, at + sizeof(*udp)))
 		return NF_ACCEPT;
 	udp = (const struct udphdr *)(skb->data + at);
-	if (udp->dest != hook->port || !is_plain(skb, udp, at, family))
+	if (udp->dest != hook->port || !hook->is_plain(arrival_of(skb, udp, at)))
+		return NF_ACCEPT;
+	if (is_tracked_anew(skb) || !xfrm_policy_check(NULL, XFRM_POLICY_IN, skb, family))
 		return NF_ACCEPT;
 	/* Pass the packet on as a socket's encap_rcv gets it. */
 	__skb_pull(skb, at);
@@ -109,7 +110,8 @@ static unsigned int hook6(void *priv, struct sk_buff *skb, const struct nf_hook_
 
 /* The hook that is returned belongs to the socket's owner, until oxe_udp_close. */
 static struct oxe_hook *hook_up(struct net *net, bool v6, u16 port,
-				int (*receive)(struct sock *sk, struct sk_buff *skb))
+				int (*receive)(struct sock *sk, struct sk_buff *skb),
+				bool (*is_plain)(struct oxe_arrival arrival))
 {
 	struct oxe_hook *hook = kzalloc(sizeof(*hook), GFP_KERNEL);
 	int err;
@@ -117,6 +119,7 @@ static struct oxe_hook *hook_up(struct net *net, bool v6, u16 port,
 	if (!hook)
 		return ERR_PTR(-ENOMEM);
 	hook->receive = receive;
+	hook->is_plain = is_plain;
 	hook->port = htons(port);
 	hook->ops.hook = v6 ? hook6 : hook4;
 	hook->ops.priv = hook;
@@ -132,9 +135,12 @@ static struct oxe_hook *hook_up(struct net *net, bool v6, u16 port,
 	return hook;
 }
 
-/* A socket that hands packets to the port on to receive. It does not keep the namespace alive. */
-int oxe_udp_open(struct net *net, bool v6, u16 port,
-		 int (*receive)(struct sock *sk, struct sk_buff *skb), struct sock **sk)
+/*
+ * A socket that hands packets to the port on to receive. It does not keep the namespace alive.
+ * is_plain decides which packets need none of what the UDP layer does.
+ */
+int oxe_udp_open(struct net *net, bool v6, u16 port, int (*receive)(struct sock *sk, struct sk_buff *skb),
+		 bool (*is_plain)(struct oxe_arrival arrival), struct sock **sk)
 {
 	/* No option for zero checksums: udp_port_cfg accepts them over IPv6 unless told otherwise. */
 	struct udp_port_cfg where = {
@@ -153,7 +159,7 @@ int oxe_udp_open(struct net *net, bool v6, u16 port,
 	err = udp_sock_create(net, &where, &sock);
 	if (err < 0)
 		return err;
-	hook = hook_up(net, v6, port, receive);
+	hook = hook_up(net, v6, port, receive, is_plain);
 	if (IS_ERR(hook)) {
 		udp_tunnel_sock_release(sock->sk);
 		return PTR_ERR(hook);
@@ -188,27 +194,6 @@ void oxe_udp_settle(void)
 /* --- Packets that arrived --- */
 
 /*
- * Copies a super-packet that GRO merged, and whose packets are still in separate buffers, into one
- * chunk: to search for the buffer of each packet again and again costs more. Without memory for a
- * chunk, the packets stay in their buffers.
- */
-static void linearize(struct sk_buff *skb, struct oxe_rx *rx)
-{
-	BUILD_BUG_ON(OXE_CHUNK < U16_MAX);
-	rx->chunk = oxe_page_cache_get();
-	if (!rx->chunk)
-		return;
-	if (skb_copy_bits(skb, sizeof(struct udphdr), rx->chunk, rx->len)) {
-		skb_free_frag(rx->chunk);
-		rx->chunk = NULL;
-		return;
-	}
-	rx->data = rx->chunk;
-	rx->linear = rx->len;
-	rx->exclusive = true;
-}
-
-/*
  * Returns false if a UDP socket would not take the packet: then rx is not valid. Otherwise the
  * caller must call oxe_rx_end. Bottom halves off.
  */
@@ -240,9 +225,24 @@ bool oxe_rx_attrs(struct sk_buff *skb, struct oxe_rx *rx)
 	rx->linear = skb_headlen(skb) - sizeof(struct udphdr);
 	rx->exclusive = !skb_cloned(skb);
 	rx->chunk = NULL;
-	if (rx->gso_size < rx->len && rx->linear < rx->len)
-		linearize(skb, rx);
 	return true;
+}
+
+/* Copies the payload into one chunk. Without memory for that it stays where it is. */
+void oxe_rx_linearize(const struct sk_buff *skb, struct oxe_rx *rx)
+{
+	BUILD_BUG_ON(OXE_CHUNK < U16_MAX);
+	rx->chunk = oxe_page_cache_get();
+	if (!rx->chunk)
+		return;
+	if (skb_copy_bits(skb, sizeof(struct udphdr), rx->chunk, rx->len)) {
+		skb_free_frag(rx->chunk);
+		rx->chunk = NULL;
+		return;
+	}
+	rx->data = rx->chunk;
+	rx->linear = rx->len;
+	rx->exclusive = true;
 }
 
 int oxe_rx_copy(const struct sk_buff *skb, u32 offset, u8 *to, u32 len)

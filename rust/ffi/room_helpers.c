@@ -15,23 +15,12 @@
 #include "net_helpers.h"
 #include "sync_helpers.h"
 
-/* The limit in bytes of skb->truesize: initial, minimum (one super-packet) and maximum. */
-#define FIRST_LIMIT (256 * 1024)
-#define MIN_LIMIT (64 * 1024)
-#define MAX_LIMIT (1024 * 1024)
-
-/*
- * A wait longer than LONG_WAIT means that a queue is building up; one shorter than SHORT_WAIT means
- * that it runs empty.
- */
-#define LONG_WAIT (2 * NSEC_PER_MSEC)
-#define SHORT_WAIT (NSEC_PER_MSEC / 4)
-
 struct oxe_room {
 	struct socket_wq wq;
 	struct wait_queue_entry entry;
 	struct sock *sk;
 	void (*wake)(void *owner);
+	u32 (*adapt)(u32 limit, u64 waited);
 	void *owner;
 	u64 since;
 };
@@ -41,19 +30,19 @@ static int room_made(struct wait_queue_entry *entry, unsigned int mode, int flag
 {
 	struct oxe_room *room = container_of(entry, struct oxe_room, entry);
 	u64 waited = ktime_get_ns() - room->since;
-	int limit = READ_ONCE(room->sk->sk_sndbuf);
+	u32 limit = READ_ONCE(room->sk->sk_sndbuf);
 
-	if (waited > LONG_WAIT)
-		WRITE_ONCE(room->sk->sk_sndbuf, max(limit / 2, MIN_LIMIT));
-	else if (waited < SHORT_WAIT)
-		WRITE_ONCE(room->sk->sk_sndbuf, min(limit * 2, MAX_LIMIT));
+	WRITE_ONCE(room->sk->sk_sndbuf, room->adapt(limit, waited));
 	list_del_init(&entry->entry);
 	room->wake(room->owner);
 	return 0;
 }
 
-/* Process context; charged to the process. NULL without memory. */
-struct oxe_room *oxe_room_new(void (*wake)(void *owner))
+/*
+ * A room of limit bytes (of skb->truesize). adapt returns the limit after a wait of so many
+ * nanoseconds for half of it. Process context; charged to the process. NULL without memory.
+ */
+struct oxe_room *oxe_room_new(void (*wake)(void *owner), u32 (*adapt)(u32 limit, u64 waited), u32 limit)
 {
 	struct oxe_room *room = kzalloc(sizeof(*room), OXE_GFP_CHARGED);
 
@@ -70,8 +59,9 @@ struct oxe_room *oxe_room_new(void (*wake)(void *owner))
 	}
 	sock_init_data(NULL, room->sk);
 	sock_set_flag(room->sk, SOCK_RCU_FREE);
-	room->sk->sk_sndbuf = FIRST_LIMIT;
+	room->sk->sk_sndbuf = limit;
 	room->wake = wake;
+	room->adapt = adapt;
 	init_waitqueue_head(&room->wq.wait);
 	init_waitqueue_func_entry(&room->entry, room_made);
 	INIT_LIST_HEAD(&room->entry.entry);

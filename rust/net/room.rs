@@ -13,6 +13,29 @@ use core::ptr::NonNull;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+/// The limit in bytes of packets with their buffers (`truesize`): initial, minimum (one
+/// super-packet) and maximum.
+const FIRST_LIMIT: u32 = 256 << 10;
+const MIN_LIMIT: u32 = 64 << 10;
+const MAX_LIMIT: u32 = 1024 << 10;
+
+/// A longer wait, in nanoseconds, means that a queue is building up.
+const LONG_WAIT: u64 = 2_000_000;
+
+/// A shorter wait means that the queue runs empty.
+const SHORT_WAIT: u64 = 250_000;
+
+/// The limit after a wait of `waited` nanoseconds for half of `limit`. Any context.
+extern "C" fn adapt(limit: u32, waited: u64) -> u32 {
+    if waited > LONG_WAIT {
+        (limit / 2).max(MIN_LIMIT)
+    } else if waited < SHORT_WAIT {
+        limit.saturating_mul(2).min(MAX_LIMIT)
+    } else {
+        limit
+    }
+}
+
 /// An object that waits for room.
 pub(crate) trait RoomHandler: Send + Sync + Sized + 'static {
     /// Called when there is room again. Any context, hard irqs included: to be short, it queues
@@ -40,7 +63,7 @@ impl<T: RoomHandler> Room<T> {
     /// A new room, all of it free. Process context. ENOMEM.
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: `wake` may be called with what `wait` gives.
-        let raw = unsafe { ffi::oxe_room_new(Some(Self::wake)) };
+        let raw = unsafe { ffi::oxe_room_new(Some(Self::wake), Some(adapt), FIRST_LIMIT) };
         let raw = NonNull::new(raw).ok_or(ENOMEM)?;
         Ok(Room {
             raw,

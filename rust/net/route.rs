@@ -126,6 +126,9 @@ impl Header {
     }
 }
 
+/// The highest priority of a packet (pkt_sched.h).
+const TC_PRIO_MAX: u32 = 15;
+
 /// A route to a destination, looked up once for many packets.
 ///
 /// # Invariants
@@ -166,16 +169,32 @@ impl Route {
         // SAFETY: the device lives, the flow is readable and the cookie writable.
         let dst = unsafe { ffi::oxe_route_lookup(near.as_raw(), &key, &mut cookie) };
         let dst = NonNull::new(from_err_ptr(dst)?).ok_or(EINVAL)?;
-        // SAFETY: the destination is held.
-        let priority = unsafe {
-            ffi::oxe_route_priority(dst.as_ptr(), flow.traffic_class, flow.priority_class)
-        };
-        Ok(Self {
+        let mut route = Self {
             dst,
             cookie,
             v6,
-            priority,
-        })
+            priority: 0,
+        };
+        route.priority = route.priority_for(flow.traffic_class, flow.priority_class);
+        Ok(route)
+    }
+
+    /// The priority of packets to the destination: one that the device maps to `class`, if `class`
+    /// is not 0 and there is one; else the one that goes with the traffic class.
+    fn priority_for(&self, traffic_class: u8, class: u8) -> u32 {
+        // SAFETY: this reads a table of the kernel, which has an entry for each traffic class.
+        let usual = unsafe { ffi::oxe_priority_of(traffic_class) };
+        let maps = |priority: &u32| {
+            // SAFETY: the destination is held.
+            let mapped = unsafe { ffi::oxe_route_class(self.as_raw(), *priority) };
+            mapped == i32::from(class)
+        };
+        // The RDMA core's CM asks for the class of the usual priority; other priorities may map to
+        // it, too.
+        if class == 0 || maps(&usual) {
+            return usual;
+        }
+        (0..=TC_PRIO_MAX).find(maps).unwrap_or(usual)
     }
 
     /// Whether a lookup would still find this route. Process and softirq context.

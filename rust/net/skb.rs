@@ -60,6 +60,11 @@ impl RxSkb {
                 ffi::oxe_skb_drop(skb.as_ptr());
                 return None;
             }
+            // GRO leaves the datagrams that it merges in buffers of their own. To search for the
+            // buffer of each one again and again costs more than to copy them into one.
+            if rx.gso_size < rx.len && rx.linear < rx.len {
+                ffi::oxe_rx_linearize(skb.as_ptr(), &mut rx);
+            }
             // INVARIANT: the attributes are the helper's.
             let len = rx.gso_size;
             Some(Self {

@@ -21,6 +21,9 @@ pub(crate) trait Receiver: 'static {
     /// The UDP port.
     const PORT: u16;
 
+    /// The least UDP payload of a datagram that is of any use, in bytes.
+    const MIN_LEN: u32;
+
     /// A packet arrived by the device `dev` (the loopback device, if this machine sent it to
     /// itself).
     ///
@@ -221,7 +224,14 @@ impl Socket {
         // SAFETY: the namespace is held, the callback is as the socket wants it, `sock` is
         // writable.
         to_result(unsafe {
-            ffi::oxe_udp_open(net.0.as_ptr(), v6, R::PORT, Some(receive::<R>), &mut sock)
+            ffi::oxe_udp_open(
+                net.0.as_ptr(),
+                v6,
+                R::PORT,
+                Some(receive::<R>),
+                Some(is_plain::<R>),
+                &mut sock,
+            )
         })?;
         NonNull::new(sock).map(Socket).ok_or(ENOMEM)
     }
@@ -232,6 +242,14 @@ impl Drop for Socket {
         // SAFETY: the socket is ours, and not used again.
         unsafe { ffi::oxe_udp_close(self.0.as_ptr()) };
     }
+}
+
+/// Whether a packet may go to the receiver without the UDP layer, as that would pass it on
+/// unchanged. The socket decides on the others. Softirq.
+extern "C" fn is_plain<R: Receiver>(packet: ffi::oxe_arrival) -> bool {
+    let whole = u32::from(packet.udp_len) == packet.len;
+    let segments = packet.gso_size == 0 || packet.udp_gso && packet.gso_size >= R::MIN_LEN;
+    packet.to_host && whole && segments && packet.checked
 }
 
 /// The sockets call this for each packet. Softirq, under RCU. Always consumes the packet.

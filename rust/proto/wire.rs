@@ -31,7 +31,7 @@ pub mod rnr;
 
 pub use aeth::{AethRepr, NakCode, Syndrome, CREDIT_NONE};
 pub use atomic::{AtomicAckEthRepr, AtomicEthRepr};
-pub use bth::BthRepr;
+pub use bth::{BthRepr, BTH_LEN};
 pub use deth::DethRepr;
 pub use error::{EmitError, ParseError};
 pub use gid::Gid;
