@@ -3,8 +3,10 @@
 many queue pairs, regions or SGEs. Prints Gb/s and microseconds per message.
 
 Usage: write.py DEVICE GID-INDEX PORT [--size BYTES] [--count N] [--sges N] [--mrs N] [--qps N]
-[SERVER] Without SERVER this is the side that is written to; the two meet on the TCP port. Message i
-goes from region i of this side to region i of that one, by queue pair i, each modulo their number.
+                [SERVER]
+
+Without SERVER this is the side that is written to; the two meet on the TCP port. Message i goes
+from region i of this side to region i of that one, by queue pair i, each modulo their number.
 """
 
 import argparse

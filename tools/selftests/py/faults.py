@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Fail each allocation and each user copy of the verbs' calls in turn (failing.py). Usage:
-faults.py [case...]"""
+"""Fail each allocation and each user copy of the verbs' calls in turn (failing.py).
+
+Usage: faults.py [case...]
+"""
 
 import errno
 

@@ -65,50 +65,14 @@ class Raw:
         if kind == "pd":
             return self.command(ALLOC_PD, 4, "")
         if kind == "ah":
-            return self.command(
-                CREATE_AH,
-                12,
-                "QII16sIBBBBHBBBBBB",
-                0,
-                self.pd,
-                0,
-                gid,
-                0,
-                GID_A,
-                64,
-                0,
-                0,
-                0,
-                0,
-                0,
-                0,
-                1,
-                1,
-                0,
-            )
+            values = 0, self.pd, 0, gid, 0, GID_A, 64, 0, 0, 0, 0, 0, 0, 1, 1, 0
+            return self.command(CREATE_AH, 12, "QII16sIBBBBHBBBBBB", *values)
         if kind == "mr":
             return self.command(REG_MR, 12, "QQQII", self.memory, 4096, self.memory, self.pd, LOCAL)
         if kind == "cq":
             return self.command(CREATE_CQ, 24, "QIIiI", 0, 1, 0, -1, 0)
-        return self.command(
-            CREATE_QP,
-            64,
-            "QIIIIIIIIIBBBB",
-            0,
-            self.pd,
-            self.cq,
-            self.cq,
-            0,
-            1,
-            1,
-            1,
-            1,
-            0,
-            0,
-            e.IBV_QPT_RC,
-            0,
-            0,
-        )
+        values = 0, self.pd, self.cq, self.cq, 0, 1, 1, 1, 1, 0, 0, e.IBV_QPT_RC, 0, 0
+        return self.command(CREATE_QP, 64, "QIIIIIIIIIBBBB", *values)
 
 
 def keep_memory():
