@@ -283,9 +283,13 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             Origin::Request { n } if self.state.requests() => {
                 self.requester.local_error(n, psn, status, q);
             }
-            Origin::Response if self.state.responds() && self.responder.local_error(psn) => {
-                self.events.raise(Events::ACCESS_ERR);
-                self.enter_error();
+            Origin::Response => {
+                let lives = self.state.responds();
+                let may = lives || self.responder.closing;
+                if may && self.responder.local_error(psn) && lives {
+                    self.events.raise(Events::ACCESS_ERR);
+                    self.enter_error();
+                }
             }
             _ => {}
         }

@@ -400,3 +400,24 @@ fn the_last_or_only_packet_of_an_answer_cannot_be_read() {
         assert_eq!(pair.a.statuses(), [Status::RemAccess]);
     }
 }
+
+/// IBTA 9.7.5.1, 9.9.3: the NAK for a READ whose payload cannot be read takes the place of one that
+/// is due for a later request, as that would acknowledge the READ.
+#[test]
+fn an_answer_that_cannot_be_read_before_a_fatal_nak() {
+    let mut pair = Pair::new();
+    pair.a.post(SendOp::Read, vec![0; 4], 0);
+    pair.a
+        .post_with(SendOp::Write, pattern(4, 0), 0, RKEY + 1, signaled());
+    for packet in pair.a.transmit_all(pair.now) {
+        let _ = pair.b.receive(pair.now, &packet);
+    }
+    assert_eq!(pair.b.conn.state(), State::Err);
+    pair.b.host.deny = Some(AccessError::Access);
+    let replies = pair.b.transmit_all(pair.now);
+    assert_eq!(replies.len(), 1);
+    assert_eq!(replies[0].syndrome(), Some(nak(NakCode::RemoteAccess)));
+    let _ = pair.a.receive(pair.now, &replies[0]);
+    pair.a.settle();
+    assert_eq!(pair.a.statuses(), [Status::RemAccess, Status::WrFlush]);
+}
