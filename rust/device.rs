@@ -70,6 +70,7 @@ pub(crate) struct Core {
     #[pin]
     ahs: Table<packet::ah::Ah>,
     cqs: Quota,
+    srqs: Quota,
     pds: Quota,
     next_pd: Atomic<u64>,
     counters: Counters,
@@ -97,6 +98,7 @@ impl Core {
                 mrs <- Table::new(1..=limits::MAX_MR_INDEX, quota(limits::MAX_MR)),
                 ahs <- Table::new(1..=limits::MAX_AH_NUMBER, quota(limits::MAX_AH)),
                 cqs: quota(limits::MAX_CQ),
+                srqs: quota(limits::MAX_SRQ),
                 pds: quota(limits::MAX_PD),
                 next_pd: Atomic::new(1),
                 counters: Counters::new(),

@@ -8,6 +8,7 @@ use super::packet::ah::AhObject;
 use super::pd::PdObject;
 use super::qp::object::{Qp, QpObject};
 use super::qp::progress::Input;
+use super::qp::srq::{Srq, SrqObject};
 use super::qp::{attr, engine};
 use super::{counters, limits, link, Oxe};
 use crate::net::netdev::NetDevice;
@@ -17,9 +18,10 @@ use crate::rdma::attr::{AtomicCap, DeviceAttr, DeviceCaps, PortAttr};
 use crate::rdma::device::Device;
 use crate::rdma::driver::{CqInit, Driver};
 use crate::rdma::error::unsupported;
-use crate::rdma::events::{CqEvents, QpEvents};
+use crate::rdma::events::{CqEvents, QpEvents, SrqEvents};
 use crate::rdma::gid::AhAttr;
 use crate::rdma::qp::{QpAttr, QpCreated, QpInit, QpQuery};
+use crate::rdma::srq::{SrqAttr, SrqChange};
 use crate::rdma::udata::UserCtx;
 use crate::rdma::umem::{KernelMemory, UserMemory};
 use crate::rdma::wc::WcSlots;
@@ -46,6 +48,7 @@ impl Driver for Oxe {
     type Ucontext = ();
     type Pd = PdObject;
     type Cq = CqObject;
+    type Srq = SrqObject;
     type Qp = QpObject;
     type Ah = AhObject;
     type Mr = MrObject;
@@ -65,12 +68,16 @@ impl Driver for Oxe {
                 | DeviceCaps::UD_AV_PORT_ENFORCE
                 | DeviceCaps::PORT_ACTIVE_EVENT
                 | DeviceCaps::SYS_IMAGE_GUID
-                | DeviceCaps::RC_RNR_NAK_GEN,
+                | DeviceCaps::RC_RNR_NAK_GEN
+                | DeviceCaps::SRQ_RESIZE,
             max_send_sge: limits::MAX_SGE,
             max_recv_sge: limits::MAX_SGE,
             max_sge_rd: limits::MAX_SGE,
             max_cq: limits::MAX_CQ,
             max_cqe: limits::MAX_CQE,
+            max_srq: limits::MAX_SRQ,
+            max_srq_wr: limits::MAX_QP_WR,
+            max_srq_sge: limits::MAX_SGE,
             max_mr: limits::MAX_MR,
             max_pd: limits::MAX_PD,
             max_qp_rd_atom: limits::MAX_RD_ATOMIC,
@@ -137,6 +144,32 @@ impl Driver for Oxe {
         cq.cq.arm(solicited_only) && report_missed
     }
 
+    fn create_srq(
+        dev: &Device<Self>,
+        pd: &PdObject,
+        wanted: &SrqAttr,
+        events: SrqEvents,
+        user: Option<UserCtx<'_>>,
+    ) -> Result<(SrqObject, SrqAttr)> {
+        Srq::create(&dev.core, pd.id, wanted, events, user)
+    }
+
+    fn modify_srq(srq: &SrqObject, change: &SrqChange, user: Option<UserCtx<'_>>) -> Result {
+        srq.srq.modify(change, user)
+    }
+
+    fn query_srq(srq: &SrqObject) -> SrqAttr {
+        srq.srq.query()
+    }
+
+    fn destroy_srq(srq: &SrqObject) {
+        srq.srq.close();
+    }
+
+    fn post_srq_recv(srq: &SrqObject, wr: &RecvWr<'_>) -> Result {
+        srq.srq.post(wr)
+    }
+
     fn create_qp(
         dev: &Device<Self>,
         pd: &PdObject,
@@ -189,7 +222,7 @@ impl Driver for Oxe {
         if qp.qp.state() == State::Reset {
             return Err(EINVAL);
         }
-        qp.qp.recv_producer.recv(wr)
+        qp.qp.recv_producer.as_ref().ok_or(EINVAL)?.recv(wr)
     }
 
     fn posted_recv(qp: &QpObject) {

@@ -21,6 +21,7 @@ pub(crate) const MAX_INLINE: u32 = MAX_SGE * size_of::<RxeSge>() as u32;
 pub(crate) const MAX_CQ: u32 = 1 << 20;
 /// The most completions of a queue.
 pub(crate) const MAX_CQE: u32 = (1 << 20) - 1;
+pub(crate) const MAX_SRQ: u32 = 1 << 20;
 pub(crate) const MAX_PD: u32 = 1 << 20;
 /// Memory regions: a key has 24 bits for the index.
 pub(crate) const MAX_MR: u32 = 1 << 23;

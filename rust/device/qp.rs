@@ -15,3 +15,4 @@ pub(crate) mod recv_queue;
 pub(crate) mod send_queue;
 pub(crate) mod send_wqe;
 pub(crate) mod service;
+pub(crate) mod srq;

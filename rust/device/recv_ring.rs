@@ -7,6 +7,7 @@ use super::ring::Ring;
 use super::uabi::wqe::{RxeRecvWqe, RxeSge};
 use crate::proto::transport::Status;
 use core::mem::size_of;
+use core::ops::Range;
 use kernel::prelude::*;
 
 /// A WQE that was taken.
@@ -14,6 +15,21 @@ pub(crate) struct Taken {
     pub(crate) wr_id: u64,
     /// The number of its SGEs, or the status of a WQE that is invalid.
     pub(crate) sges: Result<u32, Status>,
+}
+
+/// WQEs that were posted at some time. They stay in the memory of the ring, also when they are taken,
+/// until the producer writes others in their place.
+pub(crate) struct Posted {
+    ring: Ring,
+    head: u32,
+    count: u32,
+}
+
+impl Posted {
+    /// How many there are.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
 }
 
 /// The ring. The caller serialises the calls. Posting has no doorbell: the driver looks at the ring
@@ -50,7 +66,7 @@ impl RecvRing {
         &mut self,
         each: impl FnMut(usize, &RxeSge) -> Result<(), Status>,
     ) -> Option<Taken> {
-        if self.ring.distance(self.head, self.ring.producer()) == 0 {
+        if self.posted() == 0 {
             return None;
         }
         let wqe: RxeRecvWqe = self.ring.load(self.head, 0)?;
@@ -78,6 +94,67 @@ impl RecvRing {
             at = at.wrapping_add(size_of::<RxeSge>());
         }
         Ok(num_sge)
+    }
+
+    /// How many WQEs are posted and not taken.
+    #[inline]
+    pub(crate) fn posted(&self) -> u32 {
+        self.ring.distance(self.head, self.ring.producer())
+    }
+
+    /// The WQEs that are posted now.
+    pub(crate) fn snapshot(&self) -> Posted {
+        Posted {
+            ring: self.ring.clone(),
+            head: self.head,
+            count: self.posted(),
+        }
+    }
+
+    /// Copies WQEs `which` of `posted` to this ring, which nobody else uses yet. EINVAL if they are
+    /// more than it holds.
+    pub(crate) fn copy(&self, posted: &Posted, which: Range<u32>) -> Result {
+        if which.len() > self.ring.capacity() as usize {
+            return Err(EINVAL);
+        }
+        for index in which {
+            self.copy_one(posted, index).ok_or(EINVAL)?;
+        }
+        Ok(())
+    }
+
+    /// Copies one WQE, with the SGEs that it says it has.
+    fn copy_one(&self, posted: &Posted, index: u32) -> Option<()> {
+        let from = posted.head.wrapping_add(index);
+        let wqe: RxeRecvWqe = posted.ring.load(from, 0)?;
+        self.ring.store(index, 0, &wqe)?;
+        let mut at = RxeRecvWqe::DATA;
+        for _ in 0..wqe.dma.head.num_sge.min(self.max_sge) {
+            let sge: RxeSge = posted.ring.load(from, at)?;
+            self.ring.store(index, at, &sge)?;
+            at = at.wrapping_add(size_of::<RxeSge>());
+        }
+        Some(())
+    }
+
+    /// Takes the place of `old`, from which `posted` was copied: WQEs that were taken there
+    /// meanwhile are taken here. With `more`, copies those that were posted meanwhile. Returns the
+    /// producer's index. EINVAL if there are more than the ring holds.
+    pub(crate) fn succeed(&mut self, old: &RecvRing, posted: &Posted, more: bool) -> Result<u32> {
+        let taken = old.head.wrapping_sub(posted.head);
+        let mut end = posted.count;
+        if more {
+            let now = old.posted();
+            if now > self.ring.capacity() {
+                return Err(EINVAL);
+            }
+            end = taken.wrapping_add(now);
+            self.copy(posted, posted.count..end)?;
+        }
+        self.head = taken;
+        self.ring.set_producer(end);
+        self.release();
+        Ok(end)
     }
 
     /// Releases the elements of all WQEs that were taken to the consumer, who may post as many

@@ -7,7 +7,9 @@
 #![allow(dead_code)]
 
 use super::uabi::cqe::UverbsWc;
-use super::uabi::resp::{MmInfo, RxeCreateCqResp, RxeCreateQpResp};
+use super::uabi::resp::{
+    MmInfo, RxeCreateCqResp, RxeCreateQpResp, RxeCreateSrqResp, RxeModifySrqCmd,
+};
 use super::uabi::ring::RxeQueueBuf;
 use super::uabi::wqe::{
     self, AtomicWr, DmaHead, Op, RdmaWr, RxeDmaInfo, RxeRecvWqe, RxeSendWqe, RxeSendWr, RxeSge,
@@ -154,6 +156,16 @@ check_layout!(RxeCreateCqResp, create_cq_resp {
 check_layout!(RxeCreateQpResp, create_qp_resp {
     RQ_MI = rq_mi,
     SQ_MI = sq_mi,
+});
+
+check_layout!(RxeCreateSrqResp, create_srq_resp {
+    MI = mi,
+    SRQ_NUM = srq_num,
+    RESERVED = reserved,
+});
+
+check_layout!(RxeModifySrqCmd, modify_srq_cmd {
+    MMAP_INFO_ADDR = mmap_info_addr,
 });
 
 const _: () = {

@@ -33,6 +33,8 @@ impl DeviceCaps {
     /// Makes RNR NAKs for RC.
     pub(crate) const RC_RNR_NAK_GEN: Self =
         Self(ffi::ib_device_cap_flags_IB_DEVICE_RC_RNR_NAK_GEN as u64);
+    /// Resizes shared receive queues.
+    pub(crate) const SRQ_RESIZE: Self = Self(ffi::ib_device_cap_flags_IB_DEVICE_SRQ_RESIZE as u64);
     /// The flags in `enum ib_device_cap_flags`'s numbering.
     pub(crate) const fn bits(self) -> u64 {
         self.0

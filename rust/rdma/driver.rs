@@ -5,9 +5,10 @@
 use super::access::Access;
 use super::attr::{DeviceAttr, PortAttr};
 use super::device::Device;
-use super::events::{CqEvents, QpEvents};
+use super::events::{CqEvents, QpEvents, SrqEvents};
 use super::gid::AhAttr;
 use super::qp::{QpAttr, QpCreated, QpInit, QpQuery};
+use super::srq::{SrqAttr, SrqChange};
 use super::udata::UserCtx;
 use super::umem::KernelMemory;
 use super::wc::WcSlots;
@@ -43,6 +44,8 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     type Pd: Send + Sync;
     /// A completion queue.
     type Cq: Send + Sync;
+    /// A shared receive queue.
+    type Srq: Send + Sync;
     /// A queue pair.
     type Qp: Send + Sync;
     /// An address handle.
@@ -111,6 +114,28 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Arms a completion queue. If `report_missed`, returns whether it holds completions already.
     /// Any context.
     fn req_notify(cq: &Self::Cq, solicited_only: bool, report_missed: bool) -> bool;
+
+    /// Makes a shared receive queue. Also returns its attributes: no size is less than that wanted.
+    fn create_srq(
+        dev: &Device<Self>,
+        pd: &Self::Pd,
+        wanted: &SrqAttr,
+        events: SrqEvents,
+        user: Option<UserCtx<'_>>,
+    ) -> Result<(Self::Srq, SrqAttr)>;
+
+    /// Changes attributes: all or none. ib_core does not serialise calls.
+    fn modify_srq(srq: &Self::Srq, change: &SrqChange, user: Option<UserCtx<'_>>) -> Result;
+
+    /// Reports the attributes.
+    fn query_srq(srq: &Self::Srq) -> SrqAttr;
+
+    /// Called before a shared receive queue is destroyed, when no queue pair uses it. Once this
+    /// returns, the queue's events are closed and it is dropped.
+    fn destroy_srq(srq: &Self::Srq);
+
+    /// Posts one receive request of a kernel user. Any context.
+    fn post_srq_recv(srq: &Self::Srq, wr: &RecvWr<'_>) -> Result;
 
     /// Makes a queue pair in the reset state.
     fn create_qp(

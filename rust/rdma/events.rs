@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Upcalls to the users of completion queues and queue pairs.
+//! Upcalls to the users of completion queues, shared receive queues and queue pairs.
 //!
 //! The driver keeps a handle wherever completions and errors arise. A handle may outlive its
 //! object: the glue revokes the object after the driver's destroy and before ib_core frees the C
@@ -79,6 +79,48 @@ impl CqEvents {
             };
             // SAFETY: `cq` is the member of the union that goes with this event.
             unsafe { *event.element.cq.as_mut() = cq };
+            // SAFETY: `event_handler` takes an event on its object, and the object's context.
+            unsafe { handler(&mut event, context) };
+        }
+    }
+}
+
+/// The upcalls of a shared receive queue. Clones are the same handle.
+#[derive(Clone)]
+pub(crate) struct SrqEvents(Arc<Revocable<Raw<ffi::ib_srq>>>);
+
+impl SrqEvents {
+    /// # Safety
+    ///
+    /// `srq` is being created, and stays valid until `close` was called.
+    pub(super) unsafe fn new(srq: *mut ffi::ib_srq) -> Result<Self> {
+        Ok(SrqEvents(Arc::new(Revocable::new(Raw(srq)), GFP_CHARGED)?))
+    }
+
+    /// Ends all upcalls; waits for those in progress. Process context.
+    pub(super) fn close(&self) {
+        self.0.revoke();
+    }
+
+    /// Reports to the consumer that fewer receives are left than the limit
+    /// (IB_EVENT_SRQ_LIMIT_REACHED). Any context, no locks held.
+    pub(crate) fn limit_reached(&self) {
+        let Some(inside) = self.0.try_access() else {
+            return;
+        };
+        let srq = inside.0;
+        // SAFETY: it is not revoked, so `srq` is valid. The handler is set before create and does
+        // not change.
+        let (handler, context, device) =
+            unsafe { ((*srq).event_handler, (*srq).srq_context, (*srq).device) };
+        if let Some(handler) = handler {
+            let mut event = ffi::ib_event {
+                device,
+                event: ffi::ib_event_type_IB_EVENT_SRQ_LIMIT_REACHED,
+                ..Default::default()
+            };
+            // SAFETY: `srq` is the member of the union that goes with this event.
+            unsafe { *event.element.srq.as_mut() = srq };
             // SAFETY: `event_handler` takes an event on its object, and the object's context.
             unsafe { handler(&mut event, context) };
         }

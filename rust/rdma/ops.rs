@@ -8,7 +8,7 @@
 
 use super::driver::Driver;
 use super::{
-    device, gid, mmap, ops_ah, ops_cq, ops_device, ops_mr, ops_post, ops_qp, ops_ucontext,
+    device, gid, mmap, ops_ah, ops_cq, ops_device, ops_mr, ops_post, ops_qp, ops_srq, ops_ucontext,
 };
 use crate::ffi;
 
@@ -82,6 +82,12 @@ impl<D: Driver> Table<D> {
         post_send: Some(ops_post::post_send::<D>),
         post_recv: Some(ops_post::post_recv::<D>),
 
+        create_srq: Some(ops_srq::create_srq::<D>),
+        modify_srq: Some(ops_srq::modify_srq::<D>),
+        query_srq: Some(ops_srq::query_srq::<D>),
+        destroy_srq: Some(ops_srq::destroy_srq::<D>),
+        post_srq_recv: Some(ops_srq::post_srq_recv::<D>),
+
         get_dma_mr: Some(ops_mr::get_dma_mr::<D>),
         reg_user_mr: Some(ops_mr::reg_user_mr::<D>),
         dereg_mr: Some(ops_mr::dereg_mr::<D>),
@@ -90,6 +96,7 @@ impl<D: Driver> Table<D> {
         size_ib_cq: ops_cq::CqObject::<D>::SIZE,
         size_ib_pd: ops_ucontext::PdObject::<D>::SIZE,
         size_ib_qp: ops_qp::QpObject::<D>::SIZE,
+        size_ib_srq: ops_srq::SrqObject::<D>::SIZE,
         size_ib_ucontext: ops_ucontext::ContextObject::<D>::SIZE,
         ..pin_init::zeroed()
     };

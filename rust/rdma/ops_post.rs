@@ -5,7 +5,8 @@
 
 use super::driver::Driver;
 use super::ops_qp::QpObject;
-use super::wr::{RecvWr, SendWr};
+use super::post::{errno, post_each};
+use super::wr::SendWr;
 use crate::ffi;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
@@ -65,33 +66,11 @@ pub(super) unsafe extern "C" fn post_recv<D: Driver>(
 ) -> c_int {
     // SAFETY: the queue pair was initialised by `create_qp` and is not being destroyed.
     let part = unsafe { QpObject::<D>::get(qp) };
-    let mut result = Ok(());
-    let mut next = list;
-    // SAFETY: the user gives a list of requests that end with a null pointer.
-    while let Some(raw) = unsafe { next.as_ref() } {
-        result = if part.user {
-            Err(EINVAL)
-        } else {
-            // SAFETY: the user posts requests by ib_core's rules.
-            unsafe { RecvWr::new(raw) }.and_then(|wr| D::post_recv(&part.driver, &wr))
-        };
-        if result.is_err() {
-            // SAFETY: the user gives a place for the request that was refused.
-            unsafe { *bad = raw };
-            break;
-        }
-        next = raw.next;
-    }
+    // SAFETY: the user gives a list of requests that end with a null pointer, and a place for the
+    // request that was refused.
+    let result = unsafe { post_each(list, bad, part.user, |wr| D::post_recv(&part.driver, wr)) };
     if !part.user {
         D::posted_recv(&part.driver);
     }
     errno(result)
-}
-
-/// The result as C functions return it.
-fn errno(result: Result) -> c_int {
-    match result {
-        Ok(()) => 0,
-        Err(error) => error.to_errno(),
-    }
 }

@@ -7,6 +7,7 @@ use super::driver::Driver;
 use super::events::QpEvents;
 use super::object::Object;
 use super::ops_cq::CqObject;
+use super::ops_srq::SrqObject;
 use super::ops_ucontext::PdObject;
 use super::qp::{QpAttr, QpCaps, QpInit, QpQuery, QpType};
 use super::udata::UserCtx;
@@ -44,7 +45,7 @@ pub(super) unsafe extern "C" fn create_qp<D: Driver>(
         // SAFETY: ib_core gives the call's attributes, which are ours to change.
         let attr = unsafe { &mut *attr };
         let kind = QpType::from_raw(attr.qp_type)?;
-        if attr.create_flags != 0 || !attr.srq.is_null() || !attr.rwq_ind_tbl.is_null() {
+        if attr.create_flags != 0 || !attr.rwq_ind_tbl.is_null() {
             return Err(super::error::unsupported());
         }
         if attr.send_cq.is_null() || attr.recv_cq.is_null() {
@@ -64,6 +65,12 @@ pub(super) unsafe extern "C" fn create_qp<D: Driver>(
             send_cq: unsafe { &CqObject::<D>::get(attr.send_cq).driver },
             // SAFETY: as above.
             recv_cq: unsafe { &CqObject::<D>::get(attr.recv_cq).driver },
+            srq: if attr.srq.is_null() {
+                None
+            } else {
+                // SAFETY: as above, by `create_srq`.
+                Some(unsafe { &SrqObject::<D>::get(attr.srq).driver })
+            },
             cap: QpCaps::from_raw(&attr.cap),
             sig_all: attr.sq_sig_type == ffi::ib_sig_type_IB_SIGNAL_ALL_WR,
         };

@@ -141,6 +141,8 @@ pub(crate) struct QpInit<'a, D: Driver> {
     pub(crate) send_cq: &'a D::Cq,
     /// Where receive completions go; may be the same queue.
     pub(crate) recv_cq: &'a D::Cq,
+    /// Where receives come from in place of a queue of its own.
+    pub(crate) srq: Option<&'a D::Srq>,
     /// The minimum sizes; unchecked.
     pub(crate) cap: QpCaps,
     /// Whether every send request completes as if it were signalled.

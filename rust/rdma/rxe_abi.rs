@@ -200,6 +200,22 @@ layout! {
     }
 }
 
+layout! {
+    /// `struct rxe_create_srq_resp`.
+    create_srq_resp: rxe_create_srq_resp {
+        MI = mi,
+        SRQ_NUM = srq_num,
+        RESERVED = reserved,
+    }
+}
+
+layout! {
+    /// `struct rxe_modify_srq_cmd`.
+    modify_srq_cmd: rxe_modify_srq_cmd {
+        MMAP_INFO_ADDR = mmap_info_addr,
+    }
+}
+
 /// `enum ib_uverbs_wr_opcode`, as far as the driver supports them.
 pub(crate) mod wr_opcode {
     use crate::ffi;

@@ -14,7 +14,8 @@ use core::ptr::NonNull;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use zerocopy::{Immutable, IntoBytes};
+use kernel::uaccess::{UserPtr, UserSlice};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The process that calls a verb. Process context, in the calling process.
 ///
@@ -39,12 +40,24 @@ impl<'a> UserCtx<'a> {
     /// `udata` is null or that of a call on a device driven by `D`, which lasts for `'a` and has a
     /// context.
     pub(super) unsafe fn new<D: Driver>(udata: *mut ffi::ib_udata) -> Result<Option<Self>> {
+        if !udata.is_null() {
+            // SAFETY: a non-null `udata` is part of the call's attributes.
+            to_result(unsafe { ffi::oxe_udata_in_empty(udata) })?;
+        }
+        // SAFETY: as this function's own requirements.
+        unsafe { Self::with_input::<D>(udata) }
+    }
+
+    /// As [`UserCtx::new`], for a verb whose driver-private input the driver knows.
+    ///
+    /// # Safety
+    ///
+    /// As for [`UserCtx::new`].
+    pub(super) unsafe fn with_input<D: Driver>(udata: *mut ffi::ib_udata) -> Result<Option<Self>> {
         let Some(udata) = NonNull::new(udata) else {
             return Ok(None);
         };
         // SAFETY: a non-null `udata` is part of the call's attributes.
-        to_result(unsafe { ffi::oxe_udata_in_empty(udata.as_ptr()) })?;
-        // SAFETY: as above.
         let context = unsafe { ffi::oxe_udata_ucontext(udata.as_ptr()) };
         let context = NonNull::new(context).ok_or(EINVAL)?;
         // SAFETY: the context was made by `alloc_ucontext`, and outlives calls in it.
@@ -72,6 +85,29 @@ impl<'a> UserCtx<'a> {
         to_result(unsafe {
             ffi::_ib_respond_udata(self.udata.as_ptr(), bytes.as_ptr().cast(), bytes.len())
         })
+    }
+
+    /// The driver-private input.
+    ///
+    /// EINVAL if it is shorter, EOPNOTSUPP if it is longer with more than zeros behind, EFAULT if
+    /// the process's memory is not accessible.
+    pub(crate) fn input<T: FromBytes + IntoBytes>(&self) -> Result<T> {
+        let mut value = T::new_zeroed();
+        let bytes = value.as_mut_bytes();
+        let (at, len) = (bytes.as_mut_ptr(), bytes.len());
+        // SAFETY: by the type's invariant; `len` bytes are writable there, and any are valid.
+        to_result(unsafe {
+            ffi::_ib_copy_validate_udata_in(self.udata.as_ptr(), at.cast(), len, len)
+        })?;
+        Ok(value)
+    }
+
+    /// Writes `value` to an address in the process's memory. EFAULT if it is not writable.
+    pub(crate) fn write<T: IntoBytes + Immutable>(&self, address: u64, value: &T) -> Result {
+        let bytes = value.as_bytes();
+        UserSlice::new(UserPtr::from_addr(address as usize), bytes.len())
+            .writer()
+            .write_slice(bytes)
     }
 
     /// Makes `buf` mappable for the process. Returns the cookie that keeps it mappable, and the

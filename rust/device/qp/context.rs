@@ -2,6 +2,7 @@
 
 //! The immutable part of a queue pair, for its transport service.
 
+use super::srq::Srq;
 use crate::device::cq::completion::QpId;
 use crate::device::cq::Cq;
 use crate::device::pd::PdId;
@@ -18,6 +19,8 @@ pub(crate) struct QpContext {
     pub(crate) token: QpToken,
     pub(crate) send_cq: Arc<Cq>,
     pub(crate) recv_cq: Arc<Cq>,
+    /// Where receives come from, if not from a queue of its own.
+    pub(crate) srq: Option<Arc<Srq>>,
 }
 
 impl QpContext {

@@ -300,7 +300,7 @@ fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> bool {
 fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
     let due = match (&inner.transport, progress) {
         (_, Progress::Stalled) => Some(now.after(STALL)),
-        _ if inner.is_in_error() && !qp.is_user => None,
+        _ if inner.is_in_error() && (!qp.is_user || inner.rq.is_shared()) => None,
         _ if inner.is_in_error() => {
             let due = inner.flush_poll.next(now);
             if due.is_none() {
@@ -320,6 +320,11 @@ fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
 fn notify(qp: &Arc<Qp>, deferred: Deferred) {
     qp.ctx.send_cq.wake(deferred.send);
     qp.ctx.recv_cq.wake(deferred.recv);
+    if deferred.srq_limit {
+        if let Some(srq) = &qp.ctx.srq {
+            srq.report_limit();
+        }
+    }
     if !deferred.events.is_empty() {
         report(qp, deferred.events);
     }
@@ -333,6 +338,7 @@ fn report(qp: &Arc<Qp>, events: Events) {
         (Events::REQ_ERR, QpEvent::ReqErr),
         (Events::ACCESS_ERR, QpEvent::AccessErr),
         (Events::FATAL, QpEvent::Fatal),
+        (Events::LAST_WQE, QpEvent::LastWqe),
     ];
     for (flag, event) in table {
         if events.contains(flag) {

@@ -59,8 +59,11 @@ impl WorkItem for Core {
 
 /// Whether `qp` is one that the sweep visits, and whether it has receives to be flushed.
 fn is_due(qp: &Qp) -> (bool, bool) {
-    let swept = qp.is_user && qp.state() == State::Err;
-    (swept, swept && !qp.recv_producer.is_empty())
+    let Some(producer) = qp.recv_producer.as_ref().filter(|_| qp.is_user) else {
+        return (false, false);
+    };
+    let swept = qp.state() == State::Err;
+    (swept, swept && !producer.is_empty())
 }
 
 /// Runs one step of the sweep. Returns whether another step is needed.

@@ -14,11 +14,12 @@ use super::service::ud::Ud;
 use crate::device::cq::completion::Completion;
 use crate::device::packet::loopback::LoopbackQueue;
 use crate::device::pd::PdId;
+use crate::device::ring::Ring;
 use crate::device::uabi::resp::{MmInfo, RxeCreateQpResp};
 use crate::device::uabi::wqe::RxeSge;
 use crate::device::{limits, Core};
 use crate::net::room::Room;
-use crate::proto::transport::State;
+use crate::proto::transport::{Events, State};
 use crate::rdma::access::Access;
 use crate::rdma::events::QpEvents;
 use crate::rdma::gid::AhAttr;
@@ -100,8 +101,8 @@ pub(crate) struct Qp {
     pub(crate) inner: SpinLockBh<Inner>,
     #[pin]
     pub(crate) send_producer: WqProducer,
-    #[pin]
-    pub(crate) recv_producer: WqProducer,
+    /// `None` if receives come from a shared receive queue.
+    pub(crate) recv_producer: Option<Pin<KBox<WqProducer>>>,
     /// The limit of its bytes on their way through the network stack.
     pub(crate) room: Room<Qp>,
     #[pin]
@@ -116,12 +117,16 @@ workqueue::impl_has_work! { impl HasWork<Qp> for Qp { self.work } }
 /// The Rust part of an ib_qp.
 pub(crate) struct QpObject {
     pub(crate) qp: Arc<Qp>,
-    _cookies: Option<(Cookie, Cookie)>,
+    _cookies: Option<RingCookies>,
 }
 
-/// Checks the requested capabilities against the limits; returns those that the QP will have.
+/// Checks the requested capabilities against the limits; returns those that the QP will have. Those
+/// for receives mean nothing with a shared receive queue (IBTA 11.2.5.1).
 fn check_caps(init: &QpInit<'_, crate::device::Oxe>) -> Result<QpCaps> {
-    let cap = init.cap;
+    let mut cap = init.cap;
+    if init.srq.is_some() {
+        (cap.max_recv_wr, cap.max_recv_sge) = (0, 0);
+    }
     let fits = cap.max_send_wr <= limits::MAX_QP_WR
         && cap.max_recv_wr <= limits::MAX_QP_WR
         && cap.max_send_sge <= limits::MAX_SGE
@@ -150,15 +155,27 @@ fn reserve(core: &Core, kind: QpType, user: bool) -> Result<u32> {
     }
 }
 
-/// Makes the two rings mappable for the process, and returns their mmap offsets to it.
-fn respond(user: &UserCtx<'_>, sq: &SendQueue, rq: &RecvQueue) -> Result<(Cookie, Cookie)> {
-    let (rq_cookie, rq_offset) = user.publish(rq.ring().buf())?;
-    let (sq_cookie, sq_offset) = user.publish(sq.ring().buf())?;
+/// Keeps the send ring mappable, and the receive ring if there is one.
+type RingCookies = (Cookie, Option<Cookie>);
+
+/// Makes the rings mappable for the process, and returns their mmap offsets to it.
+fn respond(user: &UserCtx<'_>, sq: &SendQueue, rq: &RecvQueue) -> Result<RingCookies> {
+    let publish = |ring: &Ring| -> Result<_> {
+        let (cookie, offset) = user.publish(ring.buf())?;
+        Ok((cookie, MmInfo::new(offset, ring.buf().len())))
+    };
+    let (rq_cookie, rq_mi) = rq.ring().map(publish).transpose()?.unzip();
+    let (sq_cookie, sq_mi) = publish(sq.ring())?;
     user.respond(&RxeCreateQpResp {
-        rq_mi: MmInfo::new(rq_offset, rq.ring().buf().len()),
-        sq_mi: MmInfo::new(sq_offset, sq.ring().buf().len()),
+        rq_mi: rq_mi.unwrap_or_default(),
+        sq_mi,
     })?;
-    Ok((rq_cookie, sq_cookie))
+    Ok((sq_cookie, rq_cookie))
+}
+
+/// The producer's side of a receive ring.
+fn producer_on_heap(ring: &Ring, max_sge: u32) -> Result<Pin<KBox<WqProducer>>> {
+    KBox::pin_init(WqProducer::new(ring.clone(), max_sge, 0), GFP_CHARGED)
 }
 
 impl Qp {
@@ -200,10 +217,14 @@ impl Qp {
             max_inline: caps.max_inline_data,
         };
         let sq = SendQueue::new(sq_limits, is_user)?;
-        let rq = RecvQueue::new(pd, caps.max_recv_wr, caps.max_recv_sge, is_user)?;
+        let srq = init.srq.map(|object| object.srq.clone());
+        let rq = match &srq {
+            Some(srq) => RecvQueue::shared(srq)?,
+            None => RecvQueue::new(pd, caps.max_recv_wr, caps.max_recv_sge, is_user)?,
+        };
         let caps = QpCaps {
             max_send_wr: sq.ring().capacity(),
-            max_recv_wr: rq.ring().capacity(),
+            max_recv_wr: rq.ring().map_or(0, Ring::capacity),
             ..caps
         };
         let cookies = match &user {
@@ -212,24 +233,11 @@ impl Qp {
         };
         let send_producer =
             WqProducer::new(sq.ring().clone(), caps.max_send_sge, caps.max_inline_data);
-        let recv_producer = WqProducer::new(rq.ring().clone(), caps.max_recv_sge, 0);
-        let inner = Inner {
-            transport: match init.kind {
-                QpType::Rc => Transport::Rc(Rc::new()?),
-                QpType::Ud | QpType::Gsi => Transport::Datagram(Ud::new(qpn)),
-            },
-            sq,
-            rq,
-            av: None,
-            attr_cache: QpAttrCache::default(),
-            loopback: LoopbackQueue::new(),
-            sending: false,
-            rerun: false,
-            posting: false,
-            queued: false,
-            flush_poll: FlushPoll::NEW,
-            dead: false,
+        let recv_producer = match rq.ring() {
+            Some(ring) => Some(producer_on_heap(ring, caps.max_recv_sge)?),
+            None => None,
         };
+        let inner = Inner::new(init.kind, qpn, sq, rq)?;
         let ctx = QpContext {
             core: core.clone(),
             qpn,
@@ -237,6 +245,7 @@ impl Qp {
             token: events.token(),
             send_cq: init.send_cq.cq.clone(),
             recv_cq: init.recv_cq.cq.clone(),
+            srq,
         };
         let qp = Arc::pin_init(
             try_pin_init!(Qp {
@@ -248,7 +257,7 @@ impl Qp {
                 state: Atomic::new(State::Reset as u32),
                 inner <- crate::new_spinlock_bh!(inner, "oxe_qp"),
                 send_producer <- send_producer,
-                recv_producer <- recv_producer,
+                recv_producer,
                 room: Room::new()?,
                 timer <- Timer::new(),
                 work <- kernel::new_work!("oxe_qp"),
@@ -312,6 +321,27 @@ impl Qp {
 }
 
 impl Inner {
+    /// The state of a new QP. ENOMEM.
+    fn new(kind: QpType, qpn: u32, sq: SendQueue, rq: RecvQueue) -> Result<Self> {
+        Ok(Inner {
+            transport: match kind {
+                QpType::Rc => Transport::Rc(Rc::new()?),
+                QpType::Ud | QpType::Gsi => Transport::Datagram(Ud::new(qpn)),
+            },
+            sq,
+            rq,
+            av: None,
+            attr_cache: QpAttrCache::default(),
+            loopback: LoopbackQueue::new(),
+            sending: false,
+            rerun: false,
+            posting: false,
+            queued: false,
+            flush_poll: FlushPoll::NEW,
+            dead: false,
+        })
+    }
+
     /// The state.
     #[inline]
     pub(crate) fn state(&self) -> State {
@@ -372,10 +402,13 @@ impl Inner {
             rc.put_mrs();
         }
         for _ in 0..FLUSH_BUDGET {
-            if qp.is_user && !self.flush_poll.take() {
+            if qp.is_user && !self.rq.is_shared() && !self.flush_poll.take() {
                 return false;
             }
             let Some(wr_id) = self.rq.flush_one() else {
+                if self.rq.report_last() {
+                    deferred.events = deferred.events.union(Events::LAST_WQE);
+                }
                 return false;
             };
             deferred.recv.merge(

@@ -20,22 +20,25 @@ use kernel::prelude::*;
 /// The producer's side of a ring.
 #[pin_data]
 pub(crate) struct WqProducer {
-    ring: Ring,
     max_sge: u32,
     max_inline: u32,
-    /// The producer's index.
     #[pin]
-    index: SpinLockIrq<u32>,
+    state: SpinLockIrq<State>,
+}
+
+/// The ring, and the producer's index.
+struct State {
+    ring: Ring,
+    index: u32,
 }
 
 impl WqProducer {
     /// The producer's side of `ring`, which must have no other producer.
     pub(crate) fn new(ring: Ring, max_sge: u32, max_inline: u32) -> impl PinInit<Self> {
         pin_init!(WqProducer {
-            ring,
             max_sge,
             max_inline,
-            index <- crate::new_spinlock_irq!(0, "oxe_post"),
+            state <- crate::new_spinlock_irq!(State { ring, index: 0 }, "oxe_post"),
         })
     }
 
@@ -43,20 +46,30 @@ impl WqProducer {
     ///
     /// ENOMEM when the queue is full.
     fn push(&self, fill: impl FnOnce(&Ring, u32) -> Option<()>) -> Result {
-        let mut index = self.index.lock();
+        let mut state = self.state.lock();
+        let State { ring, index } = &mut *state;
         let next = index.wrapping_add(1);
-        if self.ring.distance(self.ring.consumer(), next) == 0 {
+        if ring.distance(ring.consumer(), next) == 0 {
             return Err(ENOMEM);
         }
-        fill(&self.ring, *index).ok_or(EINVAL)?;
+        fill(ring, *index).ok_or(EINVAL)?;
         *index = next;
-        self.ring.set_producer(next);
+        ring.set_producer(next);
+        Ok(())
+    }
+
+    /// Changes over to another ring, which `change` puts in the place of this one. `change` returns
+    /// how many elements are in it already. Any context.
+    pub(crate) fn replace(&self, change: impl FnOnce(&mut Ring) -> Result<u32>) -> Result {
+        let mut state = self.state.lock();
+        state.index = change(&mut state.ring)?;
         Ok(())
     }
 
     /// Whether the ring is empty according to its indices, which a process may write. Any context.
     pub(crate) fn is_empty(&self) -> bool {
-        self.ring.consumer() == self.ring.producer()
+        let state = self.state.lock();
+        state.ring.consumer() == state.ring.producer()
     }
 
     /// Posts a receive request. Any context.

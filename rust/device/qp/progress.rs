@@ -28,6 +28,8 @@ pub(crate) struct Deferred {
     pub(crate) send: Wake,
     pub(crate) recv: Wake,
     pub(crate) events: Events,
+    /// The limit of the shared receive queue is reached.
+    pub(crate) srq_limit: bool,
 }
 
 /// The result of one transport step.

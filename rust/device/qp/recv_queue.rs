@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The receive queue of a queue pair: the ring that receives are posted to, and the current WQE.
+//! The receive queue of a queue pair: where its WQEs come from, and the current one.
 
+use super::srq::Srq;
 use crate::device::mem::mr::Mr;
 use crate::device::mem::sge::{self, Sge};
 use crate::device::pd::PdId;
 use crate::device::recv_ring::RecvRing;
 use crate::device::ring::Ring;
+use crate::device::uabi::wqe::RxeSge;
 use crate::device::Core;
 use crate::proto::transport::{RecvStart, Status};
 use crate::rdma::strided::StridedSrc;
@@ -22,9 +24,22 @@ struct Current {
     total: u32,
 }
 
+/// Where WQEs come from.
+enum Source {
+    /// The QP's own ring, which its lock guards.
+    Own(RecvRing),
+    /// A shared receive queue.
+    Shared {
+        srq: Arc<Srq>,
+        /// The event was raised that says that no more WQEs are taken (IBTA 11.6.3.2, last WQE
+        /// reached).
+        last_reported: bool,
+    },
+}
+
 /// The receive queue of one QP; the QP's lock guards it.
 pub(crate) struct RecvQueue {
-    ring: RecvRing,
+    source: Source,
     pd: PdId,
     current: Option<Current>,
     /// The SGEs of the current WQE.
@@ -39,12 +54,25 @@ impl RecvQueue {
     /// Process context. EINVAL if the sizes are beyond any limit, ENOMEM.
     pub(crate) fn new(pd: PdId, max_wr: u32, max_sge: u32, user: bool) -> Result<Self> {
         let ring = RecvRing::new(max_wr, max_sge, user)?;
+        Self::with_source(Source::Own(ring), pd, max_sge)
+    }
+
+    /// Makes a queue whose WQEs come from `srq`. Process context. ENOMEM.
+    pub(crate) fn shared(srq: &Arc<Srq>) -> Result<Self> {
+        let source = Source::Shared {
+            srq: srq.clone(),
+            last_reported: false,
+        };
+        Self::with_source(source, srq.pd(), srq.max_sge())
+    }
+
+    fn with_source(source: Source, pd: PdId, max_sge: u32) -> Result<Self> {
         let mut sges = KVec::with_capacity(max_sge as usize, GFP_CHARGED)?;
         for _ in 0..max_sge {
             sges.push(Sge::default(), GFP_CHARGED)?;
         }
         Ok(RecvQueue {
-            ring,
+            source,
             pd,
             current: None,
             sges,
@@ -52,37 +80,57 @@ impl RecvQueue {
         })
     }
 
-    /// The ring, for mapping and for posting by the kernel.
-    pub(crate) fn ring(&self) -> &Ring {
-        self.ring.ring()
+    /// The ring of its own, for mapping and for posting by the kernel.
+    pub(crate) fn ring(&self) -> Option<&Ring> {
+        match &self.source {
+            Source::Own(ring) => Some(ring.ring()),
+            Source::Shared { .. } => None,
+        }
     }
 
-    /// Drops everything, posted WQEs included.
+    /// Whether WQEs come from a shared receive queue.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.source, Source::Shared { .. })
+    }
+
+    /// Drops everything, WQEs posted to its own ring included.
     pub(crate) fn reset(&mut self) {
         self.drop_current();
         self.mr_cache = None;
-        self.ring.clear();
+        match &mut self.source {
+            Source::Own(ring) => ring.clear(),
+            Source::Shared { last_reported, .. } => *last_reported = false,
+        }
     }
 
     /// Takes the next WQE for a message. A current WQE is taken again: the message that it was
-    /// taken for did not use it, as it was too long.
+    /// taken for did not use it, as it was too long. Sets `limit_reached` if the limit of a shared
+    /// receive queue is.
     #[inline]
-    pub(crate) fn start(&mut self, core: &Core) -> RecvStart {
+    pub(crate) fn start(&mut self, core: &Core, limit_reached: &mut bool) -> RecvStart {
         if self.current.is_some() {
             return RecvStart::Taken;
         }
         let RecvQueue {
-            ring,
+            source,
             pd,
             sges,
             mr_cache,
             ..
         } = self;
-        let taken = ring.take(|index, raw| {
+        let each = |index, raw: &RxeSge| {
             let place = sges.get_mut(index).ok_or(Status::LocQpOp)?;
             *place = Sge::resolve(core, *pd, raw, true, mr_cache)?;
             Ok(())
-        });
+        };
+        let taken = match source {
+            Source::Own(ring) => ring.take(each),
+            Source::Shared { srq, .. } => {
+                let (taken, reached) = srq.take(each);
+                *limit_reached |= reached;
+                taken
+            }
+        };
         let Some(taken) = taken else {
             return RecvStart::Empty;
         };
@@ -125,18 +173,33 @@ impl RecvQueue {
     #[inline]
     pub(crate) fn finish(&mut self) -> Option<u64> {
         let wr_id = self.drop_current()?;
-        self.ring.release();
+        if let Source::Own(ring) = &self.source {
+            ring.release();
+        }
         Some(wr_id)
     }
 
     /// Flushes the next WQE, the current one first: returns its wr_id, and releases its element.
+    /// WQEs of a shared receive queue stay there for other QPs (IBTA 10.2.9.3).
     pub(crate) fn flush_one(&mut self) -> Option<u64> {
         if self.current.is_some() {
             return self.finish();
         }
-        let taken = self.ring.take(|_, _| Ok(()))?;
-        self.ring.release();
+        let Source::Own(ring) = &mut self.source else {
+            return None;
+        };
+        let taken = ring.take(|_, _| Ok(()))?;
+        ring.release();
         Some(taken.wr_id)
+    }
+
+    /// Whether the event is due that says that the QP takes no more WQEs from a shared receive
+    /// queue. `true` once, until the queue is reset.
+    pub(crate) fn report_last(&mut self) -> bool {
+        match &mut self.source {
+            Source::Own(_) => false,
+            Source::Shared { last_reported, .. } => !core::mem::replace(last_reported, true),
+        }
     }
 
     /// Drops the current WQE with its references to memory; returns its wr_id.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Responses to the create verbs, beside those of ib_uverbs.
+//! Inputs and responses of verbs, beside those of ib_uverbs.
 
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -43,6 +43,24 @@ pub(crate) struct RxeCreateQpResp {
     pub(crate) rq_mi: MmInfo,
     /// The send ring.
     pub(crate) sq_mi: MmInfo,
+}
+
+/// `struct rxe_create_srq_resp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct RxeCreateSrqResp {
+    pub(crate) mi: MmInfo,
+    /// The number of the queue. Only XRC names a queue by it.
+    pub(crate) srq_num: u32,
+    pub(crate) reserved: u32,
+}
+
+/// `struct rxe_modify_srq_cmd`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct RxeModifySrqCmd {
+    /// Where the process wants the [`MmInfo`] of the new ring, when the queue is resized.
+    pub(crate) mmap_info_addr: u64,
 }
 
 #[cfg(test)]

@@ -85,6 +85,9 @@ impl Events {
     /// The QP went to the error state: flush the receives and publish the state.
     pub const ENTERED_ERROR: Events = Events(1 << 5);
 
+    /// The QP takes no more WQEs from its shared receive queue (IBTA 11.6.3.2, last WQE reached).
+    pub const LAST_WQE: Events = Events(1 << 6);
+
     /// Whether all of `other` are set.
     #[inline]
     pub const fn contains(self, other: Events) -> bool {

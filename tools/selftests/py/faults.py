@@ -13,6 +13,7 @@ from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.qp import QP, QPCap, QPInitAttr
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 
 from failing import EXPECTED, Fault, every_site
 from oxetest import (
@@ -95,17 +96,31 @@ def qp(kind):
     host.close()
 
 
-def qp_on_srq():
-    from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
+def srq():
+    with_host(lambda host: SRQ(host.pd, SrqInitAttr(SrqAttr(max_wr=20, max_sge=2))))
 
+
+def srq_resize():
     host = host_a()
-    attr = SrqInitAttr(SrqAttr(max_wr=20, max_sge=2))
-    try:
-        SRQ(host.pd, attr).close()
-    except PyverbsRDMAError as error:
-        host.close()
-        raise Skip(f"no SRQ ({error})") from error
-    every_site(lambda _: SRQ(host.pd, attr), close)
+
+    def call(made):
+        made.modify(SrqAttr(max_wr=200), e.IBV_SRQ_MAX_WR)
+        return made
+
+    def prepare():
+        return SRQ(host.pd, SrqInitAttr(SrqAttr(max_wr=20, max_sge=2)))
+
+    every_site(call, lambda _, made: made.close(), prepare)
+    host.close()
+
+
+def qp_on_srq():
+    host = host_a()
+    shared = SRQ(host.pd, SrqInitAttr(SrqAttr(max_wr=20, max_sge=2)))
+    cq_ = CQ(host.ctx, 100)
+    cap = QPCap(max_send_wr=20, max_send_sge=3)
+    init = QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq_, rcq=cq_, srq=shared, cap=cap)
+    every_site(lambda _: QP(host.pd, init), close)
     host.close()
 
 
@@ -194,7 +209,9 @@ CASES = [
     ("resize a CQ", resize),
     ("create an RC queue pair", qp, e.IBV_QPT_RC),
     ("create a UD queue pair", qp, e.IBV_QPT_UD),
-    ("create an SRQ", qp_on_srq),
+    ("create an SRQ", srq),
+    ("resize an SRQ", srq_resize),
+    ("create an RC QP on an SRQ", qp_on_srq),
     ("register memory", mr),
     ("create an AH", ah),
     ("modify to INIT", modify, 0),

@@ -38,8 +38,8 @@ from oxetest import (
 CGROUP = os.environ["CGROUP"]
 LIMIT = 64 << 20
 MOST = LIMIT // 256  # an object takes more than that many bytes
-ALLOC_PD, CREATE_AH, REG_MR, CREATE_CQ, CREATE_QP = 3, 5, 9, 18, 24
-KINDS = ("pd", "ah", "mr", "cq", "qp")
+ALLOC_PD, CREATE_AH, REG_MR, CREATE_CQ, CREATE_QP, CREATE_SRQ = 3, 5, 9, 18, 24, 32
+KINDS = ("pd", "ah", "mr", "cq", "srq", "qp")
 
 
 class Raw:
@@ -71,6 +71,8 @@ class Raw:
             return self.command(REG_MR, 12, "QQQII", self.memory, 4096, self.memory, self.pd, LOCAL)
         if kind == "cq":
             return self.command(CREATE_CQ, 24, "QIIiI", 0, 1, 0, -1, 0)
+        if kind == "srq":
+            return self.command(CREATE_SRQ, 40, "QIIII", 0, self.pd, 1, 1, 0)
         values = 0, self.pd, self.cq, self.cq, 0, 1, 1, 1, 1, 0, 0, e.IBV_QPT_RC, 0, 0
         return self.command(CREATE_QP, 64, "QIIIIIIIIIBBBB", *values)
 

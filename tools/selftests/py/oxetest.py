@@ -159,10 +159,13 @@ class End:
         cqe=256,
         sig_all=True,
         send_cq=None,
+        recv_cq=None,
+        srq=None,
     ):
         self.host = host
         self.cq = send_cq or CQ(host.ctx, cqe)
-        self.rcq = CQ(host.ctx, cqe)
+        self.rcq = recv_cq or CQ(host.ctx, cqe)
+        self.srq = srq
         cap = QPCap(
             max_send_wr=depth,
             max_recv_wr=depth,
@@ -171,7 +174,12 @@ class End:
             max_inline_data=inline,
         )
         init = QPInitAttr(
-            qp_type=qp_type, scq=self.cq, rcq=self.rcq, cap=cap, sq_sig_all=int(sig_all)
+            qp_type=qp_type,
+            scq=self.cq,
+            rcq=self.rcq,
+            srq=srq,
+            cap=cap,
+            sq_sig_all=int(sig_all),
         )
         self.type = qp_type
         self.qp = QP(host.pd, init)
@@ -241,7 +249,7 @@ class End:
         return SGE(self.mr.buf + offset, length, self.mr.lkey if lkey is None else lkey)
 
     def recv(self, *sges, wr_id=0):
-        self.qp.post_recv(RecvWR(wr_id, len(sges), list(sges)))
+        (self.srq or self.qp).post_recv(RecvWR(wr_id, len(sges), list(sges)))
 
     def send(
         self,

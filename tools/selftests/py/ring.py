@@ -17,6 +17,7 @@ import time
 
 import pyverbs.enums as e
 from pyverbs.mr import MR
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 
 from oxetest import (
     End,
@@ -84,10 +85,12 @@ class Hostile:
     """Host A's end of a connection, with the rings it can write to; an honest end on host B; a
     canary that is not registered for writing."""
 
-    def __init__(self):
+    def __init__(self, shared=False):
         before = set(mappings())
         host = host_a()
-        self.a = End(host, depth=16, sges=2, inline=32)
+        # The receives are a shared receive queue's, or the queue pair's own.
+        srq = SRQ(host.pd, SrqInitAttr(SrqAttr(16, 2))) if shared else None
+        self.a = End(host, depth=16, sges=2, inline=32, srq=srq)
         self.rings = [
             Ring(start, size) for start, size in mappings().items() if start not in before
         ]
@@ -147,12 +150,12 @@ def honest_works():
     good(poll(a.cq) + poll(b.rcq))
 
 
-def attack(change, rounds=3):
+def attack(change, rounds=3, shared=False):
     """change(hostile, rng) scribbles; then requests are posted and doorbells rung. Some of the
     processes must outlive that."""
 
     def one(seed):
-        rng, h = random.Random(seed), Hostile()
+        rng, h = random.Random(seed), Hostile(shared)
         h.post(rng)
         change(h, rng)
         h.doorbell()
@@ -195,6 +198,14 @@ def send_wqes(h, rng):
 def everything(h, rng):
     for ring in h.rings:
         ring.put(0, rng.randbytes(ring.size))
+
+
+def resize(h, rng):
+    """A shared receive queue is resized: what the kernel copies is garbage."""
+    receive_wqes(h, rng)
+    errno_of(h.a.srq.modify, SrqAttr(max_wr=rng.choice((1, 100, 1000))), e.IBV_SRQ_MAX_WR)
+    mapped = mappings()
+    h.others = [ring for ring in h.others if ring.address in mapped]
 
 
 def receive_wqes(h, rng):
@@ -360,6 +371,9 @@ CASES = [
     ("SGE addresses", fields(SGE, 8, [0, 2**64 - 1, 2**63, 0xFFFF888000000000, 2**47])),
     ("crafted requests", crafted),
     ("scribbling while posting", while_posting),
+    ("shared receives of random bytes", lambda: attack(receive_wqes, ROUNDS, True)),
+    ("all rings of random bytes, receives shared", lambda: attack(everything, ROUNDS, True)),
+    ("a resize in between", lambda: attack(resize, ROUNDS, True)),
     ("made-up mappings", alone, made_up_mappings),
     ("rings unmapped", alone, unmapped),
 ]

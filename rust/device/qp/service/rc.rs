@@ -389,7 +389,7 @@ impl RequesterOps for Env<'_> {
 impl ResponderOps for Env<'_> {
     #[inline]
     fn recv_start(&mut self) -> RecvStart {
-        self.rq.start(&self.qp.core)
+        self.rq.start(&self.qp.core, &mut self.deferred.srq_limit)
     }
 
     #[inline]

@@ -173,7 +173,7 @@ impl UdResponderOps for Env<'_> {
 
     #[inline]
     fn recv_start(&mut self) -> RecvStart {
-        self.rq.start(&self.qp.core)
+        self.rq.start(&self.qp.core, &mut self.deferred.srq_limit)
     }
 
     #[inline]
