@@ -3,7 +3,7 @@
 //! Builds the world: hosts, regions and connections as the seed wants them.
 
 use crate::api::*;
-use crate::device::{Keys, RecvRing, SendRing};
+use crate::device::{Keys, RecvRing, SendRing, SharedRecv};
 use crate::engine::Engine;
 use crate::foreign::{Foreign, Style};
 use crate::judge::Fate;
@@ -114,7 +114,9 @@ impl World {
         let mut rng = self.rng.fork(3);
         let large = rng.one_in(8) || self.plan.large;
         for _ in 0..self.plan.hosts {
-            self.hosts.push(build_host(large, &mut rng));
+            let mut host = build_host(large, &mut rng);
+            host.srq = self.plan.srq.then(SharedRecv::default);
+            self.hosts.push(host);
         }
         for _ in 0..self.plan.connections {
             let pair = self.draw_pair(&mut rng);
@@ -315,5 +317,6 @@ fn build_host(large: bool, rng: &mut Rng) -> Host {
         source,
         defective,
         unreadable,
+        srq: None,
     }
 }

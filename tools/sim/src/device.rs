@@ -61,6 +61,18 @@ pub struct RecvRing {
     pub next: usize,
     /// The one in use.
     pub current: Option<usize>,
+    /// How many were posted to the shared receive queue for messages to this QP. Other QPs may take
+    /// them.
+    pub shared: usize,
+}
+
+/// A shared receive queue: counts, as receives differ only for the judges, who know for each
+/// message what a receive for it looks like.
+#[derive(Debug, Default)]
+pub struct SharedRecv {
+    pub posted: usize,
+    pub taken: usize,
+    pub completed: usize,
 }
 
 /// Remote keys that were resolved.
@@ -119,6 +131,7 @@ pub struct Notes {
 pub struct Hand<'a> {
     pub send: &'a mut SendRing,
     pub recv: &'a mut RecvRing,
+    pub srq: Option<&'a mut SharedRecv>,
     pub keys: &'a mut Keys,
     pub memory: &'a mut Memory,
     pub regions: &'a mut Regions,
@@ -206,10 +219,15 @@ impl ResponderOps for Hand<'_> {
         if self.recv.current.is_some() {
             self.violation("a receive taken while another is in use".into());
         }
-        let Some(slot) = self.recv.slots.get(self.recv.next) else {
+        let empty = self.srq.as_ref().is_some_and(|q| q.taken == q.posted);
+        let slot = self.recv.slots.get(self.recv.next).filter(|_| !empty);
+        let Some(slot) = slot else {
             self.notes.empty = true;
             return RecvStart::Empty;
         };
+        if let Some(srq) = &mut self.srq {
+            srq.taken += 1;
+        }
         self.recv.current = Some(self.recv.next);
         self.recv.next += 1;
         if slot.garbage {

@@ -201,6 +201,7 @@ impl World {
         let mut hand = Hand {
             send: &mut q.send,
             recv: &mut q.recv,
+            srq: host.srq.as_mut(),
             keys: &mut q.keys,
             memory: &mut host.memory,
             regions: &mut host.regions,

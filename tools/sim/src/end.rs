@@ -70,6 +70,8 @@ impl World {
             self.settle(qp)?;
         }
         for (index, host) in self.hosts.iter().enumerate() {
+            let kept = host.srq.as_ref().filter(|q| q.taken != q.completed);
+            ensure!(kept.is_none(), "host{index}: a receive was lost: {kept:?}");
             let stray = host.memory.unaccepted(0, host.memory.len());
             ensure!(
                 stray.is_none(),
@@ -87,7 +89,14 @@ impl World {
             posted == done,
             "qp{qp}: {done} of {posted} requests have completed"
         );
-        let open = q.recv.slots.iter().position(|slot| slot.done.is_none());
+        // Receives that nobody took stay in a shared receive queue.
+        let taken = if self.plan.srq {
+            q.recv.next
+        } else {
+            usize::MAX
+        };
+        let mut slots = q.recv.slots.iter().take(taken);
+        let open = slots.position(|slot| slot.done.is_none());
         ensure!(open.is_none(), "qp{qp}: receive {open:?} never completed");
         let timeout = q.conn.poll_timeout();
         ensure!(

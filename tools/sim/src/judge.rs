@@ -229,6 +229,14 @@ impl World {
             "qp{qp}: receive {slot}: {c:?} after {done:?}"
         );
         *done = Some(c.status);
+        let q = &self.qps[qp];
+        if let Some(srq) = &mut self.hosts[q.host].srq {
+            ensure!(
+                slot < q.recv.next,
+                "qp{qp}: receive {slot}: {c:?}, and it was not taken"
+            );
+            srq.completed += 1;
+        }
         let result = if self.hostile() {
             self.accept_receive(qp, slot);
             Ok(())

@@ -148,6 +148,8 @@ pub struct Plan {
     pub dialogue: bool,
     /// Receives are posted when they are needed, or late.
     pub late_receives: bool,
+    /// The QPs of a host take their receives from one queue.
+    pub srq: bool,
     /// A flow has one request that must fail.
     pub fault: Ppm,
     /// A QP is moved to error at a random moment.
@@ -202,6 +204,7 @@ impl Plan {
             rest: rng.pick(&[MS, MS, 50 * US]),
             dialogue: rng.one_in(3),
             late_receives: rng.one_in(4),
+            srq: rng.one_in(4),
             fault: 0,
             kill: 0,
             deregister: 0,
@@ -283,6 +286,8 @@ impl Plan {
             Datagram => self.storm_perhaps(rng),
             Foreign => self.meet_foreign(rng),
             Hostile => {
+                // Forged messages take receives that nobody posted for them.
+                self.srq = false;
                 self.forge = rng.pick(&[10_000, 100_000, 500_000]);
                 self.fault = 100_000;
                 self.kill = 100_000;

@@ -5,6 +5,7 @@
 
 use crate::api::*;
 use crate::profile::{Profile, MS};
+use crate::sabotage::Sabotage;
 use crate::watch::ensure;
 use crate::world::{tell, Event, Pause, World};
 use oxe_proto::transport::time;
@@ -127,13 +128,20 @@ impl World {
         Ok(())
     }
 
-    /// Flushes the receives of a dead QP, each once.
+    /// Flushes the receives of a dead QP, each once; of a shared receive queue, the one in use
+    /// (IBTA 10.2.9.3).
     pub fn flush_receives(&mut self, qp: usize) -> Result<(), String> {
         let q = &mut self.qps[qp];
         let current = q.recv.current.take();
         let first = current.unwrap_or(q.recv.next);
-        q.recv.next = q.recv.slots.len();
-        for slot in first..q.recv.slots.len() {
+        let mut end = q.recv.slots.len();
+        if self.plan.srq && !(first < end && self.saboteur.strikes(Sabotage::FlushShared)) {
+            end = q.recv.next;
+        }
+        if !self.plan.srq {
+            q.recv.next = end;
+        }
+        for slot in first..end {
             let completion = RecvCompletion {
                 status: Status::WrFlush,
                 write_imm: false,

@@ -50,11 +50,13 @@ pub enum Sabotage {
     IgnoreLocalError,
     /// An event of a QP is lost, but for those that the device acts upon.
     LoseEvent,
+    /// A QP in error flushes the receives of its shared receive queue.
+    FlushShared,
 }
 
 impl Sabotage {
     /// All kinds.
-    pub const ALL: [Sabotage; 22] = [
+    pub const ALL: [Sabotage; 23] = [
         Sabotage::CorruptByte,
         Sabotage::StrayWrite,
         Sabotage::RepeatAtomic,
@@ -77,6 +79,7 @@ impl Sabotage {
         Sabotage::AckUnanswered,
         Sabotage::IgnoreLocalError,
         Sabotage::LoseEvent,
+        Sabotage::FlushShared,
     ];
 
     /// Whether it is there for good, or happens once.

@@ -146,8 +146,12 @@ impl World {
             let delay = if late { self.rng.below(2 * MS) } else { 0 };
             let peer = q.peer;
             self.after(delay, Event::Receives { qp: peer, count });
-            if delay == 0 {
+            // Another message may take a shared receive before the one that it was posted for does.
+            if delay == 0 || self.plan.srq {
                 self.fill_receives(peer, count);
+            }
+            if delay == 0 {
+                self.fill_shared(peer, count);
             }
         }
         self.allow_for(qp, 2 * MS);
@@ -156,10 +160,20 @@ impl World {
     /// The receives that the first `count` consuming requests of the peer need are posted.
     pub fn post_receives(&mut self, qp: usize, count: usize) -> Result<(), String> {
         self.fill_receives(qp, count);
+        self.fill_shared(qp, count);
         if self.qps[qp].fate.dead {
             return self.flush_receives(qp);
         }
         Ok(())
+    }
+
+    /// As many receives are posted to the shared receive queue.
+    fn fill_shared(&mut self, qp: usize, count: usize) {
+        let q = &mut self.qps[qp];
+        if let Some(srq) = &mut self.hosts[q.host].srq {
+            srq.posted += count.saturating_sub(q.recv.shared);
+            q.recv.shared = q.recv.shared.max(count);
+        }
     }
 
     fn fill_receives(&mut self, qp: usize, count: usize) {

@@ -3,7 +3,7 @@
 //! The world of one run: hosts, connections, the network and virtual time. It holds the state and
 //! the coming events; [`crate::drive`] drives the QPs.
 
-use crate::device::{Keys, RecvRing, SendRing};
+use crate::device::{Keys, RecvRing, SendRing, SharedRecv};
 use crate::engine::Engine;
 use crate::judge::Fate;
 use crate::memory::{Memory, Regions};
@@ -35,6 +35,8 @@ pub struct Host {
     pub defective: usize,
     /// Index of a region of which READs are granted, but the bytes cannot be read.
     pub unreadable: usize,
+    /// The shared receive queue of its QPs, if they have one.
+    pub srq: Option<SharedRecv>,
 }
 
 /// How a QP is set up.

@@ -19,6 +19,7 @@ fn profile(kind: Sabotage) -> Profile {
         Sabotage::ShortRnrTimer => Profile::NotReady,
         Sabotage::IgnoreLocalError => Profile::Deregister,
         Sabotage::LoseEvent => Profile::Errors,
+        Sabotage::FlushShared => Profile::Abort,
         Sabotage::WideWindow | Sabotage::WideReads => Profile::Bulk,
         _ => Profile::Shuffle,
     }
@@ -35,7 +36,7 @@ fn least(kind: Sabotage) -> u64 {
         RepeatRequest | DeafTimer | IgnoreIcrc | AckTooMuch | DropAckReq => 70,
         LoseReceive | LoseCompletion | RepeatCompletion | WrongStatus | WrongSignal => 100,
         WrongRange => 100,
-        ShortRnrTimer | LowMsn | RepeatNak => 100,
+        ShortRnrTimer | LowMsn | RepeatNak | FlushShared => 100,
         // The packet to be sent again may have arrived the first time.
         IgnoreLocalError => 50,
         // The first packet may have been one that was not accepted.
@@ -55,7 +56,8 @@ fn found(kind: Sabotage) -> u64 {
         seed += 1;
         assert!(seed < 100 * RUNS, "no occasion for {kind:?}");
         // There are few occasions in a run: the first error ends it all.
-        let rare = matches!(kind, Sabotage::IgnoreLocalError | Sabotage::LoseEvent);
+        use Sabotage::{FlushShared, IgnoreLocalError, LoseEvent};
+        let rare = matches!(kind, IgnoreLocalError | LoseEvent | FlushShared);
         let patience = if rare { 0 } else { (seed % 7) as u32 };
         let outcome = run(seed, profile(kind), Saboteur::new(kind, patience), false);
         if outcome.struck > 0 {
