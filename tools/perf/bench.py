@@ -253,6 +253,12 @@ def scale():
             ),
             None,
         )
+    yield (
+        "wire 1500, send 64 B, 10 QP, SRQ",
+        "Gb/s",
+        lambda d: d.bandwidth("send", "wire", 64, "-q 10 -t 16 -r 512 --use-srq", 600),
+        None,
+    )
     for name, counts in (("qps", (1, 100, 1000)), ("mrs", (1, 100, 10000)), ("sges", (1, 8, 32))):
         for count in counts:
             yield (
