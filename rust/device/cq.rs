@@ -3,6 +3,7 @@
 //! Completion queues.
 
 pub(crate) mod completion;
+mod resize;
 
 use self::completion::Completion;
 use super::ring::Ring;
@@ -18,7 +19,7 @@ use crate::sync::lock::SpinLockIrq;
 use crate::sync::memory::GFP_CHARGED;
 use core::mem::size_of;
 use kernel::prelude::*;
-use kernel::sync::Arc;
+use kernel::sync::{Arc, Mutex};
 
 /// The notification that the consumer has requested.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,9 @@ struct State {
 pub(crate) struct Cq {
     #[pin]
     state: SpinLockIrq<State>,
+    /// Keeps the ring mappable. Held during a resize, so that there is one at a time.
+    #[pin]
+    cookie: Mutex<Option<Cookie>>,
     events: CqEvents,
 }
 
@@ -60,12 +64,13 @@ pub(crate) struct Cq {
 pub(crate) struct CqObject {
     core: Arc<Core>,
     pub(crate) cq: Arc<Cq>,
-    /// Keeps the ring mappable as long as the queue exists.
-    _cookie: Option<Cookie>,
 }
 
 impl Drop for CqObject {
     fn drop(&mut self) {
+        // Queue pairs may keep the queue for a moment longer: no new mapping can be made now.
+        let cookie = self.cq.cookie.lock().take();
+        drop(cookie);
         self.core.cqs.give();
     }
 }
@@ -135,6 +140,7 @@ impl Cq {
         let cq = Arc::pin_init(
             pin_init!(Cq {
                 state <- crate::new_spinlock_irq!(state, "oxe_cq"),
+                cookie <- kernel::new_mutex!(cookie, "oxe_cq_resize"),
                 events,
             }),
             GFP_CHARGED,
@@ -143,7 +149,6 @@ impl Cq {
             CqObject {
                 core: core.clone(),
                 cq,
-                _cookie: cookie,
             },
             capacity,
         ))

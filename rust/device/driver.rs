@@ -134,6 +134,10 @@ impl Driver for Oxe {
         Cq::create(&dev.core, &init, events, user)
     }
 
+    fn resize_cq(cq: &CqObject, cqe: u32, user: UserCtx<'_>) -> Result<u32> {
+        cq.cq.resize(cqe, &user)
+    }
+
     fn destroy_cq(_cq: &CqObject) {}
 
     fn poll_cq(cq: &CqObject, out: &mut WcSlots<'_>) {

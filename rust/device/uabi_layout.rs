@@ -8,7 +8,7 @@
 
 use super::uabi::cqe::UverbsWc;
 use super::uabi::resp::{
-    MmInfo, RxeCreateCqResp, RxeCreateQpResp, RxeCreateSrqResp, RxeModifySrqCmd,
+    MmInfo, RxeCreateCqResp, RxeCreateQpResp, RxeCreateSrqResp, RxeModifySrqCmd, RxeResizeCqResp,
 };
 use super::uabi::ring::RxeQueueBuf;
 use super::uabi::wqe::{
@@ -150,6 +150,10 @@ check_layout!(MmInfo, mminfo {
 });
 
 check_layout!(RxeCreateCqResp, create_cq_resp {
+    MI = mi,
+});
+
+check_layout!(RxeResizeCqResp, resize_cq_resp {
     MI = mi,
 });
 

@@ -104,6 +104,13 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
         user: Option<UserCtx<'_>>,
     ) -> Result<(Self::Cq, u32)>;
 
+    /// Resizes the completion queue of a process. Returns the number of its entries. ib_core does
+    /// not serialise calls.
+    fn resize_cq(cq: &Self::Cq, cqe: u32, user: UserCtx<'_>) -> Result<u32> {
+        let _ = (cq, cqe, user);
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
     /// Called before a completion queue is destroyed, when no queue pair uses it. Once this
     /// returns, the queue's events are closed and it is dropped.
     fn destroy_cq(cq: &Self::Cq);

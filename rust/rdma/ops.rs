@@ -71,6 +71,11 @@ impl<D: Driver> Table<D> {
         destroy_ah: Some(ops_ah::destroy_ah::<D>),
 
         create_cq: Some(ops_cq::create_cq::<D>),
+        resize_user_cq: if D::HAS_RESIZE_CQ {
+            Some(ops_cq::resize_cq::<D>)
+        } else {
+            None
+        },
         destroy_cq: Some(ops_cq::destroy_cq::<D>),
         poll_cq: Some(ops_cq::poll_cq::<D>),
         req_notify_cq: Some(ops_cq::req_notify_cq::<D>),

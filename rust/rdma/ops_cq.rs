@@ -11,6 +11,7 @@ use super::wc::WcSlots;
 use crate::ffi;
 use kernel::error::from_result;
 use kernel::ffi::c_int;
+use kernel::prelude::*;
 
 /// The Rust value behind a completion queue.
 pub(super) struct CqPart<D: Driver> {
@@ -59,6 +60,26 @@ pub(super) unsafe extern "C" fn create_cq<D: Driver>(
         unsafe { (*cq).cqe = c_int::try_from(cqe).unwrap_or(c_int::MAX) };
         // SAFETY: it was allocated with `CqObject::SIZE`, and no other thread uses it yet.
         unsafe { CqObject::<D>::init(cq, CqPart { driver, events }) };
+        Ok(0)
+    })
+}
+
+/// # Safety
+///
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
+pub(super) unsafe extern "C" fn resize_cq<D: Driver>(
+    cq: *mut ffi::ib_cq,
+    cqe: kernel::ffi::c_uint,
+    udata: *mut ffi::ib_udata,
+) -> c_int {
+    from_result(|| {
+        // SAFETY: `udata` is the call's own, in a context of our device.
+        let user = unsafe { UserCtx::new::<D>(udata) }?.ok_or(EINVAL)?;
+        // SAFETY: the queue was initialised by `create_cq` and is not being destroyed.
+        let part = unsafe { CqObject::<D>::get(cq) };
+        let cqe = D::resize_cq(&part.driver, cqe, user)?;
+        // SAFETY: the queue is valid, and nothing holds a reference to this field.
+        unsafe { (*cq).cqe = c_int::try_from(cqe).unwrap_or(c_int::MAX) };
         Ok(0)
     })
 }

@@ -193,6 +193,13 @@ layout! {
 }
 
 layout! {
+    /// `struct rxe_resize_cq_resp`.
+    resize_cq_resp: rxe_resize_cq_resp {
+        MI = mi,
+    }
+}
+
+layout! {
     /// `struct rxe_create_qp_resp`.
     create_qp_resp: rxe_create_qp_resp {
         RQ_MI = rq_mi,

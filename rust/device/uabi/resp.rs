@@ -35,6 +35,13 @@ pub(crate) struct RxeCreateCqResp {
     pub(crate) mi: MmInfo,
 }
 
+/// `struct rxe_resize_cq_resp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct RxeResizeCqResp {
+    pub(crate) mi: MmInfo,
+}
+
 /// `struct rxe_create_qp_resp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]

@@ -200,10 +200,20 @@ def everything(h, rng):
         ring.put(0, rng.randbytes(ring.size))
 
 
-def resize(h, rng):
+def resize_srq(h, rng):
     """A shared receive queue is resized: what the kernel copies is garbage."""
     receive_wqes(h, rng)
     errno_of(h.a.srq.modify, SrqAttr(max_wr=rng.choice((1, 100, 1000))), e.IBV_SRQ_MAX_WR)
+    mapped = mappings()
+    h.others = [ring for ring in h.others if ring.address in mapped]
+
+
+def resize_cq(h, rng):
+    """A CQ is resized: what the kernel copies is garbage, and where it begins."""
+    receive_wqes(h, rng)
+    for ring in h.others:
+        ring.word(CONSUMER).value = rng.randrange(1 << 32)
+    errno_of(h.a.cq.resize, rng.choice((1, 100, 1000)))
     mapped = mappings()
     h.others = [ring for ring in h.others if ring.address in mapped]
 
@@ -373,7 +383,8 @@ CASES = [
     ("scribbling while posting", while_posting),
     ("shared receives of random bytes", lambda: attack(receive_wqes, ROUNDS, True)),
     ("all rings of random bytes, receives shared", lambda: attack(everything, ROUNDS, True)),
-    ("a resize in between", lambda: attack(resize, ROUNDS, True)),
+    ("an SRQ resized in between", lambda: attack(resize_srq, ROUNDS, True)),
+    ("a CQ resized in between", lambda: attack(resize_cq, ROUNDS)),
     ("made-up mappings", alone, made_up_mappings),
     ("rings unmapped", alone, unmapped),
 ]

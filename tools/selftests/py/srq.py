@@ -335,19 +335,20 @@ def bring_up(end):
     end.to_rts()
 
 
-main(
-    [
-        ("many queue pairs take from one queue", many_take_from_one),
-        ("all at once", all_at_once),
-        ("an empty queue", empty),
-        ("WRITE with immediate", write_with_immediate),
-        ("attributes", attributes),
-        ("sizes and limits out of range", refused),
-        ("the limit event", limit),
-        ("resize", resize),
-        ("a queue pair in error leaves the receives", error),
-        ("a bad receive fails one queue pair", bad_receive),
-        ("the queue's own protection domain", domain),
-        ("datagrams", datagrams),
-    ]
-)
+CASES = [
+    ("many queue pairs take from one queue", many_take_from_one),
+    ("all at once", all_at_once),
+    ("an empty queue", empty),
+    ("WRITE with immediate", write_with_immediate),
+    ("attributes", attributes),
+    ("sizes and limits out of range", refused),
+    ("the limit event", limit),
+    ("resize", resize),
+    ("a queue pair in error leaves the receives", error),
+    ("a bad receive fails one queue pair", bad_receive),
+    ("the queue's own protection domain", domain),
+    ("datagrams", datagrams),
+]
+
+if __name__ == "__main__":
+    main(CASES)

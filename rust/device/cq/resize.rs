@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Resizing a completion queue of a process (IBTA 11.2.8.3): completions that it has not polled
+//! move to the new ring.
+
+use super::{Cq, Store};
+use crate::device::limits;
+use crate::device::ring::Ring;
+use crate::device::uabi::cqe::UverbsWc;
+use crate::device::uabi::resp::{MmInfo, RxeResizeCqResp};
+use crate::rdma::udata::UserCtx;
+use core::mem::size_of;
+use core::ops::Range;
+use kernel::prelude::*;
+
+impl Cq {
+    /// Resizes the queue for at least `cqe` completions; returns its real capacity.
+    ///
+    /// Process context. EINVAL for a size out of the device's limits, or that the completions
+    /// exceed, and for a queue of a kernel user; ENOMEM, EFAULT.
+    pub(crate) fn resize(&self, cqe: u32, user: &UserCtx<'_>) -> Result<u32> {
+        if cqe == 0 || cqe > limits::MAX_CQE {
+            return Err(EINVAL);
+        }
+        let mut cookie = self.cookie.lock();
+        let ring = Ring::new(cqe, size_of::<UverbsWc>(), true)?;
+        let (fresh, offset) = user.publish(ring.buf())?;
+        let mi = MmInfo::new(offset, ring.buf().len());
+        user.respond(&RxeResizeCqResp { mi })?;
+        let capacity = ring.capacity();
+        let old = self.replace(ring)?;
+        *cookie = Some(fresh);
+        drop(old);
+        Ok(capacity)
+    }
+
+    /// Changes over to the ring `new`; returns the old one. The process polls nothing meanwhile.
+    fn replace(&self, new: Ring) -> Result<Ring> {
+        // There may be a million completions, and others come meanwhile. Only those are copied
+        // under the lock, with interrupts off.
+        let (old, first, early) = {
+            let state = self.state.lock();
+            let Store::User(ring) = &state.store else {
+                return Err(EINVAL);
+            };
+            let first = ring.consumer();
+            (ring.clone(), first, ring.distance(first, state.tail))
+        };
+        copy(&old, first, &new, 0..early)?;
+        let mut state = self.state.lock();
+        let count = old.distance(first, state.tail);
+        copy(&old, first, &new, early..count)?;
+        new.set_producer(count);
+        state.tail = count;
+        state.store = Store::User(new);
+        Ok(old)
+    }
+}
+
+/// Copies completions `which`, counted from the one at index `first` of `from`, to these indices of
+/// `to`. EINVAL if they are more than `to` holds.
+fn copy(from: &Ring, first: u32, to: &Ring, which: Range<u32>) -> Result {
+    if which.end > to.capacity() {
+        return Err(EINVAL);
+    }
+    for index in which {
+        let wc: UverbsWc = from.load(first.wrapping_add(index), 0).ok_or(EINVAL)?;
+        to.store(index, 0, &wc).ok_or(EINVAL)?;
+    }
+    Ok(())
+}
