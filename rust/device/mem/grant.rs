@@ -21,6 +21,27 @@ pub(crate) struct Grant {
     len: u32,
 }
 
+/// As [`Mr::find`], but tries the cached MR first.
+#[inline]
+fn find_cached(
+    core: &Core,
+    pd: PdId,
+    key: u32,
+    access: Access,
+    mr_cache: &mut Option<Arc<Mr>>,
+) -> Result<Arc<Mr>, MemError> {
+    Ok(match mr_cache {
+        // The cached MR may be closed, and another one may have its key.
+        Some(mr) if mr.allows(pd, key, access) && mr.is_open() => mr.clone(),
+        _ => {
+            *mr_cache = None;
+            let mr = Mr::find(core, pd, key, access)?;
+            *mr_cache = Some(mr.clone());
+            mr
+        }
+    })
+}
+
 impl Grant {
     /// Looks up `key` for `len` bytes from `va`. Any context.
     ///
@@ -50,17 +71,27 @@ impl Grant {
         access: Access,
         mr_cache: &mut Option<Arc<Mr>>,
     ) -> Result<Self, MemError> {
-        let mr = match mr_cache {
-            // The cached MR may be closed, and another one may have its key.
-            Some(mr) if mr.allows(pd, key, access) && mr.is_open() => mr.clone(),
-            _ => {
-                *mr_cache = None;
-                let mr = Mr::find(core, pd, key, access)?;
-                *mr_cache = Some(mr.clone());
-                mr
-            }
-        };
+        let mr = find_cached(core, pd, key, access, mr_cache)?;
         mr.offset(va, len.into())?;
+        Ok(Grant { mr, va, len })
+    }
+
+    /// As [`Grant::lookup_cached`], for as many of the bytes from `va` on as the region has.
+    ///
+    /// # Errors
+    ///
+    /// Key.
+    #[inline]
+    pub(crate) fn lookup_front(
+        core: &Core,
+        pd: PdId,
+        key: u32,
+        (va, len): (u64, u32),
+        access: Access,
+        mr_cache: &mut Option<Arc<Mr>>,
+    ) -> Result<Self, MemError> {
+        let mr = find_cached(core, pd, key, access, mr_cache)?;
+        let len = mr.bytes_from(va).min(len.into()) as u32;
         Ok(Grant { mr, va, len })
     }
 

@@ -177,6 +177,13 @@ impl Mr {
         Ok(offset)
     }
 
+    /// How many bytes the region has from `va` on.
+    #[inline]
+    pub(super) fn bytes_from(&self, va: u64) -> u64 {
+        self.offset(va, 0)
+            .map_or(0, |offset| self.length.saturating_sub(offset))
+    }
+
     /// Calls `each` with the `len` bytes at `va`, chunk by chunk.
     ///
     /// Any context; `each` must not close a region.

@@ -14,9 +14,13 @@ use crate::rdma::strided::{StridedDst, StridedSrc};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// An element whose key was looked up; `None` if its length is 0.
+/// An element whose key was looked up.
 #[derive(Default)]
-pub(crate) struct Sge(Option<Grant>);
+pub(crate) struct Sge {
+    /// `None` if the length is 0. That of a receive may be shorter than the element.
+    grant: Option<Grant>,
+    len: u32,
+}
 
 impl Sge {
     /// Resolves the key of `raw`, for writing if `write`. `mr_cache` is the MR that the latest
@@ -43,13 +47,41 @@ impl Sge {
         };
         let range = (raw.addr, raw.length);
         let grant = Grant::lookup_cached(core, pd, raw.lkey, range, access, mr_cache)?;
-        Ok(Sge(Some(grant)))
+        Ok(Sge {
+            grant: Some(grant),
+            len: raw.length,
+        })
+    }
+
+    /// As [`Sge::resolve`], for a receive: messages are often shorter than their buffer, and only
+    /// the bytes of a message have to be in the region.
+    ///
+    /// # Errors
+    ///
+    /// Key.
+    #[inline]
+    pub(crate) fn resolve_recv(
+        core: &Core,
+        pd: PdId,
+        raw: &RxeSge,
+        mr_cache: &mut Option<Arc<Mr>>,
+    ) -> Result<Self, MemError> {
+        if raw.length == 0 {
+            return Ok(Sge::default());
+        }
+        let range = (raw.addr, raw.length);
+        let access = Access::LOCAL_WRITE;
+        let grant = Grant::lookup_front(core, pd, raw.lkey, range, access, mr_cache)?;
+        Ok(Sge {
+            grant: Some(grant),
+            len: raw.length,
+        })
     }
 
     /// Its length in bytes.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
-        self.0.as_ref().map_or(0, Grant::len)
+        self.len
     }
 }
 
@@ -72,11 +104,11 @@ fn for_parts<E: From<MemError>>(
         if done == len {
             break;
         }
-        let Some(grant) = sge.0.as_ref().filter(|grant| grant.len() > skip) else {
-            skip = skip.wrapping_sub(sge.len());
+        let Some(grant) = sge.grant.as_ref().filter(|_| sge.len > skip) else {
+            skip = skip.wrapping_sub(sge.len);
             continue;
         };
-        let room = grant.len().wrapping_sub(skip);
+        let room = sge.len.wrapping_sub(skip);
         let end = len.min(done.saturating_add(room as usize));
         each(grant, skip, done..end)?;
         done = end;

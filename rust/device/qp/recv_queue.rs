@@ -120,7 +120,7 @@ impl RecvQueue {
         } = self;
         let each = |index, raw: &RxeSge| {
             let place = sges.get_mut(index).ok_or(Status::LocQpOp)?;
-            *place = Sge::resolve(core, *pd, raw, true, mr_cache)?;
+            *place = Sge::resolve_recv(core, *pd, raw, mr_cache)?;
             Ok(())
         };
         let taken = match source {

@@ -287,6 +287,22 @@ def bad_receive():
     close(shared, ends)
 
 
+def past_the_region():
+    """A receive that goes on behind the end of its region takes a message that does not (perftest
+    posts such ones); a longer message fails."""
+    shared = Shared()
+    ((a, b),) = ends = connected(shared, 1)
+    at = shared.mr.buf + shared.mr.length - 100
+    for i in (1, 2):
+        shared.srq.post_recv(RecvWR(i, 1, [SGE(at, PLACE, shared.mr.lkey)]))
+    a.send(e.IBV_WR_SEND, a.sge(100))
+    good(poll(a.cq) + poll(shared.rcq))
+    a.send(e.IBV_WR_SEND, a.sge(101))
+    same(status(poll(a.cq)[0]), "REM_OP_ERR", "the sender's completion")
+    same(status(poll(shared.rcq)[0]), "LOC_PROT_ERR", "the receive")
+    close(shared, ends)
+
+
 def domain():
     """The keys of a receive are those of the queue's protection domain, not of the queue pair's."""
     shared = Shared()
@@ -346,6 +362,7 @@ CASES = [
     ("resize", resize),
     ("a queue pair in error leaves the receives", error),
     ("a bad receive fails one queue pair", bad_receive),
+    ("a receive that ends behind its region", past_the_region),
     ("the queue's own protection domain", domain),
     ("datagrams", datagrams),
 ]
