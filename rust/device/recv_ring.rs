@@ -17,8 +17,8 @@ pub(crate) struct Taken {
     pub(crate) sges: Result<u32, Status>,
 }
 
-/// WQEs that were posted at some time. They stay in the memory of the ring, also when they are taken,
-/// until the producer writes others in their place.
+/// WQEs that were posted at some time. They stay in the memory of the ring, also when they are
+/// taken, until the producer writes others in their place.
 pub(crate) struct Posted {
     ring: Ring,
     head: u32,
@@ -111,7 +111,7 @@ impl RecvRing {
         }
     }
 
-    /// Copies WQEs `which` of `posted` to this ring, which nobody else uses yet. EINVAL if they are
+    /// Copies WQEs `which` of `posted` to this ring, which is not in use yet. EINVAL if they are
     /// more than it holds.
     pub(crate) fn copy(&self, posted: &Posted, which: Range<u32>) -> Result {
         if which.len() > self.ring.capacity() as usize {

@@ -47,7 +47,8 @@ struct oxe_arrival {
 	bool checked;		/* the UDP checksum is known to be good, or there is none */
 };
 
-int oxe_udp_open(struct net *net, bool v6, u16 port, int (*receive)(struct sock *sk, struct sk_buff *skb),
+int oxe_udp_open(struct net *net, bool v6, u16 port,
+		 int (*receive)(struct sock *sk, struct sk_buff *skb),
 		 bool (*is_plain)(struct oxe_arrival arrival), struct sock **sk);
 void oxe_udp_close(struct sock *sk);
 void oxe_udp_settle(void);
@@ -128,7 +129,8 @@ enum oxe_room_wait {
 	OXE_ROOM_WAITS_ALREADY,
 };
 
-struct oxe_room *oxe_room_new(void (*wake)(void *owner), u32 (*adapt)(u32 limit, u64 waited), u32 limit);
+struct oxe_room *oxe_room_new(void (*wake)(void *owner), u32 (*adapt)(u32 limit, u64 waited),
+			      u32 limit);
 void oxe_room_free(struct oxe_room *room);
 bool oxe_room_left(const struct oxe_room *room);
 void oxe_room_take(const struct oxe_room *room, struct sk_buff *skb);

@@ -24,7 +24,8 @@
 
 /*
  * The fast path: a netfilter hook behind those of the firewall takes packets to the port before the
- * UDP socket lookup, and takes GSO packets whole. Packets that are not plain go on to the socket, which decides on them. The socket also reserves the port.
+ * UDP socket lookup, and takes GSO packets whole. Packets that are not plain go on to the socket,
+ * which decides on them. The socket also reserves the port.
  */
 struct oxe_hook {
 	struct nf_hook_ops ops;
@@ -139,7 +140,8 @@ static struct oxe_hook *hook_up(struct net *net, bool v6, u16 port,
  * A socket that hands packets to the port on to receive. It does not keep the namespace alive.
  * is_plain decides which packets need none of what the UDP layer does.
  */
-int oxe_udp_open(struct net *net, bool v6, u16 port, int (*receive)(struct sock *sk, struct sk_buff *skb),
+int oxe_udp_open(struct net *net, bool v6, u16 port,
+		 int (*receive)(struct sock *sk, struct sk_buff *skb),
 		 bool (*is_plain)(struct oxe_arrival arrival), struct sock **sk)
 {
 	/* No option for zero checksums: udp_port_cfg accepts them over IPv6 unless told otherwise. */

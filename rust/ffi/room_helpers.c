@@ -42,7 +42,8 @@ static int room_made(struct wait_queue_entry *entry, unsigned int mode, int flag
  * A room of limit bytes (of skb->truesize). adapt returns the limit after a wait of so many
  * nanoseconds for half of it. Process context; charged to the process. NULL without memory.
  */
-struct oxe_room *oxe_room_new(void (*wake)(void *owner), u32 (*adapt)(u32 limit, u64 waited), u32 limit)
+struct oxe_room *oxe_room_new(void (*wake)(void *owner), u32 (*adapt)(u32 limit, u64 waited),
+			      u32 limit)
 {
 	struct oxe_room *room = kzalloc(sizeof(*room), OXE_GFP_CHARGED);
 

@@ -89,7 +89,7 @@ impl World {
             posted == done,
             "qp{qp}: {done} of {posted} requests have completed"
         );
-        // Receives that nobody took stay in a shared receive queue.
+        // Receives that were not taken stay in a shared receive queue.
         let taken = if self.plan.srq {
             q.recv.next
         } else {
