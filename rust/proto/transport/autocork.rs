@@ -210,6 +210,7 @@ fn corkable_len(request: &Request) -> Option<u32> {
     let corkable = !request.signaled
         && !request.solicited
         && !request.fence
+        && !request.op.is_local()
         && request.len <= MAX_CORKED_LEN
         && request.local_error().is_none();
     corkable.then_some(request.len)

@@ -81,7 +81,7 @@ impl Requester {
         };
         match result {
             Ok(()) => {
-                self.take_response(now, attr, &request, segments);
+                self.take_response(now, attr, &request, segments, env);
                 Verdict::Accepted
             }
             Err(status) => {
@@ -119,15 +119,25 @@ impl Requester {
         if ends != position.is_end() || payload_len != want || starts_wrong {
             return Err(Status::BadResp);
         }
-        if payload_len == 0 {
+        if payload_len > 0 {
+            env.place(self.una.n, offset)?;
+        }
+        if offset.saturating_add(payload_len) < request.len {
             return Ok(());
         }
-        env.place(self.una.n, offset)
+        env.finish_read(self.una.n)
     }
 
     /// `segments` responses to `request`, from PSN `una` on, were taken.
     #[inline]
-    fn take_response(&mut self, now: Instant, attr: &Attr, request: &Request, segments: u16) {
+    fn take_response<Q: RequestQueue>(
+        &mut self,
+        now: Instant,
+        attr: &Attr,
+        request: &Request,
+        segments: u16,
+        q: &Q,
+    ) {
         let was_at_cursor = self.cursor.psn == self.una.psn;
         let index = self.una.psn.offset_from(request.first_psn);
         let after = index.saturating_add(segments.into());
@@ -138,7 +148,7 @@ impl Requester {
             self.recovery.on_read_response();
         }
         if after >= request.psns {
-            self.una.n = self.una.n.wrapping_add(1);
+            self.leave_una(q);
         }
         if was_at_cursor {
             // This response belongs to a transmission before the cursor went back; no packet is in
@@ -207,7 +217,7 @@ impl Requester {
                 self.una.psn = end;
             } else {
                 self.una.psn = request_end;
-                self.una.n = self.una.n.wrapping_add(1);
+                self.leave_una(q);
             }
         }
         let acked = self.una.psn.offset_from(before);

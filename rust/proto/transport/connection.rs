@@ -195,6 +195,23 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         Some(transmit)
     }
 
+    /// The request whose turn it is, if it sends nothing ([`SendOp::Local`](super::SendOp::Local)):
+    /// the owner carries it out, and calls [`Connection::finish_local`]. To be called when
+    /// [`Connection::poll_transmit`] has returned `None`, which is to be polled again afterwards.
+    #[inline]
+    pub fn poll_local<Q: RequestQueue>(&self, q: &Q) -> Option<u32> {
+        if !self.state.requests() || self.state == State::Sqd {
+            return None;
+        }
+        self.requester.local_turn(q)
+    }
+
+    /// The request that [`Connection::poll_local`] returned was carried out, or has failed with
+    /// this status.
+    pub fn finish_local<Q: RequestQueue>(&mut self, result: Result<(), Status>, q: &mut Q) {
+        self.requester.finish_local(result, q);
+    }
+
     /// Called after the requester was polled; `begun` was its next request before.
     #[inline]
     fn note_started(&mut self, now: Instant, begun: u32) {

@@ -36,9 +36,19 @@ pub enum SendOp {
         /// The value to add.
         add: u64,
     },
+    /// An operation on keys of this side, which sends nothing and takes no PSN: to register a
+    /// region, bind a window, or invalidate a key (IBTA 10.6.5, 10.8.2.2). The owner carries it out
+    /// ([`Connection::poll_local`](super::Connection::poll_local)).
+    Local,
 }
 
 impl SendOp {
+    /// Whether it sends nothing.
+    #[inline]
+    pub const fn is_local(&self) -> bool {
+        matches!(self, SendOp::Local)
+    }
+
     /// Whether it is a READ or an atomic: its response carries data, an ACK alone does not complete
     /// it, and it counts against `max_rd_atomic` (IBTA 9.7.5.1.1, 9.7.7.2.2).
     #[inline]
@@ -121,7 +131,7 @@ pub struct Request {
     pub(super) local_error: Option<Status>,
     /// The PSN of the first packet. Valid once the request has started, like `psns`.
     pub(super) first_psn: Psn,
-    /// How many PSNs it consumes, 1 to 2^23.
+    /// How many PSNs it consumes: 1 to 2^23, or 0 if it sends nothing.
     pub(super) psns: u32,
 }
 
@@ -191,6 +201,7 @@ impl Request {
     pub(super) fn count_psns(&self, pmtu: Pmtu) -> u32 {
         match self.op {
             SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => 1,
+            SendOp::Local => 0,
             _ => pmtu.packets(self.len),
         }
     }
@@ -246,6 +257,12 @@ pub trait RequesterOps {
     ///
     /// The status with which the request is to fail.
     fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), Status>;
+    /// All bytes of READ request `n` were placed, and nothing is left but its completion.
+    ///
+    /// # Errors
+    ///
+    /// The status with which the request is to fail.
+    fn finish_read(&mut self, n: u32) -> Result<(), Status>;
 }
 
 /// The completion of a send request. Completions come in the order of posting, one for each

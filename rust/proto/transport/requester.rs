@@ -11,8 +11,10 @@
 //!
 //! `una` is the oldest unacknowledged PSN, `cursor` the packet to send next; both know their
 //! request. Every recovery goes the same way: the cursor returns to `una`. `completer` moves these
-//! positions on responses and timeouts; `undo` takes back packets that could not be sent.
+//! positions on responses and timeouts; `undo` takes back packets that could not be sent. Requests
+//! that send nothing are in `local`: `una` and `cursor` never stand at one that was carried out.
 
+mod local;
 mod undo;
 
 use super::autocork::Autocork;
@@ -56,6 +58,8 @@ pub struct Requester {
     pub(super) started: Cursor,
     /// One past the highest PSN that was sent: a valid response has a PSN in `una .. max`.
     pub(super) max: Psn,
+    /// Local operations that were carried out, between `una` and `started`.
+    locals: u32,
     /// Packets between `una` and `cursor`; a READ counts as one.
     pub(super) in_flight: u16,
     /// READs and atomics between `una` and `cursor`.
@@ -84,6 +88,7 @@ impl Requester {
             cursor: begin,
             started: begin,
             max: psn,
+            locals: 0,
             in_flight: 0,
             outstanding_rd_atomic: 0,
             since_ack_req: 0,
@@ -180,6 +185,9 @@ impl Requester {
             if self.una.n == n {
                 self.fail(status);
             }
+            return false;
+        }
+        if request.op.is_local() {
             return false;
         }
         let starts = fresh || self.cursor.psn == request.first_psn;
@@ -319,7 +327,7 @@ impl Requester {
             message_packet(&request, n, index, self.segments, ask, attr)
         };
         if self.cursor.psn == request.end_psn() {
-            self.cursor.n = n.wrapping_add(1);
+            self.cursor.n = self.after(n, q);
         }
         self.in_flight = self.in_flight.saturating_add(self.segments);
         let fresh = self.offset(self.cursor.psn) > self.offset(self.max);
@@ -384,7 +392,7 @@ impl Requester {
             } else {
                 request.local_error.is_none()
             };
-            valid && self.has_room(request, attr, true, fresh, 1)
+            valid && !request.op.is_local() && self.has_room(request, attr, true, fresh, 1)
         })
     }
 

@@ -17,6 +17,9 @@ pub struct SendSlot {
     pub len: u32,
     /// The memory cannot be read or written.
     pub unusable: bool,
+    /// The bytes of a READ that are here, and that nothing is left of it but its completion.
+    pub placed: u32,
+    pub finished: bool,
 }
 
 /// The send queue. All requests ever posted; those before `retired` are gone for the protocol.
@@ -202,7 +205,15 @@ impl RequestQueue for Hand<'_> {
 
 impl RequesterOps for Hand<'_> {
     fn place(&mut self, n: u32, offset: u32) -> Result<(), Status> {
-        let at = self.local(n, offset, self.payload.len() as u32)?;
+        let len = self.payload.len() as u32;
+        let at = self.local(n, offset, len)?;
+        let placed = &mut self.send.slots[n as usize].placed;
+        let expected = std::mem::replace(placed, offset + len);
+        if expected != offset {
+            self.violation(format!(
+                "READ {n}: byte {offset} placed, expected {expected}"
+            ));
+        }
         self.store(at);
         Ok(())
     }
@@ -210,6 +221,22 @@ impl RequesterOps for Hand<'_> {
     fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), Status> {
         let at = self.local(n, 0, 8)?;
         self.memory.write(at, &original.to_ne_bytes());
+        Ok(())
+    }
+
+    fn finish_read(&mut self, n: u32) -> Result<(), Status> {
+        if self.send.get(n).is_none() {
+            self.violation(format!("READ {n} is whole, and was done before"));
+            return Err(Status::General);
+        }
+        let slot = &mut self.send.slots[n as usize];
+        let again = std::mem::replace(&mut slot.finished, true);
+        if again || slot.placed != slot.len {
+            let (placed, len) = (slot.placed, slot.len);
+            self.violation(format!(
+                "READ {n} is whole with {placed} bytes of {len}, again {again}"
+            ));
+        }
         Ok(())
     }
 }

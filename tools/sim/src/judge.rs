@@ -89,6 +89,8 @@ impl World {
                 q.watch.is_answered(op),
                 "no answer has reached the requester"
             );
+            let finished = q.send.slots[index].finished || op.verb != Verb::Read;
+            ensure!(finished, "a READ that was never whole");
             return self.judge_answer(qp, index);
         }
         let Some(at) = op.inbox else {

@@ -137,6 +137,8 @@ impl World {
             local: op.local,
             len: op.len,
             unusable,
+            placed: 0,
+            finished: false,
         });
         let consumes = op.verb.consumes();
         q.flow.post(op, inbox);

@@ -116,6 +116,10 @@ impl RequesterOps for End {
     fn place_atomic(&mut self, _: u32, _: u64) -> Result<(), Status> {
         Err(Status::General)
     }
+    fn finish_read(&mut self, _: u32) -> Result<(), Status> {
+        assert_eq!(self.placed, GIANT);
+        Ok(())
+    }
 }
 
 impl ResponderOps for End {

@@ -384,6 +384,11 @@ impl RequesterOps for Env<'_> {
         let original = original.to_ne_bytes();
         Ok(self.sq.scatter(n, 0, StridedSrc::new(&original))?)
     }
+
+    #[inline]
+    fn finish_read(&mut self, _n: u32) -> Result<(), Status> {
+        Ok(())
+    }
 }
 
 impl ResponderOps for Env<'_> {

@@ -43,7 +43,7 @@ impl Requester {
         if inside {
             n
         } else {
-            n.wrapping_sub(1)
+            self.before(n, q)
         }
     }
 

@@ -42,13 +42,21 @@ pub struct Host {
     pub temp_key_valid: bool,
     pub writes_started: usize,
     pub atomics_done: usize,
+    /// The requests without packets that were carried out.
+    pub locals_done: Vec<u32>,
+    /// The READs that are whole.
+    pub reads_done: Vec<u32>,
     /// If set, the host looks up a key that it does not keep for a resource. Otherwise that is an
     /// error.
     pub find_keys_again: bool,
     /// Memory access fails from now on.
     pub deny: Option<AccessError>,
+    /// Requests without packets fail.
+    pub deny_local: Option<Status>,
     /// Placing a response fails.
     pub deny_place: Option<Status>,
+    /// What is to be done when a READ is whole fails.
+    pub deny_finish: Option<Status>,
     /// Placing into a receive buffer fails.
     pub deny_recv: Option<Status>,
 }
@@ -69,9 +77,13 @@ impl Host {
             temp_key_valid: true,
             writes_started: 0,
             atomics_done: 0,
+            locals_done: Vec::new(),
+            reads_done: Vec::new(),
             find_keys_again: false,
             deny: None,
+            deny_local: None,
             deny_place: None,
+            deny_finish: None,
             deny_recv: None,
         }
     }
@@ -88,6 +100,15 @@ impl Host {
             return Err(AccessError::Access);
         }
         Ok(start as usize)
+    }
+
+    /// Carries out request `n`, which sends nothing.
+    pub fn carry_out(&mut self, n: u32) -> Result<(), Status> {
+        if let Some(status) = self.deny_local {
+            return Err(status);
+        }
+        self.locals_done.push(n);
+        Ok(())
     }
 
     pub fn payload_of(&self, payload: &Payload) -> Result<Vec<u8>, Status> {
@@ -151,6 +172,11 @@ impl RequesterOps for Host {
         }
         self.local[n as usize].copy_from_slice(&original.to_ne_bytes());
         Ok(())
+    }
+
+    fn finish_read(&mut self, n: u32) -> Result<(), Status> {
+        self.reads_done.push(n);
+        self.deny_finish.map_or(Ok(()), Err)
     }
 }
 

@@ -15,6 +15,7 @@ fn post_program(pair: &mut Pair) {
     let a = &mut pair.a;
     a.post(SendOp::Send, pattern(700, 1), 0);
     a.post(SendOp::Write, pattern(600, 2), 1000);
+    a.post(SendOp::Local, vec![], 0);
     a.post(SendOp::Read, vec![0; 900], 5000);
     a.post(SendOp::FetchAdd { add: 3 }, vec![0; 8], 0);
     a.post(SendOp::WriteImm([4; 4]), pattern(300, 3), 2000);
@@ -26,18 +27,22 @@ fn post_program(pair: &mut Pair) {
         vec![0; 8],
         0,
     );
+    a.post(SendOp::Local, vec![], 0);
+    a.post(SendOp::Local, vec![], 0);
     a.post(SendOp::Send, Vec::new(), 0);
     a.post(SendOp::Read, vec![0; 300], 6000);
     let fenced = Flags {
         fence: true,
         ..signaled()
     };
+    a.post_with(SendOp::Local, vec![], 0, RKEY, fenced);
     a.post_with(SendOp::SendInv(TEMP_KEY), pattern(257, 4), 0, RKEY, fenced);
+    a.post(SendOp::Local, vec![], 0);
 }
 
 /// Checks the outcome of the program, which does not depend on the impairments of the wire.
 fn check_program(pair: &Pair, what: &str) {
-    assert_eq!(pair.a.statuses(), [Status::Success; 9], "{what}");
+    assert_eq!(pair.a.statuses(), [Status::Success; 14], "{what}");
     let (a, b) = (&pair.a.host, &pair.b.host);
     let data: Vec<_> = b.received.iter().map(|r| r.data.clone()).collect();
     assert_eq!(
@@ -54,12 +59,14 @@ fn check_program(pair: &Pair, what: &str) {
     assert_eq!(b.received[1].completion.imm, Some([4; 4]), "{what}");
     assert_eq!(b.memory[1000..1600], pattern(600, 2), "{what}");
     assert_eq!(b.memory[2000..2300], pattern(300, 3), "{what}");
-    assert_eq!(a.local[2], b.memory[5000..5900], "{what}");
-    assert_eq!(a.local[7], b.memory[6000..6300], "{what}");
-    assert_eq!(a.local[3], 5u64.to_ne_bytes(), "{what}");
-    assert_eq!(a.local[5], 8u64.to_ne_bytes(), "{what}");
+    assert_eq!(a.local[3], b.memory[5000..5900], "{what}");
+    assert_eq!(a.local[10], b.memory[6000..6300], "{what}");
+    assert_eq!(a.local[4], 5u64.to_ne_bytes(), "{what}");
+    assert_eq!(a.local[6], 8u64.to_ne_bytes(), "{what}");
     assert_eq!(b.memory[..8], 100u64.to_ne_bytes(), "{what}");
     assert_eq!(b.atomics_done, 2, "{what}");
+    assert_eq!(a.locals_done, [2, 7, 8, 11, 13], "{what}");
+    assert_eq!(a.reads_done, [3, 10], "{what}");
     assert!(!b.temp_key_valid, "{what}");
     assert!(
         pair.a.events.is_empty() && pair.b.events.is_empty(),

@@ -88,7 +88,13 @@ impl Node {
         let timer = self.conn.poll_timeout().is_some_and(|due| due <= now);
         let may = self.conn.may_transmit(&self.host) || timer;
         loop {
-            let t = self.conn.poll_transmit(now, 1, &mut self.host)?;
+            let Some(t) = self.conn.poll_transmit(now, 1, &mut self.host) else {
+                let n = self.conn.poll_local(&self.host)?;
+                assert!(may, "{n} comes unexpectedly");
+                let result = self.host.carry_out(n);
+                self.conn.finish_local(result, &mut self.host);
+                continue;
+            };
             assert!(may, "{t:?} comes unexpectedly");
             match self.host.payload_of(&t.payload) {
                 Ok(payload) => {

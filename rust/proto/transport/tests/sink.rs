@@ -63,6 +63,10 @@ impl RequesterOps for Sink {
     fn place_atomic(&mut self, _: u32, _: u64) -> Result<(), Status> {
         panic!("no atomic was asked for");
     }
+
+    fn finish_read(&mut self, _n: u32) -> Result<(), Status> {
+        Ok(())
+    }
 }
 
 impl ResponderOps for Sink {

@@ -291,10 +291,8 @@ impl Requester {
                 let ends = at + 1 == oldest.end;
                 if payload_len != want || pkt.bth.opcode.position().is_end() != ends {
                     Err(Status::BadResp)
-                } else if want == 0 {
-                    Ok(())
                 } else {
-                    env.place(oldest.n, offset)
+                    place_read(env, oldest.n, offset, (want, ends))
                 }
             }
             _ => Err(Status::BadResp),
@@ -385,6 +383,22 @@ impl Requester {
             signaled,
         })
     }
+}
+
+/// Places a packet of the response to READ `n`: so many bytes, which end it or not.
+fn place_read<E: RequesterOps>(
+    env: &mut E,
+    n: u32,
+    offset: u32,
+    (len, ends): (u32, bool),
+) -> Result<(), Status> {
+    if len != 0 {
+        env.place(n, offset)?;
+    }
+    if ends {
+        env.finish_read(n)?;
+    }
+    Ok(())
 }
 
 fn is_atomic(op: &SendOp) -> bool {
