@@ -98,9 +98,11 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     }
 
     /// Sends nothing any more but a delayed ACK: the requests that it acknowledges were carried
-    /// out, and the consumer has their completions.
+    /// out, and the consumer has their completions. It is not sent before a response that is due
+    /// and dropped, as it would acknowledge that one as well (IBTA 9.7.5.1.1).
     pub(super) fn quiesce(&mut self) {
-        self.closing = self.acknowledge.is_some_and(|ack| ack.deadline.is_some());
+        let delayed = self.acknowledge.is_some_and(|ack| ack.deadline.is_some());
+        self.closing = delayed && self.ring.is_idle();
         self.flush_delayed_ack();
         if !self.closing {
             self.acknowledge = None;

@@ -148,6 +148,24 @@ fn an_ack_that_waits_survives_the_error_state() {
     assert_eq!(pair.b.transmit_all(pair.now), []);
 }
 
+/// IBTA 9.7.5.1.1: an ACK acknowledges what is before it, a READ whose response is dropped
+/// included.
+#[test]
+fn an_ack_that_waits_is_dropped_with_the_response_before_it() {
+    let mut pair = talkers();
+    pair.a.post(SendOp::Read, vec![0; 8], 0);
+    pair.a.post(SendOp::Send, pattern(8, 3), 0);
+    for packet in pair.a.transmit_all(pair.now) {
+        let _ = pair.b.receive(pair.now, &packet);
+    }
+    let error = Modify::to_state(State::Err);
+    pair.b
+        .conn
+        .modify(&error)
+        .expect("any state may become ERR");
+    assert_eq!(opcodes(pair.b.transmit_all(pair.now)), []);
+}
+
 #[test]
 fn an_ack_that_waits_survives_a_request_that_cannot_begin() {
     let mut pair = talkers();
