@@ -66,7 +66,7 @@ pub(crate) struct Core {
     #[pin]
     qps: Table<qp::object::Qp>,
     #[pin]
-    mrs: Table<mem::mr::Mr>,
+    mkeys: Table<mem::mkey::Mkey>,
     #[pin]
     ahs: Table<packet::ah::Ah>,
     cqs: Quota,
@@ -95,7 +95,7 @@ impl Core {
         Arc::pin_init(
             try_pin_init!(Core {
                 qps <- Table::new(limits::MIN_QPN..=limits::MAX_QPN, quota(limits::MAX_QP)),
-                mrs <- Table::new(1..=limits::MAX_MR_INDEX, quota(limits::MAX_MR)),
+                mkeys <- Table::new(1..=limits::MAX_KEY_INDEX, quota(limits::MAX_MR)),
                 ahs <- Table::new(1..=limits::MAX_AH_NUMBER, quota(limits::MAX_AH)),
                 cqs: quota(limits::MAX_CQ),
                 srqs: quota(limits::MAX_SRQ),

@@ -11,7 +11,7 @@
 //!   destroyed;
 //! * [`udata`], [`mmap`], [`shared`]: driver-private data of verbs, and memory that a process and
 //!   the driver share;
-//! * [`umem`]: registered memory; [`gid`]: address vectors; [`wr`], [`wc`]: work requests and
+//! * [`umem`], [`mr`]: registered memory; [`gid`]: address vectors; [`wr`], [`wc`]: work requests and
 //!   completions of kernel users; [`qp`]: attributes of queue pairs; [`attr`]: those of device and
 //!   port;
 //! * [`rxe_abi`]: the layout of the structures that processes use, as the kernel's headers have it;
@@ -32,6 +32,7 @@ pub(crate) mod exclude;
 pub(crate) mod gid;
 pub(crate) mod link;
 pub(crate) mod mmap;
+pub(crate) mod mr;
 pub(crate) mod qp;
 pub(crate) mod rxe_abi;
 pub(crate) mod shared;
@@ -49,6 +50,7 @@ mod ops_ah;
 mod ops_cq;
 mod ops_device;
 mod ops_mr;
+mod ops_mw;
 mod ops_post;
 mod ops_qp;
 mod ops_srq;

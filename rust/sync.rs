@@ -4,6 +4,7 @@
 //!
 //! * [`lock`]: spin locks that disable bottom halves or interrupts;
 //! * [`table`]: identifier to object, read under RCU;
+//! * [`gate`]: a value that softirqs open, use and shut;
 //! * [`revocable`]: a value that can be revoked: it is dropped when the last access has ended;
 //! * [`bh`]: bottom halves disabled on this CPU;
 //! * [`timer`]: one-shot timers that keep their object alive while armed;
@@ -15,6 +16,7 @@
 //! item is safe to call, in the contexts that its documentation names.
 
 pub(crate) mod bh;
+pub(crate) mod gate;
 pub(crate) mod lock;
 pub(crate) mod memory;
 pub(crate) mod quota;

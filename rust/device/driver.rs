@@ -3,7 +3,9 @@
 //! The verbs: each calls the object that it is about.
 
 use super::cq::{Cq, CqObject};
-use super::mem::mr::{Mr, MrObject};
+use super::mem::mkey::MkeyObject;
+use super::mem::mr::Mr;
+use super::mem::range::Range;
 use super::packet::ah::AhObject;
 use super::pd::PdObject;
 use super::qp::object::{Qp, QpObject};
@@ -20,6 +22,7 @@ use crate::rdma::driver::{CqInit, Driver};
 use crate::rdma::error::unsupported;
 use crate::rdma::events::{CqEvents, QpEvents, SrqEvents};
 use crate::rdma::gid::AhAttr;
+use crate::rdma::mr::{MrChange, MwType};
 use crate::rdma::qp::{QpAttr, QpCreated, QpInit, QpQuery};
 use crate::rdma::srq::{SrqAttr, SrqChange};
 use crate::rdma::udata::UserCtx;
@@ -51,7 +54,8 @@ impl Driver for Oxe {
     type Srq = SrqObject;
     type Qp = QpObject;
     type Ah = AhObject;
-    type Mr = MrObject;
+    type Mr = MkeyObject;
+    type Mw = MkeyObject;
 
     const COUNTERS: &'static [&'static CStr] = &counters::NAMES;
 
@@ -69,7 +73,10 @@ impl Driver for Oxe {
                 | DeviceCaps::PORT_ACTIVE_EVENT
                 | DeviceCaps::SYS_IMAGE_GUID
                 | DeviceCaps::RC_RNR_NAK_GEN
-                | DeviceCaps::SRQ_RESIZE,
+                | DeviceCaps::SRQ_RESIZE
+                | DeviceCaps::MEM_MGT_EXTENSIONS
+                | DeviceCaps::MEM_WINDOW
+                | DeviceCaps::MEM_WINDOW_TYPE_2B,
             max_send_sge: limits::MAX_SGE,
             max_recv_sge: limits::MAX_SGE,
             max_sge_rd: limits::MAX_SGE,
@@ -79,6 +86,8 @@ impl Driver for Oxe {
             max_srq_wr: limits::MAX_QP_WR,
             max_srq_sge: limits::MAX_SGE,
             max_mr: limits::MAX_MR,
+            max_mw: limits::MAX_MW,
+            max_fast_reg_page_list_len: limits::MAX_FAST_REG_PAGES,
             max_pd: limits::MAX_PD,
             max_qp_rd_atom: limits::MAX_RD_ATOMIC,
             max_res_rd_atom: limits::MAX_QP.saturating_mul(limits::MAX_RD_ATOMIC),
@@ -243,14 +252,45 @@ impl Driver for Oxe {
         length: u64,
         iova: u64,
         access: Access,
-    ) -> Result<(Self::Mr, u32, u32)> {
+    ) -> Result<(Self::Mr, u32)> {
         if access.bits() & !REGION_ACCESS != 0 {
             return Err(unsupported());
         }
         let memory = UserMemory::pin(dev, start, length, access)?;
-        let mr = Mr::user(&dev.core, pd.id, memory, length, iova, access)?;
-        let key = mr.key();
-        Ok((MrObject::new(&dev.core, mr), key, key))
+        let range = Range { iova, length };
+        let mr = MkeyObject::user_mr(&dev.core, pd.id, memory, range, access)?;
+        let key = mr.key;
+        Ok((mr, key))
+    }
+
+    fn rereg_user_mr(
+        dev: &Device<Self>,
+        mr: &MkeyObject,
+        pd: &PdObject,
+        change: &MrChange,
+    ) -> Result<(Self::Mr, u32)> {
+        let access = change.access.unwrap_or(mr.as_mr()?.access());
+        if access.bits() & !REGION_ACCESS != 0 {
+            return Err(unsupported());
+        }
+        let (start, range) = match &change.place {
+            Some(place) => (
+                place.start,
+                Range {
+                    iova: place.iova,
+                    length: place.length,
+                },
+            ),
+            None => (mr.as_mr()?.start()?, mr.as_mr()?.range()),
+        };
+        mr.as_mr()?.refuse_windows()?;
+        UserMemory::pin(dev, start, range.length, access)
+            .and_then(|memory| MkeyObject::user_mr(&dev.core, pd.id, memory, range, access))
+            .inspect_err(|_| mr.as_mr().map_or((), Mr::admit_windows))
+            .map(|mr| {
+                let key = mr.key;
+                (mr, key)
+            })
     }
 
     fn get_dma_mr(
@@ -258,14 +298,46 @@ impl Driver for Oxe {
         pd: &PdObject,
         memory: KernelMemory,
         access: Access,
-    ) -> Result<(Self::Mr, u32, u32)> {
-        let mr = Mr::dma(&dev.core, pd.id, memory, access)?;
-        let key = mr.key();
-        Ok((MrObject::new(&dev.core, mr), key, key))
+    ) -> Result<(Self::Mr, u32)> {
+        let mr = MkeyObject::dma_mr(&dev.core, pd.id, memory, access)?;
+        let key = mr.key;
+        Ok((mr, key))
     }
 
-    fn dereg_mr(mr: &MrObject) {
-        mr.close();
+    fn alloc_mr(
+        dev: &Device<Self>,
+        pd: &PdObject,
+        memory: KernelMemory,
+        pages: u32,
+    ) -> Result<(Self::Mr, u32)> {
+        if pages > limits::MAX_FAST_REG_PAGES {
+            return Err(EINVAL);
+        }
+        let mr = MkeyObject::fast_mr(&dev.core, pd.id, memory, pages as usize)?;
+        let key = mr.key;
+        Ok((mr, key))
+    }
+
+    fn start_mapping(mr: &MkeyObject, page_size: u32) -> Result {
+        mr.as_fast_mr()?.start_mapping(page_size)
+    }
+
+    fn map_page(mr: &MkeyObject, address: u64) -> Result {
+        mr.as_fast_mr()?.map_page(address)
+    }
+
+    fn dereg_mr(mr: &MkeyObject) -> Result {
+        mr.close()
+    }
+
+    fn alloc_mw(dev: &Device<Self>, pd: &PdObject, kind: MwType) -> Result<(Self::Mw, u32)> {
+        let mw = MkeyObject::window(&dev.core, pd.id, kind)?;
+        let key = mw.key;
+        Ok((mw, key))
+    }
+
+    fn dealloc_mw(mw: &MkeyObject) -> Result {
+        mw.close()
     }
 
     fn new_link(name: &CStr, ndev: &NetDevice, _compat: bool) -> Result {

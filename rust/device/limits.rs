@@ -23,9 +23,12 @@ pub(crate) const MAX_CQ: u32 = 1 << 20;
 pub(crate) const MAX_CQE: u32 = (1 << 20) - 1;
 pub(crate) const MAX_SRQ: u32 = 1 << 20;
 pub(crate) const MAX_PD: u32 = 1 << 20;
-/// Memory regions: a key has 24 bits for the index.
+/// Memory regions and windows together: a key has 24 bits for the index.
 pub(crate) const MAX_MR: u32 = 1 << 23;
-pub(crate) const MAX_MR_INDEX: u32 = (1 << 24) - 2;
+pub(crate) const MAX_MW: u32 = MAX_MR;
+pub(crate) const MAX_KEY_INDEX: u32 = (1 << 24) - 2;
+/// Pages of a region for fast registration: 16 MiB of the smallest, as much as iSER can use.
+pub(crate) const MAX_FAST_REG_PAGES: u32 = 4096;
 pub(crate) const MAX_AH: u32 = 1 << 20;
 pub(crate) const MAX_AH_NUMBER: u32 = MAX_AH + KERNEL_RESERVE;
 /// Outstanding READs and atomics of one QP, in each direction.

@@ -12,8 +12,8 @@ use super::uabi::resp::{
 };
 use super::uabi::ring::RxeQueueBuf;
 use super::uabi::wqe::{
-    self, AtomicWr, DmaHead, Op, RdmaWr, RxeDmaInfo, RxeRecvWqe, RxeSendWqe, RxeSendWr, RxeSge,
-    UdWr,
+    self, AtomicWr, DmaHead, MwWr, Op, RdmaWr, RxeDmaInfo, RxeRecvWqe, RxeSendWqe, RxeSendWr,
+    RxeSge, UdWr,
 };
 use crate::rdma::rxe_abi::{self, field};
 use core::mem::size_of;
@@ -93,6 +93,15 @@ check_layout!(AtomicWr, atomic_wr {
     SWAP = swap,
     RKEY = rkey,
     RESERVED = reserved,
+});
+
+check_layout!(MwWr, mw_wr {
+    ADDR = addr,
+    LENGTH = length,
+    MR_LKEY = mr_lkey,
+    MW_RKEY = mw_rkey,
+    RKEY = rkey,
+    ACCESS = access,
 });
 
 check_fields!(UdWr, ud_wr {
@@ -182,7 +191,11 @@ const _: () = {
     assert!(Op::Read as u32 == wr_opcode::RDMA_READ);
     assert!(Op::CompareSwap as u32 == wr_opcode::ATOMIC_CMP_AND_SWP);
     assert!(Op::FetchAdd as u32 == wr_opcode::ATOMIC_FETCH_AND_ADD);
+    assert!(Op::LocalInv as u32 == wr_opcode::LOCAL_INV);
+    assert!(Op::BindMw as u32 == wr_opcode::BIND_MW);
     assert!(Op::SendInv as u32 == wr_opcode::SEND_WITH_INV);
+    assert!(Op::ReadInv as u32 == wr_opcode::RDMA_READ_WITH_INV);
+    assert!(Op::RegMr as u32 == wr_opcode::REG_MR);
 };
 
 const _: () = {

@@ -158,6 +158,11 @@ struct ib_umem *oxe_umem_get(struct ib_device *ib, u64 addr, u64 len, int access
 	return ib_umem_get_va(ib, addr, len, access);
 }
 
+bool oxe_umem_is_of_caller(struct ib_umem *umem)
+{
+	return umem->owning_mm == current->mm;
+}
+
 size_t oxe_umem_page_count(struct ib_umem *umem)
 {
 	return ib_umem_num_pages(umem);

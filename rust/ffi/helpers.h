@@ -50,6 +50,7 @@ int oxe_udata_in_empty(struct ib_udata *udata);
 int oxe_udata_no_response(struct ib_udata *udata);
 
 struct ib_umem *oxe_umem_get(struct ib_device *ib, u64 addr, u64 len, int access);
+bool oxe_umem_is_of_caller(struct ib_umem *umem);
 size_t oxe_umem_page_count(struct ib_umem *umem);
 size_t oxe_umem_pages(struct ib_umem *umem, void **addresses, size_t room);
 

@@ -24,6 +24,8 @@ impl Access {
     pub(crate) const REMOTE_ATOMIC: Self = Access(ffi::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC);
     /// Memory windows may be bound to the region.
     pub(crate) const MW_BIND: Self = Access(ffi::ib_access_flags_IB_ACCESS_MW_BIND);
+    /// A window's addresses begin at 0.
+    pub(crate) const ZERO_BASED: Self = Access(ffi::ib_access_flags_IB_ZERO_BASED);
     /// A hint that the memory is of huge pages.
     pub(crate) const HUGETLB: Self = Access(ffi::ib_access_flags_IB_ACCESS_HUGETLB);
     /// A hint that writes may become visible out of order.

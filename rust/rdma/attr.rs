@@ -35,6 +35,14 @@ impl DeviceCaps {
         Self(ffi::ib_device_cap_flags_IB_DEVICE_RC_RNR_NAK_GEN as u64);
     /// Resizes shared receive queues.
     pub(crate) const SRQ_RESIZE: Self = Self(ffi::ib_device_cap_flags_IB_DEVICE_SRQ_RESIZE as u64);
+    /// Fast registration, local invalidation, and SEND with invalidate.
+    pub(crate) const MEM_MGT_EXTENSIONS: Self =
+        Self(ffi::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS as u64);
+    /// Memory windows.
+    pub(crate) const MEM_WINDOW: Self = Self(ffi::ib_device_cap_flags_IB_DEVICE_MEM_WINDOW as u64);
+    /// Memory windows of type 2B.
+    pub(crate) const MEM_WINDOW_TYPE_2B: Self =
+        Self(ffi::ib_device_cap_flags_IB_DEVICE_MEM_WINDOW_TYPE_2B as u64);
     /// The flags in `enum ib_device_cap_flags`'s numbering.
     pub(crate) const fn bits(self) -> u64 {
         self.0

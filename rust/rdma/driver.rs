@@ -7,6 +7,7 @@ use super::attr::{DeviceAttr, PortAttr};
 use super::device::Device;
 use super::events::{CqEvents, QpEvents, SrqEvents};
 use super::gid::AhAttr;
+use super::mr::{MrChange, MwType};
 use super::qp::{QpAttr, QpCreated, QpInit, QpQuery};
 use super::srq::{SrqAttr, SrqChange};
 use super::udata::UserCtx;
@@ -52,6 +53,8 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     type Ah: Send + Sync;
     /// A memory region.
     type Mr: Send + Sync;
+    /// A memory window.
+    type Mw: Send + Sync;
 
     /// The names of the port's counters; at most 64.
     const COUNTERS: &'static [&'static CStr];
@@ -181,7 +184,7 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     fn posted_recv(qp: &Self::Qp);
 
     /// Registers memory of the calling process (see [`super::umem::UserMemory::pin`]). Also returns
-    /// lkey and rkey.
+    /// the key, which is lkey and rkey.
     fn reg_user_mr(
         dev: &Device<Self>,
         pd: &Self::Pd,
@@ -189,20 +192,50 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
         length: u64,
         iova: u64,
         access: Access,
-    ) -> Result<(Self::Mr, u32, u32)>;
+    ) -> Result<(Self::Mr, u32)>;
+
+    /// Registers the memory of `mr` anew, with this change, in `pd`. Also returns the key of the
+    /// new region. ib_core deregisters `mr` then; on an error it stays as it is.
+    fn rereg_user_mr(
+        dev: &Device<Self>,
+        mr: &Self::Mr,
+        pd: &Self::Pd,
+        change: &MrChange,
+    ) -> Result<(Self::Mr, u32)>;
 
     /// Registers all of the kernel's memory for a kernel user, which names it by virtual addresses.
-    /// Also returns lkey and rkey.
+    /// Also returns the key.
     fn get_dma_mr(
         dev: &Device<Self>,
         pd: &Self::Pd,
         memory: KernelMemory,
         access: Access,
-    ) -> Result<(Self::Mr, u32, u32)>;
+    ) -> Result<(Self::Mr, u32)>;
+
+    /// Allocates a region of at most `pages` pages for fast registration by a kernel user. Also
+    /// returns its first key.
+    fn alloc_mr(
+        dev: &Device<Self>,
+        pd: &Self::Pd,
+        memory: KernelMemory,
+        pages: u32,
+    ) -> Result<(Self::Mr, u32)>;
+
+    /// The kernel user maps pages of this size for the next fast registration. Any context.
+    fn start_mapping(mr: &Self::Mr, page_size: u32) -> Result;
+
+    /// Maps one more page. Any context. ENOMEM when there is no room for it.
+    fn map_page(mr: &Self::Mr, address: u64) -> Result;
 
     /// Called before a memory region is destroyed. Once this returns, nothing may access its
-    /// memory, and it is dropped.
-    fn dereg_mr(mr: &Self::Mr);
+    /// memory, and it is dropped. On an error it stays.
+    fn dereg_mr(mr: &Self::Mr) -> Result;
+
+    /// Allocates a memory window for a process. Also returns its first key.
+    fn alloc_mw(dev: &Device<Self>, pd: &Self::Pd, kind: MwType) -> Result<(Self::Mw, u32)>;
+
+    /// As [`Driver::dereg_mr`], for a memory window.
+    fn dealloc_mw(mw: &Self::Mw) -> Result;
 
     /// `rdma link add NAME type TYPE netdev NDEV`: registers a device (see [`Device::register`]).
     /// `compat` tells whether TYPE is the compatible link type.

@@ -8,7 +8,8 @@
 
 use super::driver::Driver;
 use super::{
-    device, gid, mmap, ops_ah, ops_cq, ops_device, ops_mr, ops_post, ops_qp, ops_srq, ops_ucontext,
+    device, gid, mmap, ops_ah, ops_cq, ops_device, ops_mr, ops_mw, ops_post, ops_qp, ops_srq,
+    ops_ucontext,
 };
 use crate::ffi;
 
@@ -95,10 +96,16 @@ impl<D: Driver> Table<D> {
 
         get_dma_mr: Some(ops_mr::get_dma_mr::<D>),
         reg_user_mr: Some(ops_mr::reg_user_mr::<D>),
+        rereg_user_mr: Some(ops_mr::rereg_user_mr::<D>),
+        alloc_mr: Some(ops_mr::alloc_mr::<D>),
+        map_mr_sg: Some(ops_mr::map_mr_sg::<D>),
         dereg_mr: Some(ops_mr::dereg_mr::<D>),
+        alloc_mw: Some(ops_mw::alloc_mw::<D>),
+        dealloc_mw: Some(ops_mw::dealloc_mw::<D>),
 
         size_ib_ah: ops_ah::AhObject::<D>::SIZE,
         size_ib_cq: ops_cq::CqObject::<D>::SIZE,
+        size_ib_mw: ops_mw::MwObject::<D>::SIZE,
         size_ib_pd: ops_ucontext::PdObject::<D>::SIZE,
         size_ib_qp: ops_qp::QpObject::<D>::SIZE,
         size_ib_srq: ops_srq::SrqObject::<D>::SIZE,

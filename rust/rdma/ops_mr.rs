@@ -5,8 +5,10 @@
 use super::access::Access;
 use super::device::Device;
 use super::driver::Driver;
+use super::mr::{MrChange, Place};
 use super::object::Object;
 use super::ops_ucontext::PdObject;
+use super::post::errno;
 use super::umem::KernelMemory;
 use crate::ffi;
 use crate::sync::memory::GFP_CHARGED;
@@ -20,17 +22,17 @@ use kernel::prelude::*;
 /// The object for a memory region.
 type MrObject<D> = Object<ffi::ib_mr, <D as Driver>::Mr>;
 
-/// Makes the object around a region. `make` registers the region, and returns it with its keys.
-fn create<D: Driver>(make: impl FnOnce() -> Result<(D::Mr, u32, u32)>) -> *mut ffi::ib_mr {
+/// Makes the object around a region. `make` registers the region, and returns it with its key.
+fn create<D: Driver>(make: impl FnOnce() -> Result<(D::Mr, u32)>) -> *mut ffi::ib_mr {
     let result = || -> Result<*mut ffi::ib_mr> {
         let object = KBox::<MrObject<D>>::new_uninit(GFP_CHARGED | __GFP_ZERO)?;
-        let (value, lkey, rkey) = make()?;
+        let (value, key) = make()?;
         let raw = KBox::into_raw(object).cast::<ffi::ib_mr>();
         // SAFETY: it is a zeroed object whose C part, where zeroes are valid, comes first; no other
         // thread can access it yet.
         unsafe {
-            (*raw).lkey = lkey;
-            (*raw).rkey = rkey;
+            (*raw).lkey = key;
+            (*raw).rkey = key;
             (*raw).page_size = PAGE_SIZE as u32;
             MrObject::<D>::init(raw, value);
         }
@@ -94,15 +96,96 @@ pub(super) unsafe extern "C" fn get_dma_mr<D: Driver>(
 /// # Safety
 ///
 /// Only ib_core calls this, through the table that [`super::ops`] makes.
+pub(super) unsafe extern "C" fn rereg_user_mr<D: Driver>(
+    mr: *mut ffi::ib_mr,
+    flags: c_int,
+    start: u64,
+    length: u64,
+    iova: u64,
+    access: c_int,
+    pd: *mut ffi::ib_pd,
+    udata: *mut ffi::ib_udata,
+) -> *mut ffi::ib_mr {
+    create::<D>(|| {
+        // SAFETY: ib_core gives null or the call's own `udata`.
+        to_result(unsafe { ffi::oxe_udata_in_empty(udata) })?;
+        // SAFETY: ib_core gives a domain, made by `alloc_pd`, of a device that is ours.
+        let (dev, pd) = unsafe { (Device::<D>::from_raw((*pd).device), PdObject::<D>::get(pd)) };
+        // SAFETY: the region was made by `create`, and is not destroyed meanwhile.
+        let mr = unsafe { MrObject::<D>::get(mr) };
+        let place = Place {
+            start,
+            length,
+            iova,
+        };
+        let change = MrChange::new(flags, place, Access::from_bits(access as u32));
+        D::rereg_user_mr(dev, mr, pd, &change)
+    })
+}
+
+/// EINVAL for types other than that for fast registration of pages.
+///
+/// # Safety
+///
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
+pub(super) unsafe extern "C" fn alloc_mr<D: Driver>(
+    pd: *mut ffi::ib_pd,
+    kind: ffi::ib_mr_type,
+    pages: u32,
+) -> *mut ffi::ib_mr {
+    create::<D>(|| {
+        if kind != ffi::ib_mr_type_IB_MR_TYPE_MEM_REG {
+            return Err(EINVAL);
+        }
+        // SAFETY: ib_core gives a domain, made by `alloc_pd`, of a device that is ours.
+        let (dev, pd) = unsafe { (Device::<D>::from_raw((*pd).device), PdObject::<D>::get(pd)) };
+        D::alloc_mr(dev, pd, KernelMemory::new(), pages)
+    })
+}
+
+/// Maps the pages of a scatter list, as far as they form one range of addresses and there is room.
+/// Returns the number of elements, or a negative errno. Any context.
+///
+/// # Safety
+///
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
+pub(super) unsafe extern "C" fn map_mr_sg<D: Driver>(
+    mr: *mut ffi::ib_mr,
+    list: *mut ffi::scatterlist,
+    count: c_int,
+    offset: *mut kernel::ffi::c_uint,
+) -> c_int {
+    // SAFETY: it was made by `create`, and is not destroyed meanwhile. ib_core has set the size.
+    let (part, page_size) = unsafe { (MrObject::<D>::get(mr), (*mr).page_size) };
+    if let Err(error) = D::start_mapping(part, page_size) {
+        return error.to_errno();
+    }
+    // SAFETY: the kernel user gives a list that is mapped for the device, with `count` elements.
+    unsafe { ffi::ib_sg_to_pages(mr, list, count, offset, Some(map_page::<D>)) }
+}
+
+/// # Safety
+///
+/// Only ib_core calls this, for [`map_mr_sg`].
+unsafe extern "C" fn map_page<D: Driver>(mr: *mut ffi::ib_mr, address: u64) -> c_int {
+    // SAFETY: `map_mr_sg` was called for it, and has not returned.
+    errno(D::map_page(unsafe { MrObject::<D>::get(mr) }, address))
+}
+
+/// # Safety
+///
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn dereg_mr<D: Driver>(
     mr: *mut ffi::ib_mr,
     _udata: *mut ffi::ib_udata,
 ) -> c_int {
     // SAFETY: it was made by `create`, and ib_core allows no other use of it any more.
-    D::dereg_mr(unsafe { MrObject::<D>::get(mr) });
-    // SAFETY: as above.
-    drop(unsafe { MrObject::<D>::take(mr) });
-    // SAFETY: `create` took it out of a box of this type.
-    drop(unsafe { KBox::from_raw(mr.cast::<MaybeUninit<MrObject<D>>>()) });
-    0
+    let done = D::dereg_mr(unsafe { MrObject::<D>::get(mr) });
+    if done.is_ok() {
+        // SAFETY: as above.
+        drop(unsafe { MrObject::<D>::take(mr) });
+        // SAFETY: `create` took it out of a box of this type.
+        drop(unsafe { KBox::from_raw(mr.cast::<MaybeUninit<MrObject<D>>>()) });
+    }
+    errno(done)
 }

@@ -121,6 +121,18 @@ layout! {
     }
 }
 
+layout! {
+    /// `wr.mw` of `struct rxe_send_wr`.
+    mw_wr: rxe_send_wr__bindgen_ty_2__bindgen_ty_5 {
+        ADDR = addr,
+        LENGTH = length,
+        MR_LKEY = mr_lkey,
+        MW_RKEY = mw_rkey,
+        RKEY = rkey,
+        ACCESS = access,
+    }
+}
+
 const _: () = {
     use ffi::__BindgenUnionField as Form;
     type Union = ffi::rxe_send_wr__bindgen_ty_2;
@@ -128,6 +140,7 @@ const _: () = {
     let _: fn(&Union) -> &Form<ffi::rxe_send_wr__bindgen_ty_2__bindgen_ty_2> = |wr| &wr.rdma;
     let _: fn(&Union) -> &Form<ffi::rxe_send_wr__bindgen_ty_2__bindgen_ty_3> = |wr| &wr.atomic;
     let _: fn(&Union) -> &Form<ffi::rxe_send_wr__bindgen_ty_2__bindgen_ty_4> = |wr| &wr.ud;
+    let _: fn(&Union) -> &Form<ffi::rxe_send_wr__bindgen_ty_2__bindgen_ty_5> = |wr| &wr.mw;
 };
 
 layout! {
@@ -237,7 +250,13 @@ pub(crate) mod wr_opcode {
         ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_ATOMIC_CMP_AND_SWP;
     pub(crate) const ATOMIC_FETCH_AND_ADD: u32 =
         ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD;
+    pub(crate) const LOCAL_INV: u32 = ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_LOCAL_INV;
+    pub(crate) const BIND_MW: u32 = ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_BIND_MW;
     pub(crate) const SEND_WITH_INV: u32 = ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_SEND_WITH_INV;
+    pub(crate) const RDMA_READ_WITH_INV: u32 =
+        ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_RDMA_READ_WITH_INV;
+    /// For kernel users alone.
+    pub(crate) const REG_MR: u32 = ffi::ib_wr_opcode_IB_WR_REG_MR;
 }
 
 /// `enum ib_send_flags`, as far as the driver supports them.

@@ -55,6 +55,7 @@ pub(crate) struct UserMemory {
     umem: NonNull<ffi::ib_umem>,
     ib: NonNull<ffi::ib_device>,
     pages: KVVec<*mut kernel::ffi::c_void>,
+    start: u64,
     first: usize,
     len: u64,
     writable: bool,
@@ -90,6 +91,7 @@ impl UserMemory {
             umem,
             ib,
             pages: KVVec::new(),
+            start,
             first: start as usize % PAGE_SIZE,
             len: 0,
             writable: access.intersects(
@@ -112,6 +114,12 @@ impl UserMemory {
         // INVARIANT: now they are all there.
         memory.len = len;
         Ok(memory)
+    }
+
+    /// The address of the memory in the process, if that is the calling one. Process context.
+    pub(crate) fn start(&self) -> Option<u64> {
+        // SAFETY: the registration is valid.
+        unsafe { ffi::oxe_umem_is_of_caller(self.umem.as_ptr()) }.then_some(self.start)
     }
 
     /// Calls `each` for the `len` bytes from `offset`, page by page: with the address of each part,

@@ -49,6 +49,9 @@ pub(crate) enum WcOpcode {
     RdmaRead = ffi::ib_wc_opcode_IB_WC_RDMA_READ,
     CompSwap = ffi::ib_wc_opcode_IB_WC_COMP_SWAP,
     FetchAdd = ffi::ib_wc_opcode_IB_WC_FETCH_ADD,
+    BindMw = ffi::ib_wc_opcode_IB_WC_BIND_MW,
+    LocalInv = ffi::ib_wc_opcode_IB_WC_LOCAL_INV,
+    RegMr = ffi::ib_wc_opcode_IB_WC_REG_MR,
     Recv = ffi::ib_wc_opcode_IB_WC_RECV,
     RecvRdmaWithImm = ffi::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM,
 }

@@ -6,6 +6,7 @@
 //! opcode. The glue checks that the opcode goes with the service before the driver can ask for the
 //! part that the opcode has.
 
+use super::access::Access;
 use super::driver::Driver;
 use super::object::Object;
 use super::qp::QpType;
@@ -95,6 +96,21 @@ pub(crate) struct UdPart<'a, D: Driver> {
     pub(crate) pkey_index: u16,
 }
 
+/// The part of a request about a fast registration.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RegPart {
+    /// The latest key of the region.
+    pub(crate) mr_key: u32,
+    /// The key to register.
+    pub(crate) key: u32,
+    /// The access rights to grant.
+    pub(crate) access: Access,
+    /// The address of the first byte, as work requests and peers will use it.
+    pub(crate) iova: u64,
+    /// The length in bytes.
+    pub(crate) length: u64,
+}
+
 /// The part that goes with a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -102,6 +118,7 @@ enum Part {
     Rdma,
     Atomic,
     Ud,
+    Reg,
 }
 
 /// A send request.
@@ -138,6 +155,7 @@ impl<'a, D: Driver> SendWr<'a, D> {
             ffi::ib_wr_opcode_IB_WR_SEND
             | ffi::ib_wr_opcode_IB_WR_SEND_WITH_IMM
             | ffi::ib_wr_opcode_IB_WR_SEND_WITH_INV
+            | ffi::ib_wr_opcode_IB_WR_LOCAL_INV
                 if connected =>
             {
                 Part::None
@@ -145,6 +163,7 @@ impl<'a, D: Driver> SendWr<'a, D> {
             ffi::ib_wr_opcode_IB_WR_RDMA_WRITE
             | ffi::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM
             | ffi::ib_wr_opcode_IB_WR_RDMA_READ
+            | ffi::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV
                 if connected =>
             {
                 Part::Rdma
@@ -155,6 +174,7 @@ impl<'a, D: Driver> SendWr<'a, D> {
             {
                 Part::Atomic
             }
+            ffi::ib_wr_opcode_IB_WR_REG_MR if connected => Part::Reg,
             _ => return Err(EINVAL),
         };
         // INVARIANT: the opcode and the service say which structure the user has filled in.
@@ -166,6 +186,10 @@ impl<'a, D: Driver> SendWr<'a, D> {
         };
         // SAFETY: `part` says that the structure is an `ib_ud_wr`.
         if part == Part::Ud && unsafe { (*wr.raw_as::<ffi::ib_ud_wr>()).ah }.is_null() {
+            return Err(EINVAL);
+        }
+        // SAFETY: `part` says that the structure is an `ib_reg_wr`.
+        if part == Part::Reg && unsafe { (*wr.raw_as::<ffi::ib_reg_wr>()).mr }.is_null() {
             return Err(EINVAL);
         }
         Ok(wr)
@@ -246,6 +270,24 @@ impl<'a, D: Driver> SendWr<'a, D> {
             remote_qpn: wr.remote_qpn,
             remote_qkey: wr.remote_qkey,
             pkey_index: wr.pkey_index,
+        })
+    }
+
+    /// The parameters of a fast registration.
+    pub(crate) fn reg(&self) -> Option<RegPart> {
+        if self.part != Part::Reg {
+            return None;
+        }
+        // SAFETY: by the type's invariant.
+        let wr = unsafe { &*self.raw_as::<ffi::ib_reg_wr>() };
+        // SAFETY: not null (see `new`), a region that the user keeps and does not change meanwhile.
+        let mr = unsafe { &*wr.mr };
+        Some(RegPart {
+            mr_key: mr.lkey,
+            key: wr.key,
+            access: Access::from_bits(wr.access as u32),
+            iova: mr.iova,
+            length: mr.length,
         })
     }
 

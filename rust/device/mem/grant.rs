@@ -1,49 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Grants: the result of a key lookup. Range and rights were checked once, for all bytes of the
-//! part of a region.
+//! part of a region or window.
 
 use super::error::MemError;
-use super::mr::Mr;
-use crate::device::pd::PdId;
+use super::mkey::{Mkey, Party};
 use crate::device::Core;
 use crate::proto::transport::{AccessError, AtomicOp};
 use crate::rdma::access::Access;
 use crate::rdma::strided::StridedSrc;
 use kernel::sync::Arc;
 
-/// The right to access `len` bytes of a region from address `va` on, in the way that the lookup
-/// asked for. The region may be closed later; an access then fails.
+/// The right to access `len` bytes of a region or window from address `va` on, in the way that the
+/// lookup asked for. It may be deregistered or invalidated later; an access then fails.
 #[derive(Clone)]
 pub(crate) struct Grant {
-    mr: Arc<Mr>,
-    va: u64,
+    mkey: Arc<Mkey>,
+    generation: u32,
     len: u32,
+    va: u64,
 }
 
-/// As [`Mr::find`], but tries the cached MR first.
-#[inline]
-fn find_cached(
-    core: &Core,
-    pd: PdId,
-    key: u32,
-    access: Access,
-    mr_cache: &mut Option<Arc<Mr>>,
-) -> Result<Arc<Mr>, MemError> {
-    Ok(match mr_cache {
-        // The cached MR may be closed, and another one may have its key.
-        Some(mr) if mr.allows(pd, key, access) && mr.is_open() => mr.clone(),
-        _ => {
-            *mr_cache = None;
-            let mr = Mr::find(core, pd, key, access)?;
-            *mr_cache = Some(mr.clone());
-            mr
-        }
-    })
+/// What the latest lookup of a queue found.
+pub(crate) type MkeyCache = Option<Arc<Mkey>>;
+
+/// How many of the bytes that a lookup names must be inside.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cover {
+    /// All of them.
+    Whole,
+    /// None: the grant is for as many from the first one on as there are.
+    Front,
 }
 
 impl Grant {
-    /// Looks up `key` for `len` bytes from `va`. Any context.
+    /// Looks up `key` for `len` bytes from `va`. Any context with bottom halves disabled.
     ///
     /// # Errors
     ///
@@ -51,48 +42,62 @@ impl Grant {
     #[inline]
     pub(crate) fn lookup(
         core: &Core,
-        pd: PdId,
+        party: Party,
         key: u32,
         (va, len): (u64, u32),
         access: Access,
     ) -> Result<Self, MemError> {
-        let mr = Mr::find(core, pd, key, access)?;
-        mr.offset(va, len.into())?;
-        Ok(Grant { mr, va, len })
+        let (mkey, admission) = Mkey::find(core, party, key, access)?;
+        admission.range.offset(va, len.into())?;
+        Ok(Grant {
+            mkey,
+            generation: admission.generation,
+            len,
+            va,
+        })
     }
 
-    /// As [`Grant::lookup`], but tries the cached MR first.
-    #[inline]
-    pub(crate) fn lookup_cached(
-        core: &Core,
-        pd: PdId,
-        key: u32,
-        (va, len): (u64, u32),
-        access: Access,
-        mr_cache: &mut Option<Arc<Mr>>,
-    ) -> Result<Self, MemError> {
-        let mr = find_cached(core, pd, key, access, mr_cache)?;
-        mr.offset(va, len.into())?;
-        Ok(Grant { mr, va, len })
-    }
-
-    /// As [`Grant::lookup_cached`], for as many of the bytes from `va` on as the region has.
+    /// As [`Grant::lookup`], but tries the cached region first, and `cover` says which bytes must be
+    /// inside.
     ///
     /// # Errors
     ///
-    /// Key.
-    #[inline]
-    pub(crate) fn lookup_front(
+    /// Key; Bounds for [`Cover::Whole`].
+    pub(crate) fn lookup_cached(
         core: &Core,
-        pd: PdId,
+        party: Party,
         key: u32,
         (va, len): (u64, u32),
-        access: Access,
-        mr_cache: &mut Option<Arc<Mr>>,
+        (access, cover): (Access, Cover),
+        cache: &mut MkeyCache,
     ) -> Result<Self, MemError> {
-        let mr = find_cached(core, pd, key, access, mr_cache)?;
-        let len = mr.bytes_from(va).min(len.into()) as u32;
-        Ok(Grant { mr, va, len })
+        // The cached one may be closed, and another one may have its key.
+        let cached = cache.as_ref().and_then(|mkey| {
+            let admission = mkey.admit(party, key, access)?;
+            Some((mkey.clone(), admission))
+        });
+        let (mkey, admission) = match cached {
+            Some(found) => found,
+            None => {
+                *cache = None;
+                let found = Mkey::find(core, party, key, access)?;
+                *cache = Some(found.0.clone());
+                found
+            }
+        };
+        let len = match cover {
+            Cover::Whole => {
+                admission.range.offset(va, len.into())?;
+                len
+            }
+            Cover::Front => admission.range.bytes_from(va).min(len.into()) as u32,
+        };
+        Ok(Grant {
+            mkey,
+            generation: admission.generation,
+            len,
+            va,
+        })
     }
 
     /// Its length in bytes.
@@ -110,20 +115,21 @@ impl Grant {
     pub(crate) fn part(&self, offset: u32, len: u32) -> Result<Self, MemError> {
         let va = self.address(offset, len as usize)?;
         Ok(Grant {
-            mr: self.mr.clone(),
-            va,
+            mkey: self.mkey.clone(),
+            generation: self.generation,
             len,
+            va,
         })
     }
 
-    /// Whether the region is still open. Any context.
+    /// Whether an access is still possible. Any context.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
-        self.mr.is_open()
+        self.mkey.is_open(self.generation)
     }
 
-    /// Calls `each` with `len` bytes from byte `offset` on, chunk by chunk. Any context; `each`
-    /// must not close a region.
+    /// Calls `each` with `len` bytes from byte `offset` on, chunk by chunk. Any context with
+    /// bottom halves disabled; `each` must not close a region.
     ///
     /// # Errors
     ///
@@ -135,24 +141,25 @@ impl Grant {
         len: usize,
         each: impl FnMut(StridedSrc<'_>) -> Option<()>,
     ) -> Result<(), MemError> {
-        self.mr
-            .for_each_chunk(self.address(offset, len)?, len, each)
+        let va = self.address(offset, len)?;
+        self.mkey.for_each_chunk(self.generation, va, len, each)
     }
 
-    /// Copies `bytes` to the grant, from byte `offset` on. Any context.
+    /// Copies `bytes` to the grant, from byte `offset` on. Any context with bottom halves disabled.
     ///
     /// # Errors
     ///
     /// Bounds, Revoked, Fault.
     #[inline]
     pub(crate) fn write(&self, offset: u32, bytes: StridedSrc<'_>) -> Result<(), MemError> {
-        self.mr.write(self.address(offset, bytes.len())?, bytes)
+        let va = self.address(offset, bytes.len())?;
+        self.mkey.write(self.generation, va, bytes)
     }
 
-    /// Carries out an atomic operation on its first 8 bytes: see [`Mr::atomic`].
+    /// Carries out an atomic operation on its first 8 bytes: see [`Mkey::atomic`].
     #[inline]
     pub(crate) fn atomic(&self, op: AtomicOp) -> Result<u64, AccessError> {
-        self.mr.atomic(self.va, op)
+        self.mkey.atomic(self.generation, self.va, op)
     }
 
     /// The address of byte `offset`, if the grant covers `len` bytes from there.

@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions: keys, registration and deregistration, copies.
+//! Memory regions that stay as they were registered: those of processes, and the one of all of the
+//! kernel's memory.
 
 use super::error::MemError;
+use super::range::Range;
 use crate::device::pd::PdId;
-use crate::device::Core;
 use crate::proto::transport::{AccessError, AtomicOp};
 use crate::rdma::access::Access;
 use crate::rdma::strided::StridedSrc;
 use crate::rdma::umem::{KernelMemory, UserMemory};
-use crate::sync::memory::GFP_CHARGED;
 use crate::sync::revocable::Revocable;
 use kernel::prelude::*;
-use kernel::sync::Arc;
-
-/// The shift of the table index in a key. Both the index and the low byte are random: a peer cannot
-/// derive keys from others that it knows, and a stale key matches another region by chance only.
-const KEY_SHIFT: u32 = 8;
+use kernel::sync::atomic::{Atomic, Full, Relaxed};
 
 /// The bytes behind a region.
 enum Memory {
@@ -26,140 +22,129 @@ enum Memory {
     Kernel(Revocable<KernelMemory>),
 }
 
-/// A memory region. Its lkey and rkey are the same number.
+/// A memory region that stays as it was registered. Its lkey and rkey are the same number.
 pub(crate) struct Mr {
     key: u32,
     pd: PdId,
     access: Access,
-    /// The address of the first byte, as work requests and peers use it.
-    iova: u64,
-    length: u64,
+    range: Range,
     memory: Memory,
+    /// The number of windows bound to it, or [`CLOSED`].
+    windows: Atomic<u32>,
 }
 
-/// The Rust part of an ib_mr.
-pub(crate) struct MrObject {
-    core: Arc<Core>,
-    mr: Arc<Mr>,
-}
-
-impl MrObject {
-    /// The object of `mr`.
-    pub(crate) fn new(core: &Arc<Core>, mr: Arc<Mr>) -> Self {
-        MrObject {
-            core: core.clone(),
-            mr,
-        }
-    }
-
-    /// See [`Mr::close`].
-    pub(crate) fn close(&self) {
-        self.mr.close(&self.core);
-    }
-}
+/// The region is being deregistered: no window can be bound to it.
+const CLOSED: u32 = u32::MAX;
 
 impl Mr {
-    /// Registers `length` bytes at `start` of the calling process.
+    /// A region of `memory`, which a process uses by the addresses in `range`.
     ///
-    /// Process context. EINVAL for a range that wraps; the errors of pinning: EFAULT, ENOMEM.
-    pub(crate) fn user(
-        core: &Core,
+    /// EINVAL for a range that wraps.
+    pub(super) fn user(
+        key: u32,
         pd: PdId,
         memory: UserMemory,
-        length: u64,
-        iova: u64,
+        range: Range,
         access: Access,
-    ) -> Result<Arc<Self>> {
-        iova.checked_add(length).ok_or(EINVAL)?;
-        Self::publish(
-            core,
-            pd,
-            Memory::User(Revocable::new(memory)),
-            iova,
-            length,
-            access,
-        )
+    ) -> Result<Self> {
+        range.iova.checked_add(range.length).ok_or(EINVAL)?;
+        let memory = Memory::User(Revocable::new(memory));
+        Ok(Self::new(key, pd, memory, range, access))
     }
 
     /// A region of all of the kernel's memory, for kernel users.
+    pub(super) fn dma(key: u32, pd: PdId, memory: KernelMemory, access: Access) -> Self {
+        let all = Range {
+            iova: 0,
+            length: u64::MAX,
+        };
+        Self::new(key, pd, Memory::Kernel(Revocable::new(memory)), all, access)
+    }
+
+    fn new(key: u32, pd: PdId, memory: Memory, range: Range, access: Access) -> Self {
+        Mr {
+            key,
+            pd,
+            access,
+            range,
+            memory,
+            windows: Atomic::new(0),
+        }
+    }
+
+    /// The address of the first byte in the process. Process context. EINVAL if the memory is of
+    /// another process, or the kernel's.
+    pub(crate) fn start(&self) -> Result<u64> {
+        match &self.memory {
+            Memory::User(memory) => memory.try_access().ok_or(EINVAL)?.start().ok_or(EINVAL),
+            Memory::Kernel(_) => Err(EINVAL),
+        }
+    }
+
+    /// From now on no window can be bound to the region. EBUSY if there is one.
+    pub(crate) fn refuse_windows(&self) -> Result {
+        match self.windows.cmpxchg(0, CLOSED, Full) {
+            Ok(_) | Err(CLOSED) => Ok(()),
+            Err(_) => Err(EBUSY),
+        }
+    }
+
+    /// Takes [`Mr::refuse_windows`] back.
+    pub(crate) fn admit_windows(&self) {
+        self.windows.xchg(0, Full);
+    }
+
+    /// Ends every use of the region: holders of a reference find it closed, and its pages are
+    /// released on return.
     ///
-    /// Process context. ENOMEM.
-    pub(crate) fn dma(
-        core: &Core,
-        pd: PdId,
-        memory: KernelMemory,
-        access: Access,
-    ) -> Result<Arc<Self>> {
-        let memory = Memory::Kernel(Revocable::new(memory));
-        Self::publish(core, pd, memory, 0, u64::MAX, access)
-    }
-
-    fn publish(
-        core: &Core,
-        pd: PdId,
-        memory: Memory,
-        iova: u64,
-        length: u64,
-        access: Access,
-    ) -> Result<Arc<Self>> {
-        let user = matches!(memory, Memory::User(_));
-        let index = core.mrs.reserve_random(user)?;
-        let key = (index << KEY_SHIFT) | (crate::sync::random_u32() & 0xff);
-        let mr = Arc::new(
-            Mr {
-                key,
-                pd,
-                access,
-                iova,
-                length,
-                memory,
-            },
-            GFP_CHARGED,
-        )
-        .inspect_err(|_| core.mrs.cancel(index))?;
-        core.mrs.publish(index, mr.clone());
-        Ok(mr)
-    }
-
-    /// The region's lkey and rkey.
-    pub(crate) fn key(&self) -> u32 {
-        self.key
-    }
-
-    /// Ends every use of the region: a lookup does not find it any more, holders of a reference
-    /// find it closed, and its pages are released on return.
-    ///
-    /// Process context, sleeps.
-    pub(crate) fn close(&self, core: &Core) {
-        core.mrs.remove(self.key >> KEY_SHIFT);
+    /// Process context, sleeps. EBUSY if windows are bound to it: it stays open.
+    pub(super) fn close(&self) -> Result {
+        self.refuse_windows()?;
         match &self.memory {
             Memory::User(revocable) => revocable.revoke(),
             Memory::Kernel(revocable) => revocable.revoke(),
         }
+        Ok(())
     }
 
-    /// The region with `key`, if `pd` and `access` allow its use. Any context.
+    /// A window is bound to the region, if it is open; [`Mr::unbind`] takes it back. Any context.
     ///
     /// # Errors
     ///
-    /// Key.
-    #[inline]
-    pub(super) fn find(
-        core: &Core,
-        pd: PdId,
-        key: u32,
-        access: Access,
-    ) -> Result<Arc<Self>, MemError> {
-        let mr = core.mrs.get(key >> KEY_SHIFT).ok_or(MemError::Key)?;
-        if !mr.allows(pd, key, access) {
-            return Err(MemError::Key);
+    /// Revoked.
+    pub(super) fn bind(&self) -> Result<(), MemError> {
+        let mut seen = self.windows.load(Relaxed);
+        loop {
+            // Neither CLOSED nor so many windows that their count would be taken for it.
+            if seen >= CLOSED.wrapping_sub(1) {
+                return Err(MemError::Revoked);
+            }
+            match self.windows.cmpxchg(seen, seen.wrapping_add(1), Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(now) => seen = now,
+            }
         }
-        Ok(mr)
+    }
+
+    /// See [`Mr::bind`].
+    pub(super) fn unbind(&self) {
+        self.windows.fetch_sub(1, Full);
     }
 
     #[inline]
     pub(super) fn allows(&self, pd: PdId, key: u32, access: Access) -> bool {
         self.key == key && self.pd == pd && self.access.contains(access)
+    }
+
+    /// Its access rights.
+    pub(crate) fn access(&self) -> Access {
+        self.access
+    }
+
+    /// The addresses of its bytes.
+    #[inline]
+    pub(crate) fn range(&self) -> Range {
+        self.range
     }
 
     /// The offset of `va` in the region, if the `len` bytes from there are all inside.
@@ -168,25 +153,12 @@ impl Mr {
     ///
     /// Bounds.
     #[inline]
-    pub(super) fn offset(&self, va: u64, len: u64) -> Result<u64, MemError> {
-        let offset = va.checked_sub(self.iova).ok_or(MemError::Bounds)?;
-        let rest = self.length.checked_sub(offset).ok_or(MemError::Bounds)?;
-        if len > rest {
-            return Err(MemError::Bounds);
-        }
-        Ok(offset)
+    fn offset(&self, va: u64, len: u64) -> Result<u64, MemError> {
+        self.range.offset(va, len)
     }
-
-    /// How many bytes the region has from `va` on.
-    #[inline]
-    pub(super) fn bytes_from(&self, va: u64) -> u64 {
-        self.offset(va, 0)
-            .map_or(0, |offset| self.length.saturating_sub(offset))
-    }
-
     /// Calls `each` with the `len` bytes at `va`, chunk by chunk.
     ///
-    /// Any context; `each` must not close a region.
+    /// Any context with bottom halves disabled; `each` must not close a region.
     ///
     /// # Errors
     ///
@@ -214,7 +186,7 @@ impl Mr {
 
     /// Whether the region is still open. Any context.
     #[inline]
-    pub(crate) fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         match &self.memory {
             Memory::User(revocable) => revocable.is_open(),
             Memory::Kernel(revocable) => revocable.is_open(),

@@ -3,8 +3,8 @@
 //! Scatter/gather lists: the local memory of a work request, keys already resolved.
 
 use super::error::MemError;
-use super::grant::Grant;
-use super::mr::Mr;
+use super::grant::{Cover, Grant, MkeyCache};
+use super::mkey::Party;
 use super::payload::{PayloadError, PayloadRef};
 use crate::device::pd::PdId;
 use crate::device::uabi::wqe::RxeSge;
@@ -12,7 +12,6 @@ use crate::device::Core;
 use crate::rdma::access::Access;
 use crate::rdma::strided::{StridedDst, StridedSrc};
 use kernel::prelude::*;
-use kernel::sync::Arc;
 
 /// An element whose key was looked up.
 #[derive(Default)]
@@ -22,56 +21,43 @@ pub(crate) struct Sge {
     len: u32,
 }
 
+/// What the memory of an element is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To be sent.
+    Source,
+    /// For the response to a READ or an atomic.
+    Response,
+    /// To receive a message. It may be shorter than its buffer, and only the bytes of the message
+    /// have to be in the region.
+    Receive,
+}
+
 impl Sge {
-    /// Resolves the key of `raw`, for writing if `write`. `mr_cache` is the MR that the latest
-    /// lookup found. The key of an empty element is ignored (IBTA 10.8.3).
+    /// Resolves the key of `raw`. `cache` is what the latest lookup found. The key of an empty
+    /// element is ignored (IBTA 10.8.3).
     ///
     /// # Errors
     ///
-    /// As for [`Grant::lookup`].
+    /// As for [`Grant::lookup`]; for a receive Key alone.
     #[inline]
     pub(crate) fn resolve(
         core: &Core,
         pd: PdId,
         raw: &RxeSge,
-        write: bool,
-        mr_cache: &mut Option<Arc<Mr>>,
+        purpose: Purpose,
+        cache: &mut MkeyCache,
     ) -> Result<Self, MemError> {
         if raw.length == 0 {
             return Ok(Sge::default());
         }
-        let access = if write {
-            Access::LOCAL_WRITE
-        } else {
-            Access::NONE
+        let how = match purpose {
+            Purpose::Source => (Access::NONE, Cover::Whole),
+            Purpose::Response => (Access::LOCAL_WRITE, Cover::Whole),
+            Purpose::Receive => (Access::LOCAL_WRITE, Cover::Front),
         };
-        let range = (raw.addr, raw.length);
-        let grant = Grant::lookup_cached(core, pd, raw.lkey, range, access, mr_cache)?;
-        Ok(Sge {
-            grant: Some(grant),
-            len: raw.length,
-        })
-    }
-
-    /// As [`Sge::resolve`], for a receive: messages are often shorter than their buffer, and only
-    /// the bytes of a message have to be in the region.
-    ///
-    /// # Errors
-    ///
-    /// Key.
-    #[inline]
-    pub(crate) fn resolve_recv(
-        core: &Core,
-        pd: PdId,
-        raw: &RxeSge,
-        mr_cache: &mut Option<Arc<Mr>>,
-    ) -> Result<Self, MemError> {
-        if raw.length == 0 {
-            return Ok(Sge::default());
-        }
-        let range = (raw.addr, raw.length);
-        let access = Access::LOCAL_WRITE;
-        let grant = Grant::lookup_front(core, pd, raw.lkey, range, access, mr_cache)?;
+        let (party, range) = (Party::Local(pd), (raw.addr, raw.length));
+        let grant = Grant::lookup_cached(core, party, raw.lkey, range, how, cache)?;
         Ok(Sge {
             grant: Some(grant),
             len: raw.length,

@@ -5,6 +5,7 @@
 use super::srq::Srq;
 use crate::device::cq::completion::QpId;
 use crate::device::cq::Cq;
+use crate::device::mem::mkey::Party;
 use crate::device::pd::PdId;
 use crate::device::Core;
 use crate::rdma::qp::QpToken;
@@ -24,6 +25,13 @@ pub(crate) struct QpContext {
 }
 
 impl QpContext {
+    /// The peer, as a user of this side's keys.
+    #[inline]
+    pub(crate) fn peer(&self) -> Party {
+        let (pd, qpn) = (self.pd, self.qpn);
+        Party::Peer { pd, qpn }
+    }
+
     /// The identity of the QP in a completion.
     #[inline]
     pub(crate) fn id(&self) -> QpId {

@@ -269,8 +269,10 @@ fn step(
             Transport::Datagram(ud) => ud.transmit(&qp.ctx, &mut inner.sq, batch),
         };
         let released = complete(qp, inner, deferred);
-        if progress != Progress::Idle {
-            return progress;
+        match progress {
+            Progress::Idle => {}
+            Progress::Refetch => continue,
+            Progress::More | Progress::Stalled => return progress,
         }
         if !released || !inner.sq.has_unfetched() {
             return Progress::Idle;

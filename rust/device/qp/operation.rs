@@ -15,6 +15,10 @@ pub(crate) enum Form {
     Rdma,
     /// The same, and the operands.
     Atomic,
+    /// The parameters of a bind request.
+    Bind,
+    /// The parameters of a registration.
+    Register,
 }
 
 /// The data that the response stores in the memory that the SGEs name.
@@ -35,6 +39,8 @@ pub(crate) struct Operation {
     pub(crate) response: Response,
     /// Datagram services support it (IBTA 9.8.3: SEND alone).
     pub(crate) datagram: bool,
+    /// It sends nothing: it changes what a key of this side names.
+    pub(crate) local: bool,
     /// The opcode of its completion.
     pub(crate) completion: WcOpcode,
 }
@@ -47,7 +53,13 @@ impl Operation {
             form: Form::None,
             response: Response::Nothing,
             datagram: false,
+            local: false,
             completion: WcOpcode::Send,
+        };
+        const LOCAL: Operation = Operation {
+            local: true,
+            completion: WcOpcode::LocalInv,
+            ..SEND
         };
         const WRITE: Operation = Operation {
             form: Form::Rdma,
@@ -66,7 +78,7 @@ impl Operation {
             },
             Op::SendInv => SEND,
             Op::Write | Op::WriteImm => WRITE,
-            Op::Read => Operation {
+            Op::Read | Op::ReadInv => Operation {
                 response: Response::Message,
                 completion: WcOpcode::RdmaRead,
                 ..WRITE
@@ -78,6 +90,17 @@ impl Operation {
             Op::FetchAdd => Operation {
                 completion: WcOpcode::FetchAdd,
                 ..ATOMIC
+            },
+            Op::LocalInv => LOCAL,
+            Op::BindMw => Operation {
+                form: Form::Bind,
+                completion: WcOpcode::BindMw,
+                ..LOCAL
+            },
+            Op::RegMr => Operation {
+                form: Form::Register,
+                completion: WcOpcode::RegMr,
+                ..LOCAL
             },
         }
     }

@@ -7,9 +7,10 @@
 //! own, below all others, and does not run the engine where that is not allowed.
 
 use super::operation::{Form, Operation};
+use crate::device::mem::mkey;
 use crate::device::ring::Ring;
 use crate::device::uabi::wqe::{
-    send_flag, AtomicWr, Op, RdmaWr, RxeRecvWqe, RxeSendWqe, RxeSge, UdWr,
+    send_flag, AtomicWr, Op, RdmaWr, RegWr, RxeRecvWqe, RxeSendWqe, RxeSge, UdWr,
 };
 use crate::device::Oxe;
 use crate::rdma::wr::{IbSge, RecvWr, SendWr};
@@ -112,6 +113,20 @@ impl WqProducer {
                     swap: atomic.swap,
                     rkey: atomic.rkey,
                     reserved: 0,
+                });
+            }
+            // Kernel users have no windows.
+            Form::Bind => return Err(EINVAL),
+            Form::Register => {
+                let reg = wr.reg().ok_or(EINVAL)?;
+                if !mkey::are_akin(reg.mr_key, reg.key) {
+                    return Err(EINVAL);
+                }
+                wqe.wr.set_form(&RegWr {
+                    iova: reg.iova,
+                    length: reg.length,
+                    key: reg.key,
+                    access: reg.access.bits(),
                 });
             }
         }

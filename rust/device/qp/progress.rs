@@ -37,6 +37,8 @@ pub(crate) struct Deferred {
 pub(crate) enum Progress {
     /// Nothing is due now.
     Idle,
+    /// A request was carried out that sends nothing: others that waited for it may be fetched.
+    Refetch,
     /// More is due: the batch was full.
     More,
     /// More is due, but there was no memory for it.

@@ -3,8 +3,8 @@
 //! The receive queue of a queue pair: where its WQEs come from, and the current one.
 
 use super::srq::Srq;
-use crate::device::mem::mr::Mr;
-use crate::device::mem::sge::{self, Sge};
+use crate::device::mem::grant::MkeyCache;
+use crate::device::mem::sge::{self, Purpose, Sge};
 use crate::device::pd::PdId;
 use crate::device::recv_ring::RecvRing;
 use crate::device::ring::Ring;
@@ -44,8 +44,8 @@ pub(crate) struct RecvQueue {
     current: Option<Current>,
     /// The SGEs of the current WQE.
     sges: KVec<Sge>,
-    /// The MR that the latest lookup found.
-    mr_cache: Option<Arc<Mr>>,
+    /// What the latest lookup of a key found.
+    mkey_cache: MkeyCache,
 }
 
 impl RecvQueue {
@@ -76,7 +76,7 @@ impl RecvQueue {
             pd,
             current: None,
             sges,
-            mr_cache: None,
+            mkey_cache: None,
         })
     }
 
@@ -96,7 +96,7 @@ impl RecvQueue {
     /// Drops everything, WQEs posted to its own ring included.
     pub(crate) fn reset(&mut self) {
         self.drop_current();
-        self.mr_cache = None;
+        self.mkey_cache = None;
         match &mut self.source {
             Source::Own(ring) => ring.clear(),
             Source::Shared { last_reported, .. } => *last_reported = false,
@@ -115,12 +115,12 @@ impl RecvQueue {
             source,
             pd,
             sges,
-            mr_cache,
+            mkey_cache,
             ..
         } = self;
         let each = |index, raw: &RxeSge| {
             let place = sges.get_mut(index).ok_or(Status::LocQpOp)?;
-            *place = Sge::resolve_recv(core, *pd, raw, mr_cache)?;
+            *place = Sge::resolve(core, *pd, raw, Purpose::Receive, mkey_cache)?;
             Ok(())
         };
         let taken = match source {

@@ -9,14 +9,15 @@
 //! little to send at a time.
 
 use super::context::QpContext;
-use super::operation::{Operation, Response};
-use super::send_wqe::{AhDest, SqLimits};
+use super::operation::{Form, Operation, Response};
+use super::send_slot::{storage, Slot};
+use super::send_wqe::SqLimits;
 use crate::device::cq::completion::Completion;
 use crate::device::cq::Wake;
 use crate::device::mem::error::MemError;
-use crate::device::mem::mr::Mr;
+use crate::device::mem::grant::MkeyCache;
 use crate::device::mem::payload::{PayloadError, PayloadRef};
-use crate::device::mem::sge::{self, Sge};
+use crate::device::mem::sge::{self, Purpose, Sge};
 use crate::device::packet::ah::Ah;
 use crate::device::ring::Ring;
 use crate::device::uabi::wqe::{send_flag, DmaHead, Op, RxeSendWqe, RxeSendWr, RxeSge};
@@ -27,36 +28,12 @@ use crate::proto::transport::{
 use crate::rdma::strided::{StridedDst, StridedSrc};
 use crate::sync::memory::{Payer, GFP_CHARGED};
 use core::mem::size_of;
-use kernel::alloc;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// The number of slots that a queue begins with, and the factor by which it grows. Powers of two.
 const FEW: u32 = 2;
 const TIMES: usize = 4;
-
-/// A request that was fetched and is not complete.
-struct Slot {
-    request: Request,
-    wr_id: u64,
-    op: Op,
-    sges: u32,
-    inline: bool,
-    dest: Option<AhDest>,
-}
-
-impl Slot {
-    fn empty() -> Self {
-        Slot {
-            request: Request::with_local_error(Status::General),
-            wr_id: 0,
-            op: Op::Send,
-            sges: 0,
-            inline: false,
-            dest: None,
-        }
-    }
-}
 
 /// The send queue of one QP; the QP's lock guards it.
 pub(crate) struct SendQueue {
@@ -76,24 +53,13 @@ pub(crate) struct SendQueue {
     sges: KVVec<Sge>,
     /// The most slots that there may be. A power of two, like the current number of slots.
     most: usize,
-    /// The MR that the latest lookup found.
-    mr_cache: Option<Arc<Mr>>,
+    /// A request that sends nothing is not carried out yet. Later ones may name a key that it makes
+    /// valid or invalid, so they wait in the ring.
+    barrier: Option<u32>,
+    /// What the latest lookup of a key found.
+    mkey_cache: MkeyCache,
     /// Charged for the memory that the queue allocates while it works.
     payer: Payer,
-}
-
-/// `count` empty slots with `max_sge` SGEs each. ENOMEM.
-fn storage(count: usize, max_sge: u32, flags: alloc::Flags) -> Result<(KVVec<Slot>, KVVec<Sge>)> {
-    let mut slots = KVVec::with_capacity(count, flags | __GFP_NOWARN)?;
-    for _ in 0..count {
-        slots.push(Slot::empty(), flags)?;
-    }
-    let all = count.checked_mul(max_sge as usize).ok_or(ENOMEM)?;
-    let mut sges = KVVec::with_capacity(all, flags | __GFP_NOWARN)?;
-    for _ in 0..all {
-        sges.push(Sge::default(), flags)?;
-    }
-    Ok((slots, sges))
 }
 
 impl SendQueue {
@@ -117,7 +83,8 @@ impl SendQueue {
             slots,
             sges,
             most: most as usize,
-            mr_cache: None,
+            barrier: None,
+            mkey_cache: None,
             payer: Payer::new(user),
         })
     }
@@ -144,7 +111,8 @@ impl SendQueue {
             self.clear(self.head);
             self.head = self.head.wrapping_add(1);
         }
-        self.mr_cache = None;
+        self.barrier = None;
+        self.mkey_cache = None;
         self.base = self.ring.producer();
         self.posted = self.base;
         self.ring.set_consumer(self.base);
@@ -160,9 +128,12 @@ impl SendQueue {
         self.posted = self.ring.producer();
     }
 
-    /// Whether something is posted that has no slot yet.
+    /// Whether something is posted that has no slot yet, and may have one.
     #[inline]
     pub(crate) fn has_unfetched(&self) -> bool {
+        if self.barrier.is_some() {
+            return false;
+        }
         let index = self.base.wrapping_add(self.tail);
         let end = if self.user {
             self.posted
@@ -239,12 +210,19 @@ impl SendQueue {
         let request = self.limits.request(&wr, op);
         let dest = self.limits.dest(core, &wr, op).map_err(fail)?;
         let inline = wr.has(send_flag::INLINE);
-        let (sges, len) = if inline {
+        let operation = Operation::of(op);
+        if operation.form == Form::Register && self.user {
+            return Err(fail(Status::LocQpOp));
+        }
+        let (sges, len) = if operation.local {
+            self.barrier = Some(n);
+            (0, 0)
+        } else if inline {
             (0, self.limits.inline_len(&dma, op).map_err(fail)?)
         } else {
             self.load_sges(core, n, index, &dma, op).map_err(fail)?
         };
-        let len = match Operation::of(op).response {
+        let len = match operation.response {
             Response::Nothing | Response::Message => len,
             // An atomic stores 8 bytes, even if its list is longer (IBTA 10.8.3).
             Response::Atomic if len < 8 => return Err(fail(Status::LocLen)),
@@ -275,7 +253,10 @@ impl SendQueue {
         if dma.num_sge > self.limits.max_sge {
             return Err(Status::LocQpOp);
         }
-        let write = Operation::of(op).stores_response();
+        let purpose = match Operation::of(op).response {
+            Response::Nothing => Purpose::Source,
+            Response::Message | Response::Atomic => Purpose::Response,
+        };
         let pd = self.limits.pd;
         let first = self.first_sge(n);
         let places = self.sges.get_mut(first..).unwrap_or_default();
@@ -284,7 +265,7 @@ impl SendQueue {
         for place in places.iter_mut().take(dma.num_sge as usize) {
             let raw: RxeSge = self.ring.load(index, at).ok_or(Status::LocQpOp)?;
             at = at.wrapping_add(size_of::<RxeSge>());
-            *place = Sge::resolve(core, pd, &raw, write, &mut self.mr_cache)?;
+            *place = Sge::resolve(core, pd, &raw, purpose, &mut self.mkey_cache)?;
             total = total.checked_add(place.len()).ok_or(Status::LocLen)?;
         }
         Ok((dma.num_sge, total))
@@ -394,6 +375,32 @@ impl SendQueue {
         sge::scatter(self.sges_of(n, slot.sges), offset, bytes)
     }
 
+    /// The operation of request `n`.
+    #[inline]
+    pub(crate) fn op(&self, n: u32) -> Option<Op> {
+        Some(self.slot(n)?.op)
+    }
+
+    /// The operation of request `n`, and its work request as the ring has it now.
+    pub(crate) fn wr(&self, n: u32) -> Option<(Op, RxeSendWr)> {
+        let op = self.op(n)?;
+        let wr = self.ring.load(self.base.wrapping_add(n), RxeSendWqe::WR)?;
+        Some((op, wr))
+    }
+
+    /// Whether a request that sends nothing is not carried out yet.
+    #[inline]
+    pub(crate) fn has_barrier(&self) -> bool {
+        self.barrier.is_some()
+    }
+
+    /// Request `n` was carried out: later ones may be fetched.
+    pub(crate) fn lift_barrier(&mut self, n: u32) {
+        if self.barrier == Some(n) {
+            self.barrier = None;
+        }
+    }
+
     /// The address handle of datagram `n`.
     #[inline]
     pub(crate) fn ah(&self, n: u32) -> Option<&Arc<Ah>> {
@@ -426,6 +433,7 @@ impl SendQueue {
         };
         let (wr_id, op) = (slot.wr_id, slot.op);
         self.clear(done.n);
+        self.lift_barrier(done.n);
         self.head = self.head.wrapping_add(1);
         self.ring.set_consumer(self.base.wrapping_add(self.head));
         if !done.signaled && done.status == Status::Success {

@@ -43,7 +43,7 @@ impl SqLimits {
         };
         let atomic: AtomicWr = wr.form();
         let (va, rkey) = match Operation::of(op).form {
-            Form::None => (0, 0),
+            Form::None | Form::Bind | Form::Register => (0, 0),
             Form::Rdma => {
                 let rdma: RdmaWr = wr.form();
                 (rdma.remote_addr, rdma.rkey)
@@ -56,7 +56,7 @@ impl SqLimits {
             Op::SendInv => SendOp::SendInv(u32::from_ne_bytes(wr.ex)),
             Op::Write => SendOp::Write,
             Op::WriteImm => SendOp::WriteImm(wr.ex),
-            Op::Read => SendOp::Read,
+            Op::Read | Op::ReadInv => SendOp::Read,
             Op::CompareSwap => SendOp::CompareSwap {
                 compare: atomic.compare_add,
                 swap: atomic.swap,
@@ -64,6 +64,7 @@ impl SqLimits {
             Op::FetchAdd => SendOp::FetchAdd {
                 add: atomic.compare_add,
             },
+            Op::LocalInv | Op::BindMw | Op::RegMr => SendOp::Local,
         };
         Request::new(send_op, 0, va, rkey, flags)
     }
@@ -105,7 +106,8 @@ impl SqLimits {
     /// LocQpOp for an operation that sends no data, LocLen for more than the queue's limit.
     #[inline]
     pub(crate) fn inline_len(&self, dma: &DmaHead, op: Op) -> Result<u32, Status> {
-        if Operation::of(op).stores_response() {
+        let operation = Operation::of(op);
+        if operation.stores_response() || operation.local {
             return Err(Status::LocQpOp);
         }
         if dma.length > self.max_inline {

@@ -13,6 +13,7 @@ use zerocopy::{FromBytes, FromZeros as _, Immutable, IntoBytes};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Operations: `enum ib_wr_opcode`, whose numbers libibverbs shares. The driver refuses all others.
+/// REG_MR is for kernel users alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Op {
@@ -23,7 +24,11 @@ pub(crate) enum Op {
     Read = 4,
     CompareSwap = 5,
     FetchAdd = 6,
+    LocalInv = 7,
+    BindMw = 8,
     SendInv = 9,
+    ReadInv = 11,
+    RegMr = 0x20,
 }
 
 impl Op {
@@ -37,7 +42,11 @@ impl Op {
             4 => Op::Read,
             5 => Op::CompareSwap,
             6 => Op::FetchAdd,
+            7 => Op::LocalInv,
+            8 => Op::BindMw,
             9 => Op::SendInv,
+            11 => Op::ReadInv,
+            0x20 => Op::RegMr,
             _ => return None,
         })
     }
@@ -93,6 +102,37 @@ pub(crate) struct AtomicWr {
 }
 
 impl WrForm for AtomicWr {}
+
+/// `wr.mw`, of bind requests.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub(crate) struct MwWr {
+    pub(crate) addr: u64,
+    pub(crate) length: u64,
+    pub(crate) mr_lkey: u32,
+    pub(crate) mw_rkey: u32,
+    pub(crate) rkey: u32,
+    pub(crate) access: u32,
+}
+
+impl WrForm for MwWr {}
+
+/// The parameters of REG_MR. This form is the driver's own: only kernel users post it, and their
+/// rings are not shared with processes.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub(crate) struct RegWr {
+    pub(crate) iova: u64,
+    pub(crate) length: u64,
+    pub(crate) key: u32,
+    pub(crate) access: u32,
+}
+
+impl WrForm for RegWr {}
 
 /// `wr.ud`, of datagrams, up to its address vector.
 #[derive(

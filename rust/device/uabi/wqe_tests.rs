@@ -89,6 +89,10 @@ fn the_fields_of_the_union_are_where_the_documentation_says() {
     assert_eq!(atomic.compare_add, u64_at(32));
     assert_eq!(atomic.swap, u64_at(40));
     assert_eq!(atomic.rkey, u32_at(48));
+    let mw: MwWr = wr.form();
+    assert_eq!((mw.addr, mw.length), (u64_at(24), u64_at(32)));
+    assert_eq!((mw.mr_lkey, mw.mw_rkey), (u32_at(40), u32_at(44)));
+    assert_eq!((mw.rkey, mw.access), (u32_at(48), u32_at(52)));
     let ud: UdWr = wr.form();
     assert_eq!((ud.remote_qpn, ud.remote_qkey), (u32_at(24), u32_at(28)));
     assert_eq!((ud.pkey_index, ud.ah_num), (u16_at(32), u32_at(36)));
@@ -124,7 +128,7 @@ fn no_other_length_is_read() {
 
 #[test]
 fn the_numbers_of_operations_are_libibverbs() {
-    let known: [(u32, Op); 8] = [
+    let known: [(u32, Op); 12] = [
         (0, Op::Write),
         (1, Op::WriteImm),
         (2, Op::Send),
@@ -132,7 +136,11 @@ fn the_numbers_of_operations_are_libibverbs() {
         (4, Op::Read),
         (5, Op::CompareSwap),
         (6, Op::FetchAdd),
+        (7, Op::LocalInv),
+        (8, Op::BindMw),
         (9, Op::SendInv),
+        (11, Op::ReadInv),
+        (32, Op::RegMr),
     ];
     for number in (0..=u16::MAX.into()).chain([1 << 31, u32::MAX]) {
         let op = known.iter().find(|(n, _)| *n == number).map(|(_, op)| *op);
@@ -151,7 +159,7 @@ fn a_new_receive_wqe_has_a_wr_id_and_sges_alone() {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    (0..10_u32).prop_filter_map("no operation", Op::from_u32)
+    (0..0x24_u32).prop_filter_map("no operation", Op::from_u32)
 }
 
 prop_compose! {
@@ -163,6 +171,19 @@ prop_compose! {
 prop_compose! {
     fn atomic()(remote_addr: u64, compare_add: u64, swap: u64, rkey: u32) -> AtomicWr {
         AtomicWr { remote_addr, compare_add, swap, rkey, reserved: 0 }
+    }
+}
+
+prop_compose! {
+    fn mw()(addr: u64, length: u64, keys: [u32; 3], access: u32) -> MwWr {
+        let [mr_lkey, mw_rkey, rkey] = keys;
+        MwWr { addr, length, mr_lkey, mw_rkey, rkey, access }
+    }
+}
+
+prop_compose! {
+    fn reg()(iova: u64, length: u64, key: u32, access: u32) -> RegWr {
+        RegWr { iova, length, key, access }
     }
 }
 
@@ -185,13 +206,15 @@ proptest! {
     fn a_send_wqe_that_is_written_is_read(
         (wr_id, op, flags, ex) in (any::<u64>(), op(), 0..16_u32, any::<[u8; 4]>()),
         (length, num_sge) in any::<(u32, u32)>(),
-        (rdma, atomic, ud) in (rdma(), atomic(), ud()),
+        (rdma, atomic, mw, reg, ud) in (rdma(), atomic(), mw(), reg(), ud()),
     ) {
         let mut wqe = RxeSendWqe::new(wr_id, op, flags, ex);
         wqe.dma.head.length = length;
         wqe.dma.head.num_sge = num_sge;
         prop_assert_eq!(written_and_read(wqe, &rdma), rdma);
         prop_assert_eq!(written_and_read(wqe, &atomic), atomic);
+        prop_assert_eq!(written_and_read(wqe, &mw), mw);
+        prop_assert_eq!(written_and_read(wqe, &reg), reg);
         prop_assert_eq!(written_and_read(wqe, &ud), ud);
 
         let (wr, dma) = parts(wqe.as_bytes());

@@ -6,6 +6,7 @@ use crate::device::counters::Count;
 use crate::device::cq::completion::Completion;
 use crate::device::mem::error::MemError;
 use crate::device::mem::grant::Grant;
+use crate::device::mem::mkey;
 use crate::device::mem::payload::{PayloadError, PayloadRef};
 use crate::device::packet::gso::{Packets, Whole};
 use crate::device::packet::loopback::{LoopbackOrigin, LoopbackPacket, LoopbackQueue};
@@ -13,6 +14,7 @@ use crate::device::packet::path::Path;
 use crate::device::packet::rx_packet::RxPacket;
 use crate::device::packet::tx_batch::{Batch, NoPacket, Unsent};
 use crate::device::qp::context::QpContext;
+use crate::device::qp::local_ops;
 use crate::device::qp::progress::{Deferred, Progress};
 use crate::device::qp::recv_queue::RecvQueue;
 use crate::device::qp::send_queue::SendQueue;
@@ -115,7 +117,7 @@ impl Rc {
                 return Progress::Idle;
             }
             let Some(transmit) = self.conn.poll_transmit(now, batch.room(&whole), sq) else {
-                return Progress::Idle;
+                return local_ops::carry_out_next(qp, &mut self.conn, sq);
             };
             let (keys, slots) = (&self.read_keys, &*sq);
             let packets = Packets {
@@ -171,7 +173,7 @@ impl Rc {
         }
         while !loopback.is_full() {
             let Some(transmit) = self.conn.poll_transmit(now, 1, sq) else {
-                return Progress::Idle;
+                return local_ops::carry_out_next(qp, &mut self.conn, sq);
             };
             let source = source(qp, &transmit.payload, sq, &self.read_keys);
             match source.and_then(PayloadRef::if_open) {
@@ -197,14 +199,16 @@ impl Rc {
     /// device. The connection cannot change over to the wire.
     #[cold]
     fn lose(&mut self, qp: &QpContext, sq: &mut SendQueue, now: Instant) -> Progress {
-        while let Some(transmit) = self.conn.poll_transmit(now, 1, sq) {
+        loop {
+            let Some(transmit) = self.conn.poll_transmit(now, 1, sq) else {
+                return local_ops::carry_out_next(qp, &mut self.conn, sq);
+            };
             qp.core.counters.count(Count::SendErrors);
             match transmit.origin {
-                Origin::Request { .. } => break,
+                Origin::Request { .. } => return Progress::Idle,
                 Origin::Response | Origin::Acknowledge => self.conn.drop_responses(),
             }
         }
-        Progress::Idle
     }
 
     /// Pushes completions of send requests. Returns whether there were any.
@@ -331,7 +335,7 @@ fn read_again(
     (offset, len): (u32, u32),
 ) -> Result<Grant, MemError> {
     let range = (va.wrapping_add(offset.into()), len);
-    Grant::lookup(&qp.core, qp.pd, rkey, range, Access::REMOTE_READ)
+    Grant::lookup(&qp.core, qp.peer(), rkey, range, Access::REMOTE_READ)
 }
 
 /// The parts of the QP that the transport uses while it handles a packet.
@@ -349,7 +353,7 @@ impl Env<'_> {
     /// Looks up a key that the peer named.
     #[inline]
     fn lookup(&self, rkey: u32, range: (u64, u32), access: Access) -> Result<Grant, MemError> {
-        Grant::lookup(&self.qp.core, self.qp.pd, rkey, range, access)
+        Grant::lookup(&self.qp.core, self.qp.peer(), rkey, range, access)
     }
 }
 
@@ -386,8 +390,8 @@ impl RequesterOps for Env<'_> {
     }
 
     #[inline]
-    fn finish_read(&mut self, _n: u32) -> Result<(), Status> {
-        Ok(())
+    fn finish_read(&mut self, n: u32) -> Result<(), Status> {
+        local_ops::finish_read(self.qp, self.sq, n)
     }
 }
 
@@ -443,9 +447,10 @@ impl ResponderOps for Env<'_> {
             .atomic(op)
     }
 
-    fn invalidate(&mut self, _rkey: u32) -> Result<(), AccessError> {
-        // The peer may invalidate only memory windows and fast-registered regions (IBTA 10.6.5),
-        // and there are none yet.
-        Err(AccessError::Access)
+    fn invalidate(&mut self, rkey: u32) -> Result<(), AccessError> {
+        // The grant of the peer's latest WRITE may be one of that key.
+        *self.write_key = None;
+        let (peer, qpn) = (self.qp.peer(), self.qp.qpn);
+        Ok(mkey::invalidate(&self.qp.core, peer, qpn, rkey)?)
     }
 }

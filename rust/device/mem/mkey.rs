@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What keys name: regions and windows.
+
+use super::error::MemError;
+use super::fast_mr::{FastMr, Registration};
+use super::mr::Mr;
+use super::mw::{Bind, Bindable, Mw};
+use super::range::Range;
+use crate::device::pd::PdId;
+use crate::device::Core;
+use crate::proto::transport::{AccessError, AtomicOp};
+use crate::rdma::access::Access;
+use crate::rdma::mr::MwType;
+use crate::rdma::strided::StridedSrc;
+use crate::rdma::umem::{KernelMemory, UserMemory};
+use crate::sync::memory::GFP_CHARGED;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// The shift of the table index in a key. Both the index and the low byte are random: a peer cannot
+/// derive keys from others that it knows, and a stale key matches another region by chance only.
+/// The consumer chooses the low byte of a fast-registered region and of a window.
+const KEY_SHIFT: u32 = 8;
+
+/// What an index names for as long as it is allocated.
+pub(crate) enum Mkey {
+    Mr(Mr),
+    FastMr(FastMr),
+    Mw(Mw<Mkey>),
+}
+
+/// The user of a key.
+#[derive(Clone, Copy)]
+pub(crate) enum Party {
+    /// A work request of a QP of this PD names its own memory.
+    Local(PdId),
+    /// The peer of this QP names memory.
+    Peer { pd: PdId, qpn: u32 },
+}
+
+/// The result of a lookup: the use of a key was admitted.
+#[derive(Clone, Copy)]
+pub(super) struct Admission {
+    /// For [`Mkey::is_open`] and the accesses.
+    pub(super) generation: u32,
+    pub(super) range: Range,
+}
+
+/// The Rust part of an ib_mr or an ib_mw.
+pub(crate) struct MkeyObject {
+    core: Arc<Core>,
+    index: u32,
+    mkey: Arc<Mkey>,
+    /// The first key.
+    pub(crate) key: u32,
+}
+
+impl MkeyObject {
+    /// Allocates an index, for a process if `user`, and lets others find what `make` makes for the
+    /// key. Process context. ENOMEM; the errors of `make`.
+    fn new(core: &Arc<Core>, user: bool, make: impl FnOnce(u32) -> Result<Mkey>) -> Result<Self> {
+        let index = core.mkeys.reserve_random(user)?;
+        let key = (index << KEY_SHIFT) | (crate::sync::random_u32() & 0xff);
+        let mkey = make(key)
+            .and_then(|mkey| Ok(Arc::new(mkey, GFP_CHARGED)?))
+            .inspect_err(|_| core.mkeys.cancel(index))?;
+        core.mkeys.publish(index, mkey.clone());
+        Ok(MkeyObject {
+            core: core.clone(),
+            index,
+            mkey,
+            key,
+        })
+    }
+
+    /// Registers the pinned memory of a process, which uses it by the addresses in `range`.
+    ///
+    /// Process context. EINVAL for a range that wraps; ENOMEM.
+    pub(crate) fn user_mr(
+        core: &Arc<Core>,
+        pd: PdId,
+        memory: UserMemory,
+        range: Range,
+        access: Access,
+    ) -> Result<Self> {
+        Self::new(core, true, |key| {
+            Ok(Mkey::Mr(Mr::user(key, pd, memory, range, access)?))
+        })
+    }
+
+    /// Registers all of the kernel's memory, for kernel users. Process context. ENOMEM.
+    pub(crate) fn dma_mr(
+        core: &Arc<Core>,
+        pd: PdId,
+        memory: KernelMemory,
+        access: Access,
+    ) -> Result<Self> {
+        Self::new(core, false, |key| {
+            Ok(Mkey::Mr(Mr::dma(key, pd, memory, access)))
+        })
+    }
+
+    /// Allocates a region of at most `count` pages for fast registration. Process context. ENOMEM.
+    pub(crate) fn fast_mr(
+        core: &Arc<Core>,
+        pd: PdId,
+        memory: KernelMemory,
+        count: usize,
+    ) -> Result<Self> {
+        Self::new(core, false, |key| {
+            Ok(Mkey::FastMr(FastMr::new(key, pd, memory, count)?))
+        })
+    }
+
+    /// Allocates a window of a process. Process context. ENOMEM.
+    pub(crate) fn window(core: &Arc<Core>, pd: PdId, kind: MwType) -> Result<Self> {
+        Self::new(core, true, |key| Ok(Mkey::Mw(Mw::new(key, pd, kind))))
+    }
+
+    /// The region that this is. EINVAL if it is another thing.
+    pub(crate) fn as_mr(&self) -> Result<&Mr> {
+        match &*self.mkey {
+            Mkey::Mr(mr) => Ok(mr),
+            Mkey::FastMr(_) | Mkey::Mw(_) => Err(EINVAL),
+        }
+    }
+
+    /// The region for fast registration that this is. EINVAL if it is none.
+    pub(crate) fn as_fast_mr(&self) -> Result<&FastMr> {
+        match &*self.mkey {
+            Mkey::FastMr(mr) => Ok(mr),
+            Mkey::Mr(_) | Mkey::Mw(_) => Err(EINVAL),
+        }
+    }
+
+    /// Ends every use of the region or window: a lookup does not find it any more, holders of a
+    /// reference find it closed, and its pages are released on return.
+    ///
+    /// Process context, sleeps. EBUSY for a region to which windows are bound: it stays.
+    pub(crate) fn close(&self) -> Result {
+        match &*self.mkey {
+            Mkey::Mr(mr) => mr.close()?,
+            Mkey::FastMr(mr) => mr.close(),
+            Mkey::Mw(mw) => mw.close(),
+        }
+        self.core.mkeys.remove(self.index);
+        Ok(())
+    }
+}
+
+/// What the index of `key` names.
+#[inline]
+fn get(core: &Core, key: u32) -> Result<Arc<Mkey>, MemError> {
+    core.mkeys.get(key >> KEY_SHIFT).ok_or(MemError::Key)
+}
+
+/// `key` with the low byte of `other`.
+pub(crate) fn with_low_byte(key: u32, other: u32) -> u32 {
+    (key >> KEY_SHIFT << KEY_SHIFT) | (other & 0xff)
+}
+
+/// Whether the keys have the same index.
+pub(crate) fn are_akin(a: u32, b: u32) -> bool {
+    a >> KEY_SHIFT == b >> KEY_SHIFT
+}
+
+/// Carries out a fast registration for a QP of `pd`. Contexts and errors: see
+/// [`FastMr::register`]; Key also if it is no such region.
+pub(crate) fn register(core: &Core, pd: PdId, wanted: &Registration) -> Result<(), MemError> {
+    match &*get(core, wanted.key)? {
+        Mkey::FastMr(mr) => mr.register(pd, wanted),
+        Mkey::Mr(_) | Mkey::Mw(_) => Err(MemError::Key),
+    }
+}
+
+/// Carries out a bind request of QP `qpn`, of `pd`. Contexts and errors: see [`Mw::bind`]; Key also
+/// if it is no window.
+pub(crate) fn bind(core: &Core, pd: PdId, qpn: u32, bind: &Bind) -> Result<(), MemError> {
+    match &*get(core, bind.key)? {
+        Mkey::Mw(mw) => mw.bind(pd, qpn, bind, get(core, bind.mr_key).ok()),
+        Mkey::Mr(_) | Mkey::FastMr(_) => Err(MemError::Key),
+    }
+}
+
+/// Invalidates `key` for `party` (IBTA 10.6.5). Contexts and errors: see [`FastMr::invalidate`] and
+/// [`Mw::invalidate`]; Key also for a region that is not for fast registration.
+///
+/// To invalidate the latest key of a region again does no harm, and is no error of a kernel user.
+pub(crate) fn invalidate(core: &Core, party: Party, qpn: u32, key: u32) -> Result<(), MemError> {
+    let pd = party.pd();
+    match (&*get(core, key)?, party) {
+        (Mkey::FastMr(mr), Party::Local(_)) => match mr.invalidate(pd, key) {
+            Err(MemError::Revoked) => Ok(()),
+            result => result,
+        },
+        (Mkey::FastMr(mr), Party::Peer { .. }) => mr.invalidate(pd, key),
+        (Mkey::Mw(mw), _) => mw.invalidate(pd, qpn, key),
+        (Mkey::Mr(_), _) => Err(MemError::Key),
+    }
+}
+
+impl Party {
+    #[inline]
+    fn pd(self) -> PdId {
+        match self {
+            Party::Local(pd) | Party::Peer { pd, .. } => pd,
+        }
+    }
+}
+
+impl Bindable for Mkey {
+    fn as_mr(&self) -> Option<&Mr> {
+        match self {
+            Mkey::Mr(mr) => Some(mr),
+            Mkey::FastMr(_) | Mkey::Mw(_) => None,
+        }
+    }
+}
+
+impl Mkey {
+    /// Looks up `key`, if `party` may use it in the way `access`. Any context with bottom halves
+    /// disabled.
+    ///
+    /// # Errors
+    ///
+    /// Key.
+    #[inline]
+    pub(super) fn find(
+        core: &Core,
+        party: Party,
+        key: u32,
+        access: Access,
+    ) -> Result<(Arc<Self>, Admission), MemError> {
+        let mkey = get(core, key)?;
+        let admission = mkey.admit(party, key, access).ok_or(MemError::Key)?;
+        Ok((mkey, admission))
+    }
+
+    /// Whether `party` may use `key` in the way `access`: this may have it.
+    #[inline]
+    pub(super) fn admit(&self, party: Party, key: u32, access: Access) -> Option<Admission> {
+        let Mkey::Mr(mr) = self else {
+            return self.admit_passing(party, key, access);
+        };
+        let admission = Admission {
+            generation: 0,
+            range: mr.range(),
+        };
+        (mr.allows(party.pd(), key, access) && mr.is_open()).then_some(admission)
+    }
+
+    /// As [`Mkey::admit`], of what is valid for a while.
+    #[inline(never)]
+    fn admit_passing(&self, party: Party, key: u32, access: Access) -> Option<Admission> {
+        let (generation, range) = match (self, party) {
+            (Mkey::FastMr(mr), _) => mr.admit(party.pd(), key, access)?,
+            (Mkey::Mw(mw), Party::Peer { pd, qpn }) => mw.admit(pd, qpn, key, access)?,
+            // A window has an R_Key alone (IBTA 10.6.7.1).
+            (Mkey::Mr(_), _) | (Mkey::Mw(_), Party::Local(_)) => return None,
+        };
+        Some(Admission { generation, range })
+    }
+
+    /// Whether an access by a lookup of this generation is still possible. Any context.
+    #[inline]
+    pub(super) fn is_open(&self, generation: u32) -> bool {
+        match self {
+            Mkey::Mr(mr) => mr.is_open(),
+            Mkey::FastMr(mr) => mr.is_open(generation),
+            Mkey::Mw(mw) => mw.is_open(generation),
+        }
+    }
+
+    /// See [`Mr::for_each_chunk`]; by a lookup of this generation.
+    #[inline]
+    pub(super) fn for_each_chunk(
+        &self,
+        generation: u32,
+        va: u64,
+        len: usize,
+        each: impl FnMut(StridedSrc<'_>) -> Option<()>,
+    ) -> Result<(), MemError> {
+        match self {
+            Mkey::Mr(mr) => mr.for_each_chunk(va, len, each),
+            _ => self.for_each_passing_chunk(generation, va, len, each),
+        }
+    }
+
+    /// As [`Mkey::for_each_chunk`], of what is valid for a while.
+    #[inline(never)]
+    fn for_each_passing_chunk(
+        &self,
+        generation: u32,
+        va: u64,
+        len: usize,
+        mut each: impl FnMut(StridedSrc<'_>) -> Option<()>,
+    ) -> Result<(), MemError> {
+        match self {
+            Mkey::Mr(_) => Err(MemError::Revoked),
+            Mkey::FastMr(mr) => mr.for_each_chunk(generation, va, len, &mut each),
+            Mkey::Mw(mw) => mw.for_each_chunk(generation, va, len, &mut each),
+        }
+    }
+
+    /// See [`Mr::write`]; by a lookup of this generation.
+    #[inline]
+    pub(super) fn write(
+        &self,
+        generation: u32,
+        va: u64,
+        bytes: StridedSrc<'_>,
+    ) -> Result<(), MemError> {
+        match self {
+            Mkey::Mr(mr) => mr.write(va, bytes),
+            _ => self.write_passing(generation, va, bytes),
+        }
+    }
+
+    /// As [`Mkey::write`], to what is valid for a while.
+    #[inline(never)]
+    fn write_passing(
+        &self,
+        generation: u32,
+        va: u64,
+        bytes: StridedSrc<'_>,
+    ) -> Result<(), MemError> {
+        match self {
+            Mkey::Mr(_) => Err(MemError::Revoked),
+            Mkey::FastMr(mr) => mr.write(generation, va, bytes),
+            Mkey::Mw(mw) => mw.write(generation, va, bytes),
+        }
+    }
+
+    /// See [`Mr::atomic`]; by a lookup of this generation.
+    pub(super) fn atomic(
+        &self,
+        generation: u32,
+        va: u64,
+        op: AtomicOp,
+    ) -> Result<u64, AccessError> {
+        match self {
+            Mkey::Mr(mr) => mr.atomic(va, op),
+            Mkey::FastMr(mr) => mr.atomic(generation, va, op),
+            Mkey::Mw(mw) => mw.atomic(generation, va, op),
+        }
+    }
+}

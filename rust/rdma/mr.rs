@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Parameters of verbs on memory regions and windows.
+
+use super::access::Access;
+use crate::ffi;
+use kernel::ffi::c_int;
+use kernel::prelude::*;
+
+/// The memory of a region.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// The address of its first byte in the process.
+    pub(crate) start: u64,
+    /// Its length in bytes.
+    pub(crate) length: u64,
+    /// The address of its first byte, as work requests and peers use it.
+    pub(crate) iova: u64,
+}
+
+/// The change by which a region is registered anew. What is `None` stays.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MrChange {
+    pub(crate) place: Option<Place>,
+    pub(crate) access: Option<Access>,
+}
+
+impl MrChange {
+    /// The change that a process requested with these flags. `place` and `access` count if their
+    /// flag is set. (The domain of the new region comes apart from it.)
+    pub(super) fn new(flags: c_int, place: Place, access: Access) -> Self {
+        let has = |flag: u32| flags as u32 & flag != 0;
+        MrChange {
+            place: has(ffi::ib_mr_rereg_flags_IB_MR_REREG_TRANS).then_some(place),
+            access: has(ffi::ib_mr_rereg_flags_IB_MR_REREG_ACCESS).then_some(access),
+        }
+    }
+}
+
+/// The type of a memory window (IBTA 10.6.7.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MwType {
+    /// Type 1: its use goes by the protection domain.
+    One,
+    /// Type 2B: its use goes by protection domain and queue pair.
+    TwoB,
+}
+
+impl MwType {
+    /// EINVAL for any other.
+    pub(super) fn from_raw(raw: ffi::ib_mw_type) -> Result<Self> {
+        match raw {
+            ffi::ib_mw_type_IB_MW_TYPE_1 => Ok(MwType::One),
+            ffi::ib_mw_type_IB_MW_TYPE_2 => Ok(MwType::TwoB),
+            _ => Err(EINVAL),
+        }
+    }
+}
