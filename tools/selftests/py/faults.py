@@ -9,7 +9,7 @@ import errno
 import pyverbs.enums as e
 from pyverbs.cq import CQ, CompChannel
 from pyverbs.device import Context
-from pyverbs.mr import MR
+from pyverbs.mr import MR, MW
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.qp import QP, QPCap, QPInitAttr
@@ -30,6 +30,7 @@ from oxetest import (
     poll,
     same,
 )
+from rereg import ACCESS, rereg
 
 
 def close(thing, _):
@@ -118,6 +119,21 @@ def mr():
     with_host(lambda host: MR(host.pd, 3 << 20, ALL_ACCESS))
 
 
+def mr_again():
+    host = host_a()
+
+    def call(made):
+        rereg(host, made, ACCESS, access=ALL_ACCESS)
+        return made
+
+    every_site(call, lambda _, made: made.close(), lambda: MR(host.pd, 3 << 20, 0))
+    host.close()
+
+
+def mw():
+    with_host(lambda host: MW(host.pd, e.IBV_MW_TYPE_2))
+
+
 def ah():
     a, b = host_a(), host_b()
     # libibverbs asks for the GID first, and reports only that there is none.
@@ -203,6 +219,8 @@ CASES = [
     ("resize an SRQ", srq_resize),
     ("create an RC QP on an SRQ", qp_on_srq),
     ("register memory", mr),
+    ("register memory anew", mr_again),
+    ("allocate a window", mw),
     ("create an AH", ah),
     ("modify to INIT", modify, 0),
     ("modify to RTR", modify, 1),

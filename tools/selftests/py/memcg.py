@@ -38,8 +38,8 @@ from oxetest import (
 CGROUP = os.environ["CGROUP"]
 LIMIT = 64 << 20
 MOST = LIMIT // 256  # an object takes more than that many bytes
-ALLOC_PD, CREATE_AH, REG_MR, CREATE_CQ, CREATE_QP, CREATE_SRQ = 3, 5, 9, 18, 24, 32
-KINDS = ("pd", "ah", "mr", "cq", "srq", "qp")
+ALLOC_PD, CREATE_AH, REG_MR, ALLOC_MW, CREATE_CQ, CREATE_QP, CREATE_SRQ = 3, 5, 9, 14, 18, 24, 32
+KINDS = ("pd", "ah", "mr", "mw", "cq", "srq", "qp")
 
 
 class Raw:
@@ -69,6 +69,8 @@ class Raw:
             return self.command(CREATE_AH, 12, "QII16sIBBBBHBBBBBB", *values)
         if kind == "mr":
             return self.command(REG_MR, 12, "QQQII", self.memory, 4096, self.memory, self.pd, LOCAL)
+        if kind == "mw":
+            return self.command(ALLOC_MW, 8, "IB3x", self.pd, e.IBV_MW_TYPE_2)
         if kind == "cq":
             return self.command(CREATE_CQ, 24, "QIIiI", 0, 1, 0, -1, 0)
         if kind == "srq":
