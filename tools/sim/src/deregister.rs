@@ -6,7 +6,7 @@
 //! receive has lost its memory. Later requests are flushed.
 
 use crate::api::*;
-use crate::model::{Fault, Verb};
+use crate::model::{Fault, Op, Verb};
 use crate::profile::MS;
 use crate::world::{tell, Event, World};
 use oxe_proto::transport::time;
@@ -112,8 +112,9 @@ impl World {
         for other in 0..self.qps.len() {
             let theirs = self.qps[self.qps[other].peer].host == host;
             let flow = &mut self.qps[other].flow;
-            let done = flow.completed;
-            let ops = flow.ops.iter_mut().skip(done);
+            // The packets of a request that was flushed may still be on their way.
+            let open = |op: &&mut Op| op.done != Some(Status::Success);
+            let ops = flow.ops.iter_mut().filter(open);
             let mut hit = false;
             for op in ops.filter(|op| theirs && op.names_region() && op.rkey == rkey) {
                 op.risk.remote = true;
@@ -126,7 +127,7 @@ impl World {
     }
 
     /// The risks of a request that is posted now.
-    pub fn risk(&self, qp: usize, op: &crate::model::Op) -> Risk {
+    pub fn risk(&self, qp: usize, op: &Op) -> Risk {
         let host = &self.hosts[self.qps[self.qps[qp].peer].host];
         let gone = |rkey| host.regions.0.iter().any(|r| r.rkey == rkey && !r.valid);
         Risk {
@@ -160,7 +161,7 @@ impl World {
     }
 
     /// With which error the receive that a request meets may complete, if it risks that.
-    pub fn receive_risk(&self, op: &crate::model::Op) -> Option<Status> {
+    pub fn receive_risk(&self, op: &Op) -> Option<Status> {
         if op.risk.receive {
             return Some(Status::LocProt);
         }

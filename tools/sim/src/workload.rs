@@ -361,7 +361,7 @@ impl World {
             inbox = Some(self.place(qp, &mut op, 1));
         } else {
             let at = self.rng.index(source.len - len as usize + 1);
-            op.va = source.va + at as u64;
+            op.va = source.va.wrapping_add(at as u64);
             op.rkey = source.rkey;
             let peer = &self.hosts[self.qps[self.qps[qp].peer].host];
             op.data = peer.memory.read(source.at + at, len as usize).to_vec();
