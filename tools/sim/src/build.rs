@@ -5,9 +5,10 @@
 use crate::api::*;
 use crate::device::{Keys, RecvRing, SendRing, SharedRecv};
 use crate::engine::Engine;
+use crate::fast::Fast;
 use crate::foreign::{Foreign, Style};
 use crate::judge::Fate;
-use crate::memory::{Memory, Regions, Right};
+use crate::memory::{Memory, Regions, Right, ALL_RIGHTS};
 use crate::model::Flow;
 use crate::profile::{Profile, MS, US};
 use crate::rng::Rng;
@@ -15,7 +16,6 @@ use crate::watch::Watch;
 use crate::world::{Event, Host, Pause, Qp, Setup, World};
 use oxe_proto::transport::{RemoteAccess, LOOPBACK_MTU};
 
-const ALL_RIGHTS: &[Right] = &[Right::Read, Right::Write, Right::Atomic];
 /// The path MTUs. The last one is that of loopback connections.
 const MTUS: [u32; 6] = [256, 512, 1024, 2048, 4096, LOOPBACK_MTU];
 
@@ -164,6 +164,7 @@ impl World {
             psns,
             greedy,
         } = draw_ends(&self.plan, ends, pmtu, rng);
+        let keyed = self.plan.local && rng.one_in(2);
         for end in 0..ends {
             let other = ends - 1 - end;
             let far = &mut self.hosts[pair.hosts[other]];
@@ -180,7 +181,11 @@ impl World {
                 Engine::Oxe(Connection::new(vec![Resource::EMPTY; records]).into())
             };
             let todo = rng.range(self.plan.requests.0, self.plan.requests.1);
-            let todo = if rng.one_in(6) { 0 } else { todo };
+            let mut todo = if rng.one_in(6) { 0 } else { todo };
+            if keyed && todo != 0 {
+                // A key's life takes several requests of both ends.
+                todo += 30;
+            }
             let fault = rng.chance(self.plan.fault) && todo > 0;
             let mut flow = Flow::new(psns[end], pmtu, at, &inbox);
             flow.greedy = greedy;
@@ -188,6 +193,10 @@ impl World {
                 flow.chunk = u64::MAX;
             }
             let initial_max_rd_atomic = setup.max_rd_atomic;
+            let mut fast = Fast::default();
+            if keyed && !foreign {
+                fast.index = Some(rng.next_u32() >> 8);
+            }
             self.qps.push(Qp {
                 host: pair.hosts[end],
                 qpn: pair.qpns[end],
@@ -200,6 +209,7 @@ impl World {
                 flow,
                 watch: Watch::default(),
                 inbox_region: region,
+                fast,
                 initial_max_rd_atomic,
                 pause: Pause::No,
                 fate: Fate::default(),

@@ -76,7 +76,8 @@ impl World {
         tell!(self, "qp{qp} loses the memory of its requests");
         let q = &mut self.qps[qp];
         let done = q.flow.completed;
-        for (op, slot) in q.flow.ops.iter_mut().zip(&mut q.send.slots).skip(done) {
+        let open = q.flow.ops.iter_mut().zip(&mut q.send.slots).skip(done);
+        for (op, slot) in open.filter(|(op, _)| !op.verb.is_local()) {
             slot.unusable = true;
             op.risk.local = true;
         }

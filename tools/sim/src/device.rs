@@ -5,6 +5,7 @@
 //! violation.
 
 use crate::api::*;
+use crate::fast::KeyUse;
 use crate::memory::{Memory, Refusal, Regions, Right};
 use crate::sabotage::{Sabotage, Saboteur};
 
@@ -17,6 +18,9 @@ pub struct SendSlot {
     pub len: u32,
     /// The memory cannot be read or written.
     pub unusable: bool,
+    pub keys: KeyUse,
+    /// What is to be done when the READ is whole fails.
+    pub unfinishable: bool,
     /// The bytes of a READ that are here, and that nothing is left of it but its completion.
     pub placed: u32,
     pub finished: bool,
@@ -143,6 +147,15 @@ pub struct Hand<'a> {
     pub saboteur: &'a mut Saboteur,
 }
 
+/// Ends a key. Sabotage: the device forgets to.
+pub fn end_key(regions: &mut Regions, rkey: u32, saboteur: &mut Saboteur) -> Result<(), Refusal> {
+    regions.invalidate(rkey)?;
+    if saboteur.strikes(Sabotage::KeepKey) {
+        regions.revive(rkey);
+    }
+    Ok(())
+}
+
 impl Hand<'_> {
     fn violation(&mut self, text: String) {
         self.notes.violation.get_or_insert(text);
@@ -174,14 +187,28 @@ impl Hand<'_> {
             self.violation(text);
             return Err(Status::General);
         }
-        if slot.unusable {
+        let gone = |rkey| !self.regions.is_valid(rkey);
+        if slot.unusable || slot.keys.lkey.is_some_and(gone) {
             return Err(Status::LocProt);
         }
         Ok(slot.local + offset as usize)
     }
 
-    fn resolve(&self, va: u64, rkey: u32, len: u32, right: Right) -> Result<usize, AccessError> {
-        let place = self.regions.resolve(va, rkey, len, right);
+    fn resolve(
+        &mut self,
+        va: u64,
+        rkey: u32,
+        len: u32,
+        right: Right,
+    ) -> Result<usize, AccessError> {
+        let mut place = self.regions.resolve(va, rkey, len, right);
+        let over = self.regions.is_over(rkey);
+        if over && place.is_err() && self.saboteur.strikes(Sabotage::TakeStaleKey) {
+            place = self.regions.resolve_over(va, rkey, len, right);
+        }
+        if over && place.is_ok() {
+            self.violation(format!("access by key {rkey:#x}, which was invalidated"));
+        }
         place.map_err(|refusal| match refusal {
             Refusal::Access => AccessError::Access,
             Refusal::Defect => AccessError::Op,
@@ -215,6 +242,10 @@ impl RequesterOps for Hand<'_> {
             ));
         }
         self.store(at);
+        let slot = &self.send.slots[n as usize];
+        if slot.placed < slot.len && self.saboteur.strikes(Sabotage::EarlyFinish) {
+            let _ = self.finish_read(n);
+        }
         Ok(())
     }
 
@@ -229,6 +260,9 @@ impl RequesterOps for Hand<'_> {
             self.violation(format!("READ {n} is whole, and was done before"));
             return Err(Status::General);
         }
+        if self.saboteur.strikes(Sabotage::SkipFinish) {
+            return Ok(());
+        }
         let slot = &mut self.send.slots[n as usize];
         let again = std::mem::replace(&mut slot.finished, true);
         if again || slot.placed != slot.len {
@@ -236,6 +270,17 @@ impl RequesterOps for Hand<'_> {
             self.violation(format!(
                 "READ {n} is whole with {placed} bytes of {len}, again {again}"
             ));
+        }
+        if self.send.slots[n as usize].unfinishable {
+            return Err(Status::MwBind);
+        }
+        let KeyUse { lkey, ends, .. } = self.send.slots[n as usize].keys;
+        if let Some(rkey) = lkey.filter(|_| ends) {
+            let ended = end_key(self.regions, rkey, self.saboteur);
+            ended.map_err(|_| Status::LocProt)?;
+        }
+        if self.saboteur.strikes(Sabotage::RepeatFinish) {
+            return self.finish_read(n);
         }
         Ok(())
     }
@@ -349,8 +394,6 @@ impl ResponderOps for Hand<'_> {
     }
 
     fn invalidate(&mut self, rkey: u32) -> Result<(), AccessError> {
-        self.regions
-            .invalidate(rkey)
-            .map_err(|_| AccessError::Access)
+        end_key(self.regions, rkey, self.saboteur).map_err(|_| AccessError::Access)
     }
 }

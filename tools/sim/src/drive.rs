@@ -103,8 +103,12 @@ impl World {
             let q = &mut self.qps[qp];
             let Some(transmit) = q.conn.poll_transmit(self.now, most, &mut q.send) else {
                 self.check_asked(qp)?;
+                if self.run_local(qp)? {
+                    continue;
+                }
                 break;
             };
+            self.repeat_local(qp, &transmit)?;
             if self.rng.chance(self.plan.tx_fail) && !self.qps[qp].conn.is_foreign() {
                 self.fail_transmit(qp, &transmit)?;
                 break;

@@ -67,6 +67,20 @@ impl Engine {
         }
     }
 
+    /// The request whose turn it is, if it sends nothing. The foreign peer has none.
+    pub fn poll_local(&self, q: &SendRing) -> Option<u32> {
+        match self {
+            Oxe(conn) => conn.poll_local(q),
+            Stock(_) => None,
+        }
+    }
+
+    pub fn finish_local(&mut self, result: Result<(), Status>, q: &mut SendRing) {
+        if let Oxe(conn) = self {
+            conn.finish_local(result, q);
+        }
+    }
+
     /// The packets were not sent; they were made by the code under test.
     pub fn undo(&mut self, transmit: &Transmit, q: &mut SendRing) {
         if let Oxe(conn) = self {

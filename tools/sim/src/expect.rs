@@ -44,6 +44,8 @@ fn request_opcode(request: &Op, k: u64) -> u8 {
         Verb::Read => [op::READ_REQUEST; 4],
         Verb::CompareSwap { .. } => [op::COMPARE_SWAP; 4],
         Verb::FetchAdd { .. } => [op::FETCH_ADD; 4],
+        // It has no packets.
+        Verb::Local(_) => [u8::MAX; 4],
     };
     match (first, last) {
         (true, true) => o,

@@ -3,7 +3,7 @@
 //! Requests that must fail, each for one reason.
 
 use crate::api::Status;
-use crate::model::{Fault, Op, Verb};
+use crate::model::{Fault, Local, Op, Verb};
 use crate::world::World;
 
 const FAULTS: [Fault; 13] = [
@@ -25,6 +25,14 @@ const FAULTS: [Fault; 13] = [
 impl World {
     /// A request that must fail, and the place in the inbox which it may change all the same.
     pub fn draw_faulty(&mut self, qp: usize) -> (Op, Option<usize>) {
+        if self.plan.local {
+            if let Some(refused) = self.draw_misuse(qp) {
+                return refused;
+            }
+        }
+        if self.plan.local && !self.qps[qp].conn.is_foreign() && self.rng.one_in(4) {
+            return self.draw_faulty_local(qp);
+        }
         let fault = self.rng.pick(&FAULTS);
         let (verb, fault) = self.verb_for(qp, fault);
         // Most faults need a message that is not empty.
@@ -42,6 +50,19 @@ impl World {
             Fault::BrokenReceive | Fault::Lie | Fault::Unreadable | Fault::Unplaceable
         );
         (op, inbox.filter(|_| traces))
+    }
+
+    /// A request that cannot be carried out at this side: one that sends nothing, or a READ that
+    /// fails when it is whole.
+    fn draw_faulty_local(&mut self, qp: usize) -> (Op, Option<usize>) {
+        let reads = self.qps[self.qps[qp].peer].setup.access.read;
+        let (verb, fault) = match reads && self.rng.one_in(2) {
+            true => (Verb::Read, Fault::Unfinishable),
+            false => (Verb::Local(Local::Bind), Fault::Unbindable),
+        };
+        let (mut op, inbox) = self.draw_of(qp, verb);
+        op.fault = Some(fault);
+        (op, inbox)
     }
 
     /// A verb that can have this fault; another fault if there is none.
@@ -81,7 +102,7 @@ impl World {
             }
             Fault::Unfit(_) => allowed(verb),
             Fault::Lie => matches!(verb, Verb::Write | Verb::WriteImm) && allowed(verb),
-            Fault::TooMany => false,
+            Fault::TooMany | Fault::Unbindable | Fault::Unfinishable => false,
             Fault::Unreadable => verb.carries_data() && allowed(verb),
             Fault::Unplaceable => verb.is_read_like() && allowed(verb),
             Fault::ReadFails => **verb == Verb::Read && allowed(verb),

@@ -82,6 +82,9 @@ impl World {
         }
         ensure!(op.fault.is_none(), "success in spite of {:?}", op.fault);
         ensure!(c.byte_len == op.len, "{} bytes, not {}", c.byte_len, op.len);
+        if op.verb.is_local() {
+            return self.judge_local(qp, index);
+        }
         let executed = q.watch.accepted >= op.first + op.span;
         ensure!(executed, "the responder has not executed it");
         if op.verb.is_read_like() {
@@ -91,6 +94,10 @@ impl World {
             );
             let finished = q.send.slots[index].finished || op.verb != Verb::Read;
             ensure!(finished, "a READ that was never whole");
+            if let Some(rkey) = op.keys.lkey.filter(|_| op.keys.ends) {
+                self.judge_key_gone(qp, rkey)?;
+                self.stats.ended[1] += 1;
+            }
             return self.judge_answer(qp, index);
         }
         let Some(at) = op.inbox else {
@@ -152,6 +159,10 @@ impl World {
         let (retries, rnr) = (q.setup.retry_cnt, q.setup.rnr_retry);
         if self.plan.profile == Profile::Hostile {
             return Ok(());
+        }
+        if let Some(rkey) = op.keys.lkey.filter(|_| op.keys.ends) {
+            let regions = &self.hosts[q.host].regions;
+            ensure!(!regions.is_over(rkey), "its key has ended");
         }
         match status {
             Status::WrFlush => {
@@ -301,6 +312,7 @@ impl World {
         host.memory.accept(recv.at, recv.cap as usize);
         let peer = q.peer;
         self.qps[peer].flow.received += 1;
+        self.heed(qp, index);
         if self.plan.dialogue {
             let pause = self.rng.below(30 * US);
             self.after(pause, Event::Respond { qp });
@@ -364,7 +376,8 @@ impl World {
                 let q = &self.qps[qp];
                 let faulty = q.flow.doomed.map(|index| q.flow.ops[index].fault);
                 let lost = q.flow.ops.iter().any(|op| op.risk.local);
-                let mine = lost || faulty == Some(Some(Fault::Unplaceable));
+                let mine = [Some(Fault::Unplaceable), Some(Fault::Unfinishable)];
+                let mine = lost || faulty.is_some_and(|fault| mine.contains(&fault));
                 ensure!(mine, "qp{qp}: memory did not take an honest response");
             }
             DropReason::BadResponse

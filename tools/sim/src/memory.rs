@@ -5,6 +5,7 @@
 //! The memory has a shadow with the bytes that the judges have accepted. A byte that differs from
 //! it at the end of a run and belongs to nothing in progress was written without permission.
 
+use crate::fast::FastReg;
 use crate::rng::Rng;
 
 /// Size of the guard zone between two allocations, which is never written.
@@ -104,12 +105,32 @@ pub struct Region {
     pub at: usize,
     /// The rights of peers.
     pub rights: &'static [Right],
-    /// False once it was invalidated.
+    /// False once it was invalidated or deregistered.
     pub valid: bool,
+    /// It was invalidated, as the judges know.
+    pub over: bool,
     /// Every access fails for reasons of the host's own.
     pub defective: bool,
     /// READs are granted, but the bytes cannot be read when the response is to be sent.
     pub unreadable: bool,
+}
+
+/// All rights.
+pub const ALL_RIGHTS: &[Right] = &[Right::Read, Right::Write, Right::Atomic];
+
+impl Region {
+    /// Where in memory the range lies, if the region gives `right` to all of it.
+    fn resolve(&self, va: u64, len: u32, right: Right) -> Result<usize, Refusal> {
+        let offset = va.checked_sub(self.va).ok_or(Refusal::Access)?;
+        let end = offset.checked_add(len.into()).ok_or(Refusal::Access)?;
+        if end > self.len as u64 || !self.rights.contains(&right) {
+            return Err(Refusal::Access);
+        }
+        if self.defective {
+            return Err(Refusal::Defect);
+        }
+        Ok(self.at + offset as usize)
+    }
 }
 
 /// Why an access is refused.
@@ -146,25 +167,66 @@ impl Regions {
             at,
             rights,
             valid: true,
+            over: false,
             defective: false,
             unreadable: false,
         });
         self.0.len() - 1
     }
 
+    /// Registers a part of the inbox at `inbox_at`. Its key must not be in use.
+    pub fn register(&mut self, inbox_at: usize, reg: &FastReg) -> Result<(), Refusal> {
+        if self.is_valid(reg.rkey) {
+            return Err(Refusal::Access);
+        }
+        self.0.push(Region {
+            rkey: reg.rkey,
+            va: reg.va,
+            len: reg.len,
+            at: inbox_at + reg.offset,
+            rights: ALL_RIGHTS,
+            valid: true,
+            over: false,
+            defective: false,
+            unreadable: false,
+        });
+        Ok(())
+    }
+
     /// Where in memory the range lies, if `right` to all of it is given by `rkey`.
     pub fn resolve(&self, va: u64, rkey: u32, len: u32, right: Right) -> Result<usize, Refusal> {
         let region = self.0.iter().find(|r| r.rkey == rkey && r.valid);
         let region = region.ok_or(Refusal::Access)?;
-        let offset = va.checked_sub(region.va).ok_or(Refusal::Access)?;
-        let end = offset.checked_add(len.into()).ok_or(Refusal::Access)?;
-        if end > region.len as u64 || !region.rights.contains(&right) {
-            return Err(Refusal::Access);
+        region.resolve(va, len, right)
+    }
+
+    /// As [`Regions::resolve`], but of a key that was invalidated.
+    pub fn resolve_over(
+        &self,
+        va: u64,
+        rkey: u32,
+        len: u32,
+        right: Right,
+    ) -> Result<usize, Refusal> {
+        let region = self.0.iter().find(|r| r.rkey == rkey && r.over);
+        region.ok_or(Refusal::Access)?.resolve(va, len, right)
+    }
+
+    /// Whether the key may be used.
+    pub fn is_valid(&self, rkey: u32) -> bool {
+        self.0.iter().any(|r| r.rkey == rkey && r.valid)
+    }
+
+    /// Whether the key was invalidated, as the judges know.
+    pub fn is_over(&self, rkey: u32) -> bool {
+        self.0.iter().any(|r| r.rkey == rkey && r.over)
+    }
+
+    /// Sabotage: the key lives on, though the judges know that it was invalidated.
+    pub fn revive(&mut self, rkey: u32) {
+        for region in self.0.iter_mut().filter(|r| r.rkey == rkey && r.over) {
+            region.valid = true;
         }
-        if region.defective {
-            return Err(Refusal::Defect);
-        }
-        Ok(region.at + offset as usize)
     }
 
     /// Whether a region with this key existed and is gone.
@@ -175,7 +237,9 @@ impl Regions {
     /// Takes a key away for good.
     pub fn invalidate(&mut self, rkey: u32) -> Result<(), Refusal> {
         let region = self.0.iter_mut().find(|r| r.rkey == rkey && r.valid);
-        region.ok_or(Refusal::Access)?.valid = false;
+        let region = region.ok_or(Refusal::Access)?;
+        region.valid = false;
+        region.over = true;
         Ok(())
     }
 }

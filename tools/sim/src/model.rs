@@ -9,6 +9,7 @@
 
 use crate::api::Status;
 use crate::deregister::Risk;
+use crate::fast::{FastReg, KeyUse};
 
 /// The verbs of the send queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,18 @@ pub enum Verb {
     Read,
     CompareSwap { compare: u64, swap: u64 },
     FetchAdd { add: u64 },
+    Local(Local),
+}
+
+/// What a request does that sends nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Local {
+    /// Binds a window of which no peer is told: only its place among the requests matters.
+    Bind,
+    /// REG_MR.
+    Register(FastReg),
+    /// LOCAL_INV of this key.
+    Invalidate(u32),
 }
 
 impl Verb {
@@ -42,7 +55,12 @@ impl Verb {
 
     /// Whether its payload goes from requester to responder.
     pub fn carries_data(self) -> bool {
-        !self.is_read_like()
+        !self.is_read_like() && !self.is_local()
+    }
+
+    /// Whether it sends nothing.
+    pub fn is_local(self) -> bool {
+        matches!(self, Verb::Local(_))
     }
 }
 
@@ -73,6 +91,10 @@ pub enum Fault {
     TooMany,
     /// The responder cannot read what it has promised to send.
     ReadFails,
+    /// A request that sends nothing cannot be carried out.
+    Unbindable,
+    /// What is left to be done when a READ is whole fails.
+    Unfinishable,
 }
 
 impl Fault {
@@ -88,6 +110,7 @@ impl Fault {
             | Fault::TooLong
             | Fault::TooMany => &[RemInvReq],
             Fault::BrokenReceive | Fault::RemoteDefect => &[RemOp],
+            Fault::Unbindable | Fault::Unfinishable => &[MwBind],
             Fault::Unfit(LocLen) => &[LocLen],
             Fault::Unfit(LocQpOp) => &[LocQpOp],
             Fault::Unfit(_) | Fault::Unreadable | Fault::Unplaceable => &[LocProt],
@@ -97,7 +120,10 @@ impl Fault {
     /// Whether the responder finds it, refuses with a NAK and goes to error itself.
     pub fn is_remote(self) -> bool {
         use Fault::*;
-        !matches!(self, Unfit(_) | Unreadable | Unplaceable)
+        !matches!(
+            self,
+            Unfit(_) | Unreadable | Unplaceable | Unbindable | Unfinishable
+        )
     }
 }
 
@@ -139,6 +165,9 @@ pub struct Op {
     /// Its number among those that consume receives.
     pub receive: Option<usize>,
     pub done: Option<Status>,
+    /// It sends nothing, and was carried out or has failed.
+    pub carried_out: bool,
+    pub keys: KeyUse,
     /// Most response packets that one READ request asks for.
     pub chunk: u64,
 }
@@ -156,7 +185,7 @@ impl Op {
     /// Whether it is about memory of the peer.
     pub fn names_region(&self) -> bool {
         use Verb::*;
-        !matches!(self.verb, Send | SendImm | SendInv)
+        !matches!(self.verb, Send | SendImm | SendInv | Local(_))
     }
 
     fn packets(&self) -> u64 {
@@ -168,10 +197,10 @@ impl Op {
     }
 
     fn messages(&self) -> u64 {
-        if self.verb == Verb::Read {
-            self.packets()
-        } else {
-            1
+        match self.verb {
+            Verb::Read => self.packets(),
+            Verb::Local(_) => 0,
+            _ => 1,
         }
     }
 }
@@ -287,6 +316,7 @@ impl Flow {
         op.messages_before = self.messages();
         op.span = match op.verb {
             verb if verb.is_atomic() => 1,
+            verb if verb.is_local() => 0,
             _ => u64::from(op.len.div_ceil(self.pmtu)).max(1),
         };
         op.inbox = inbox;
@@ -364,7 +394,7 @@ impl Flow {
         self.doomed
             .map_or(all, |index| match self.ops[index].fault {
                 // Found when the response is sent or received: later requests may be done by then.
-                Some(Fault::Unplaceable | Fault::ReadFails) => all,
+                Some(Fault::Unplaceable | Fault::Unfinishable | Fault::ReadFails) => all,
                 _ => index + 1,
             })
     }

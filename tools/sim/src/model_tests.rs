@@ -29,6 +29,8 @@ pub fn op(verb: Verb, data: &[u8]) -> Op {
         messages_before: 0,
         receive: None,
         done: None,
+        carried_out: false,
+        keys: KeyUse::default(),
         chunk: 0,
         risk: Risk::default(),
     }
@@ -56,6 +58,25 @@ fn psns_are_counted_over_the_wrap() {
     // A READ is one request however many PSNs it takes.
     let before: Vec<_> = (0..8).map(|packet| flow.requests_before(packet)).collect();
     assert_eq!(before, [0, 1, 2, 3, 4, 4, 5, 6]);
+}
+
+#[test]
+fn local_requests_take_no_psn() {
+    let mut flow = flow();
+    for verb in [
+        Verb::Local(Local::Bind),
+        Verb::Send,
+        Verb::Local(Local::Bind),
+        Verb::Read,
+    ] {
+        flow.post(op(verb, &[]), None);
+    }
+    let spans: Vec<_> = flow.ops.iter().map(|op| (op.first, op.span)).collect();
+    assert_eq!(spans, [(0, 0), (0, 1), (1, 0), (1, 1)]);
+    let owners: Vec<_> = (0..3).map(|packet| flow.op_at(packet)).collect();
+    assert_eq!(owners, [Some(1), Some(3), None]);
+    let before = |packet| (flow.requests_before(packet), flow.messages_before(packet));
+    assert_eq!([0, 1, 2].map(before), [(0, 0), (1, 1), (2, 2)]);
 }
 
 #[test]

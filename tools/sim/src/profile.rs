@@ -150,6 +150,8 @@ pub struct Plan {
     pub late_receives: bool,
     /// The QPs of a host take their receives from one queue.
     pub srq: bool,
+    /// Programs post requests that send nothing, and some connections have keys that live and die.
+    pub local: bool,
     /// A flow has one request that must fail.
     pub fault: Ppm,
     /// A QP is moved to error at a random moment.
@@ -205,6 +207,7 @@ impl Plan {
             dialogue: rng.one_in(3),
             late_receives: rng.one_in(4),
             srq: rng.one_in(4),
+            local: false,
             fault: 0,
             kill: 0,
             deregister: 0,
@@ -222,6 +225,12 @@ impl Plan {
             segments: rng.pick(&[1, 3, 64]),
         };
         plan.adapt(rng);
+        // Drawn aside: runs without are what they were before there was such a choice.
+        if rng.clone().fork(9).one_in(4) {
+            plan.local = true;
+            // Programs that post all at once cannot heed what they hear.
+            plan.batch = plan.batch.min(4);
+        }
         plan
     }
 

@@ -18,12 +18,7 @@ impl World {
             return Ok(());
         }
         // A broken request is never sent, but for the protocol it may have begun.
-        let begun = q
-            .flow
-            .ops
-            .iter()
-            .take_while(|op| q.watch.has_begun(op))
-            .count();
+        let begun = q.begun();
         q.pause = Pause::Draining(begun);
         tell!(self, "qp{qp} pauses, {begun} requests have begun");
         let q = &mut self.qps[qp];

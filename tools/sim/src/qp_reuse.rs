@@ -59,11 +59,13 @@ impl World {
         q.send = SendRing::default();
         let silent = q.conn.state() == State::Reset
             && q.conn.poll_transmit(self.now, 1, &mut q.send).is_none()
+            && q.conn.poll_local(&q.send).is_none()
             && q.conn.poll_send_completion(&mut q.send).is_none()
             && q.conn.poll_timeout().is_none()
             && q.conn.take_events().is_empty()
             && !q.conn.abandon_recv();
         ensure!(silent, "qp{qp}: does something in RESET");
+        self.forget_keys(qp);
         let peer = &self.hosts[self.qps[self.qps[qp].peer].host];
         let q = &mut self.qps[qp];
         let inbox = peer.memory.read(q.flow.inbox_at, q.flow.inbox_len());

@@ -52,11 +52,33 @@ pub enum Sabotage {
     LoseEvent,
     /// A QP in error flushes the receives of its shared receive queue.
     FlushShared,
+    /// A request that sends nothing is carried out again when the requester goes back.
+    RepeatLocal,
+    /// A request that sends nothing is carried out in spite of its fence.
+    IgnoreFence,
+    /// A request that sends nothing is carried out in SQD or in error.
+    UntimelyLocal,
+    /// A request that sends nothing is not carried out.
+    SkipLocal,
+    /// A request that sends nothing completes before earlier ones.
+    EarlyCompletion,
+    /// The protocol does not heed that a request that sends nothing has failed.
+    IgnoreLocalFailure,
+    /// A key stays valid after its invalidation.
+    KeepKey,
+    /// An invalidated key is taken.
+    TakeStaleKey,
+    /// A READ is said to be whole before its last byte has come.
+    EarlyFinish,
+    /// A READ is not said to be whole.
+    SkipFinish,
+    /// A READ is said to be whole twice.
+    RepeatFinish,
 }
 
 impl Sabotage {
     /// All kinds.
-    pub const ALL: [Sabotage; 23] = [
+    pub const ALL: [Sabotage; 34] = [
         Sabotage::CorruptByte,
         Sabotage::StrayWrite,
         Sabotage::RepeatAtomic,
@@ -80,6 +102,17 @@ impl Sabotage {
         Sabotage::IgnoreLocalError,
         Sabotage::LoseEvent,
         Sabotage::FlushShared,
+        Sabotage::RepeatLocal,
+        Sabotage::IgnoreFence,
+        Sabotage::UntimelyLocal,
+        Sabotage::SkipLocal,
+        Sabotage::EarlyCompletion,
+        Sabotage::IgnoreLocalFailure,
+        Sabotage::KeepKey,
+        Sabotage::TakeStaleKey,
+        Sabotage::EarlyFinish,
+        Sabotage::SkipFinish,
+        Sabotage::RepeatFinish,
     ];
 
     /// Whether it is there for good, or happens once.

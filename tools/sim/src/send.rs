@@ -152,10 +152,13 @@ impl World {
                 (slot.local + offset as usize, !slot.unusable)
             }
             Payload::Read { rkey, .. } => {
-                let at = q.keys.read(&transmit.payload, regions)?;
+                let gone = regions.is_gone(rkey);
                 let mut hidden = regions.0.iter().filter(|r| r.unreadable);
                 let hidden = hidden.any(|r| r.rkey == rkey);
-                (at, !hidden && !regions.is_gone(rkey))
+                match gone {
+                    true => (0, false),
+                    false => (q.keys.read(&transmit.payload, regions)?, !hidden),
+                }
             }
         };
         if readable {
@@ -193,11 +196,17 @@ impl World {
         }
         let seen = frame::roce(frame).and_then(Seen::decode);
         let seen = seen.ok_or_else(|| format!("qp{qp}: sends no RC packet"))?;
-        let peer = self.qps[qp].peer;
+        let q = &self.qps[qp];
+        let peer = q.peer;
         let dest = self.qps[peer].qpn;
+        let index = q.flow.op_at(q.flow.packet(seen.psn));
+        let index = index.filter(|_| !seen.is_response());
         tell!(self, "qp{qp} -> {seen:x?}");
         self.check_silence(qp, &seen)?;
         let foreign = self.qps[qp].conn.is_foreign();
+        if let Some(index) = index {
+            self.judge_begin(qp, index)?;
+        }
         let result = if seen.is_response() {
             let p = &mut self.qps[peer];
             p.watch.response_sent(self.now, &p.flow, foreign, &seen)
@@ -220,7 +229,6 @@ impl World {
         if let (false, Pause::Draining(begun) | Pause::Drained(begun)) =
             (seen.is_response(), q.pause)
         {
-            let index = q.flow.op_at(q.flow.packet(seen.psn));
             ensure!(
                 index.is_some_and(|i| i < begun),
                 "qp{qp}: request {index:?} begins in SQD"

@@ -3,6 +3,7 @@
 //! The judge on the wire: looks at every packet of a flow, in both directions, as it is sent, and
 //! says what is wrong with it.
 
+mod local;
 mod responses;
 
 use crate::answers::Answers;

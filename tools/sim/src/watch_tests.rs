@@ -15,14 +15,14 @@ const LIMITS: Limits = Limits {
     foreign: false,
 };
 
-struct Wire {
-    flow: Flow,
-    watch: Watch,
+pub(super) struct Wire {
+    pub(super) flow: Flow,
+    pub(super) watch: Watch,
     now: u64,
 }
 
 impl Wire {
-    fn new(requests: &[(Verb, usize)]) -> Wire {
+    pub(super) fn new(requests: &[(Verb, usize)]) -> Wire {
         let mut flow = Flow::new(0xff_fff0, 256, 0, &[0; 64]);
         for (verb, len) in requests {
             let data: Vec<u8> = (0..*len).map(|i| i as u8).collect();
@@ -52,7 +52,7 @@ impl Wire {
         self.watch.request_sent(self.now, &self.flow, LIMITS, seen)
     }
 
-    fn send_packet(&mut self, packet: u64) -> Result<(), String> {
+    pub(super) fn send_packet(&mut self, packet: u64) -> Result<(), String> {
         let seen = self.request(packet);
         self.send(&seen)
     }
@@ -62,7 +62,7 @@ impl Wire {
         self.watch.request_executed(self.now, &self.flow, &seen);
     }
 
-    fn answer(&self, opcode: u8, packet: u64, syndrome: u8, msn: u32) -> Seen<'static> {
+    pub(super) fn answer(&self, opcode: u8, packet: u64, syndrome: u8, msn: u32) -> Seen<'static> {
         Seen {
             opcode,
             psn: self.flow.psn(packet),
@@ -79,14 +79,14 @@ impl Wire {
         self.watch.response_sent(self.now, &self.flow, false, seen)
     }
 
-    fn heed(&mut self, seen: &Seen) -> Result<(), String> {
+    pub(super) fn heed(&mut self, seen: &Seen) -> Result<(), String> {
         self.watch.response_delivered(&self.flow, seen);
         self.watch.answer_heeded(self.now, &self.flow, LIMITS, seen)
     }
 }
 
 #[track_caller]
-fn refused(result: Result<(), String>, reason: &str) {
+pub(super) fn refused(result: Result<(), String>, reason: &str) {
     let text = result.expect_err("this is wrong");
     assert!(text.contains(reason), "{text}");
 }

@@ -5,8 +5,9 @@
 use crate::api::*;
 use crate::deregister::Risk;
 use crate::device::{RecvSlot, SendSlot};
+use crate::fast::KeyUse;
 use crate::memory::Right;
-use crate::model::{Fault, Op, Verb};
+use crate::model::{Fault, Local, Op, Verb};
 use crate::profile::{MS, US};
 use crate::world::{tell, Event, World};
 use oxe_proto::transport::time;
@@ -81,7 +82,12 @@ impl World {
 
     /// Posts a request that will never be sent.
     pub fn post_late(&mut self, qp: usize) {
-        let (op, inbox) = self.draw_of(qp, Verb::Send);
+        let local = self.plan.local && !self.qps[qp].conn.is_foreign() && self.rng.one_in(2);
+        let verb = match local {
+            true => Verb::Local(Local::Bind),
+            false => Verb::Send,
+        };
+        let (op, inbox) = self.draw_of(qp, verb);
         self.post_op(qp, op, inbox);
     }
 
@@ -91,6 +97,8 @@ impl World {
         let faulty = self.qps[qp].fault_at == Some(number);
         let (op, inbox) = if faulty {
             self.draw_faulty(qp)
+        } else if let Some(local) = self.draw_local(qp) {
+            local
         } else {
             self.draw_op(qp)
         };
@@ -125,6 +133,7 @@ impl World {
             Verb::Read => SendOp::Read,
             Verb::CompareSwap { compare, swap } => SendOp::CompareSwap { compare, swap },
             Verb::FetchAdd { add } => SendOp::FetchAdd { add },
+            Verb::Local(_) => SendOp::Local,
         };
         let request = match op.fault {
             Some(Fault::Unfit(status)) => Request::with_local_error(status),
@@ -137,6 +146,8 @@ impl World {
             local: op.local,
             len: op.len,
             unusable,
+            keys: op.keys,
+            unfinishable: op.fault == Some(Fault::Unfinishable),
             placed: 0,
             finished: false,
         });
@@ -210,7 +221,7 @@ impl World {
     }
 
     /// A length in bytes, at most `most`: often one at a boundary.
-    fn draw_len(&mut self, pmtu: u32, most: usize) -> u32 {
+    pub fn draw_len(&mut self, pmtu: u32, most: usize) -> u32 {
         let rng = &mut self.rng;
         let pmtu = u64::from(pmtu);
         let len = match rng.below(12) {
@@ -228,7 +239,7 @@ impl World {
     }
 
     /// A request without address, data or fault.
-    fn blank(&mut self, verb: Verb, len: u32) -> Op {
+    pub fn blank(&mut self, verb: Verb, len: u32) -> Op {
         Op {
             verb,
             len,
@@ -249,13 +260,15 @@ impl World {
             messages_before: 0,
             receive: None,
             done: None,
+            carried_out: false,
+            keys: KeyUse::default(),
             chunk: 0,
             risk: Risk::default(),
         }
     }
 
     /// A verb that the peer allows; sends are always allowed.
-    fn draw_verb(&mut self, qp: usize) -> Verb {
+    pub fn draw_verb(&mut self, qp: usize) -> Verb {
         let access = self.qps[self.qps[qp].peer].setup.access;
         let rng = &mut self.rng;
         match rng.below(10) {
@@ -286,12 +299,13 @@ impl World {
             Verb::Send | Verb::SendImm | Verb::SendInv => (self.draw_send(qp, verb), None),
             Verb::Write | Verb::WriteImm => self.draw_write(qp, verb),
             Verb::Read => self.draw_read(qp),
+            Verb::Local(local) => (self.blank_local(local), None),
             _ => self.draw_atomic(qp, verb),
         }
     }
 
     /// Gives the request `len` bytes of data from the QP's host.
-    fn load(&mut self, qp: usize, op: &mut Op) {
+    pub fn load(&mut self, qp: usize, op: &mut Op) {
         let host = &self.hosts[self.qps[qp].host];
         let source = &host.regions.0[host.source];
         let len = op.len as usize;
@@ -371,7 +385,7 @@ impl World {
     }
 
     /// Allocates memory for the response.
-    fn give_sink(&mut self, qp: usize, op: &mut Op) {
+    pub fn give_sink(&mut self, qp: usize, op: &mut Op) {
         let memory = &mut self.hosts[self.qps[qp].host].memory;
         op.local = memory.alloc(op.len as usize, &mut self.rng);
     }

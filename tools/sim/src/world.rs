@@ -5,6 +5,7 @@
 
 use crate::device::{Keys, RecvRing, SendRing, SharedRecv};
 use crate::engine::Engine;
+use crate::fast::Fast;
 use crate::judge::Fate;
 use crate::memory::{Memory, Regions};
 use crate::model::Flow;
@@ -91,6 +92,7 @@ pub struct Qp {
     pub watch: Watch,
     /// Its inbox, as a region of the peer's host: index.
     pub inbox_region: usize,
+    pub fast: Fast,
     /// The most READs and atomics it ever has under way.
     pub initial_max_rd_atomic: u8,
     pub pause: Pause,
@@ -181,6 +183,13 @@ pub struct Stats {
     pub datagrams: u64,
     /// Packets that a QP took together with the one before.
     pub together: u64,
+    /// Requests carried out that send nothing; those posted with a fast-registered key, and with
+    /// one that has ended.
+    pub locals: u64,
+    pub leased: u64,
+    pub stale: u64,
+    /// Keys that a LOCAL_INV, a READ and a SEND have ended.
+    pub ended: [u64; 3],
 }
 
 impl Stats {
@@ -204,6 +213,12 @@ impl Stats {
         self.forged += other.forged;
         self.datagrams += other.datagrams;
         self.together += other.together;
+        self.locals += other.locals;
+        self.leased += other.leased;
+        self.stale += other.stale;
+        for (ended, more) in self.ended.iter_mut().zip(other.ended) {
+            *ended += more;
+        }
     }
 }
 

@@ -18,7 +18,9 @@ fn profile(kind: Sabotage) -> Profile {
         Sabotage::IgnoreIcrc => Profile::Corrupt,
         Sabotage::ShortRnrTimer => Profile::NotReady,
         Sabotage::IgnoreLocalError => Profile::Deregister,
-        Sabotage::LoseEvent => Profile::Errors,
+        Sabotage::LoseEvent | Sabotage::IgnoreLocalFailure => Profile::Errors,
+        Sabotage::TakeStaleKey => Profile::Errors,
+        Sabotage::UntimelyLocal => Profile::Drain,
         Sabotage::FlushShared => Profile::Abort,
         Sabotage::WideWindow | Sabotage::WideReads => Profile::Bulk,
         _ => Profile::Shuffle,
@@ -46,6 +48,11 @@ fn least(kind: Sabotage) -> u64 {
         // The peer's ACKs may widen the window as fast as it is used.
         WideWindow => 90,
         WideReads => 50,
+        RepeatLocal | IgnoreFence | UntimelyLocal | SkipLocal | EarlyCompletion => 100,
+        KeepKey | TakeStaleKey => 100,
+        // The QP may go to error for another reason before the request completes.
+        IgnoreLocalFailure => 90,
+        EarlyFinish | SkipFinish | RepeatFinish => 100,
     }
 }
 
@@ -56,8 +63,9 @@ fn found(kind: Sabotage) -> u64 {
         seed += 1;
         assert!(seed < 100 * RUNS, "no occasion for {kind:?}");
         // There are few occasions in a run: the first error ends it all.
-        use Sabotage::{FlushShared, IgnoreLocalError, LoseEvent};
-        let rare = matches!(kind, IgnoreLocalError | LoseEvent | FlushShared);
+        use Sabotage::*;
+        let rare = matches!(kind, IgnoreLocalError | LoseEvent | FlushShared)
+            || matches!(kind, IgnoreLocalFailure | TakeStaleKey);
         let patience = if rare { 0 } else { (seed % 7) as u32 };
         let outcome = run(seed, profile(kind), Saboteur::new(kind, patience), false);
         if outcome.struck > 0 {

@@ -30,6 +30,7 @@ fn all_profiles_pass_and_do_what_they_are_for() {
             succeeded,
             packets,
             together,
+            locals,
             ..
         } = *of(profile);
         // The foreign peer sends and takes each packet for itself.
@@ -39,7 +40,14 @@ fn all_profiles_pass_and_do_what_they_are_for() {
             "{profile:?}: {:?}",
             of(profile)
         );
+        // One end alone has such requests in a run with the foreign peer.
+        assert!(locals > 30, "{profile:?}: {:?}", of(profile));
     }
+    let keyed = summary.stats.iter().filter(|stats| stats.leased > 0);
+    assert!(keyed.count() > Profile::ALL.len() / 2);
+    let all = summary.stats.iter().map(|stats| stats.ended);
+    let ended = all.fold([0; 3], |sum, n| [0, 1, 2].map(|i| sum[i] + n[i]));
+    assert!(ended.iter().all(|n| *n > 10), "{ended:?}");
     let clean = of(Profile::Clean);
     assert_eq!(
         (clean.failed, clean.retry_exceeded, clean.rnr_exceeded),
@@ -50,6 +58,7 @@ fn all_profiles_pass_and_do_what_they_are_for() {
     assert!(of(Profile::Shuffle).dropped > 1_000);
     assert!(of(Profile::NotReady).rnr_exceeded > 0);
     assert!(of(Profile::Errors).failed > 30 && of(Profile::Errors).refused > 20);
+    assert!(of(Profile::Errors).stale > 0);
     assert!(of(Profile::Exhaust).retry_exceeded > 30);
     assert!(of(Profile::Abort).flushed > 300 && of(Profile::Abort).reborn > 10);
     let deregister = of(Profile::Deregister);
