@@ -21,7 +21,7 @@ pub(crate) struct Grant {
     va: u64,
 }
 
-/// What the latest lookup of a queue found.
+/// The region of the latest lookup of a queue.
 pub(crate) type MkeyCache = Option<Arc<Mkey>>;
 
 /// How many of the bytes that a lookup names must be inside.
@@ -57,8 +57,8 @@ impl Grant {
         })
     }
 
-    /// As [`Grant::lookup`], but tries the cached region first, and `cover` says which bytes must be
-    /// inside.
+    /// As [`Grant::lookup`], but tries the cached region first, and `cover` says which bytes must
+    /// be inside.
     ///
     /// # Errors
     ///

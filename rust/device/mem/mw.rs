@@ -42,6 +42,9 @@ struct Binding<K> {
     range: Range,
     /// The address of the first byte in the region.
     start: u64,
+    /// The window is deallocated. A bind request that found it before must not bind it any more, or
+    /// its region could never be deregistered.
+    closed: bool,
 }
 
 /// A memory window.
@@ -75,6 +78,7 @@ impl<K: Bindable> Mw<K> {
                 access: Access::NONE,
                 range: Range::default(),
                 start: 0,
+                closed: false,
             }),
         }
     }
@@ -87,7 +91,8 @@ impl<K: Bindable> Mw<K> {
     /// # Errors
     ///
     /// Key if the PDs differ, the rights are not the region's to grant, or a window of type 2 is
-    /// bound already; Bounds; Revoked if the region is being deregistered.
+    /// bound already; Bounds; Revoked if the region is being deregistered or the window is
+    /// deallocated.
     pub(super) fn bind(
         &self,
         pd: PdId,
@@ -107,6 +112,10 @@ impl<K: Bindable> Mw<K> {
             region.unbind();
             return Err(MemError::Key);
         };
+        if binding.closed {
+            region.unbind();
+            return Err(MemError::Revoked);
+        }
         binding.unbind();
         let zero_based = bind.access.contains(Access::ZERO_BASED);
         binding.key = bind.key;
@@ -185,7 +194,9 @@ impl<K: Bindable> Mw<K> {
     /// Unbinds the window for good. Process context.
     pub(super) fn close(&self) {
         let _bh = BhGuard::new();
-        self.binding.seize().unbind();
+        let mut binding = self.binding.seize();
+        binding.closed = true;
+        binding.unbind();
     }
 
     /// The generation and the addresses of the binding, if `key` is its key, and the peer of QP

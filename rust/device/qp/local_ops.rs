@@ -37,8 +37,7 @@ pub(crate) fn carry_out_next<R: AsRef<[Resource]> + AsMut<[Resource]>>(
 ///
 /// # Errors
 ///
-/// MwBind if the key or its use is not permitted (IBTA 11.6.2, memory management operation error); LocQpOp if a process has changed the request in
-/// its ring to one that is invalid.
+/// MwBind if the key or its use is not permitted (IBTA 11.6.2, memory management operation error).
 #[cold]
 fn carry_out(qp: &QpContext, sq: &SendQueue, n: u32) -> Result<(), Status> {
     let (op, wr) = sq.wr(n).ok_or(Status::LocQpOp)?;
