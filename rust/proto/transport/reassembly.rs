@@ -4,7 +4,7 @@
 //! message goes (IBTA 9.7.4.1). It knows nothing of sequence numbers and responses: what a refused
 //! packet means to its connection is for the transport service to say.
 
-use super::wire::{PacketRepr, RethRepr};
+use super::wire::{Kind, PacketRepr, RethRepr};
 use super::{
     AccessError, Pmtu, RecvCompletion, RecvStart, RemoteAccess, ResponderOps, Status, MAX_MESSAGE,
 };
@@ -29,13 +29,26 @@ pub(super) enum Refusal {
     Invalid,
     /// The memory that the packet names may not be accessed.
     Denied(AccessError),
-    /// The message does not fit in its receive request, which is complete with this error.
+    /// The message does not fit in its receive request.
     TooLong,
-    /// The receive request is not usable. It is complete with an error.
-    LocalError,
-    /// The key that the message names may not be invalidated. The receive request is complete with
-    /// an error.
+    /// The receive request is not usable, for this reason.
+    LocalError(Status),
+    /// The key that the message names may not be invalidated.
     NotInvalidated,
+}
+
+impl Refusal {
+    /// The status with which the receive request of the message completes, where the connection
+    /// ends with this refusal. `None`: it is flushed.
+    fn recv_status(self) -> Option<Status> {
+        match self {
+            Refusal::NotReady | Refusal::Invalid => None,
+            Refusal::Denied(_) => Some(Status::LocAccess),
+            Refusal::TooLong => Some(Status::LocLen),
+            Refusal::LocalError(status) => Some(status),
+            Refusal::NotInvalidated => Some(Status::RemInvReq),
+        }
+    }
 }
 
 impl From<AccessError> for Refusal {
@@ -92,28 +105,28 @@ impl Reassembly {
 
     /// Takes the next receive request.
     #[inline]
-    fn start_recv<T: ResponderOps>(&mut self, write_imm: bool, ops: &mut T) -> Result<(), Refusal> {
-        match ops.recv_start() {
-            RecvStart::Taken => {
-                self.recv_in_use = true;
-                Ok(())
-            }
+    fn start_recv<T: ResponderOps>(&mut self, ops: &mut T) -> Result<(), Refusal> {
+        let start = ops.recv_start();
+        self.recv_in_use |= start != RecvStart::Empty;
+        match start {
+            RecvStart::Taken => Ok(()),
             RecvStart::Empty => Err(Refusal::NotReady),
-            RecvStart::LocalError(status) => {
-                self.fail_recv(write_imm, status, ops);
-                Err(Refusal::LocalError)
-            }
+            RecvStart::LocalError(status) => Err(Refusal::LocalError(status)),
         }
     }
 
-    /// Completes the receive request in use with an error.
+    /// The connection ends with this refusal of a packet of `kind`: completes the receive request
+    /// in use with an error, unless it is to be flushed.
     #[cold]
-    fn fail_recv<T: ResponderOps>(&mut self, write_imm: bool, status: Status, ops: &mut T) {
+    pub(super) fn fail_recv<T: ResponderOps>(&mut self, refusal: Refusal, kind: Kind, ops: &mut T) {
+        let Some(status) = refusal.recv_status().filter(|_| self.recv_in_use) else {
+            return;
+        };
         self.recv_in_use = false;
         self.message = Message::None;
         ops.recv_done(RecvCompletion {
             status,
-            write_imm,
+            write_imm: kind == Kind::Write,
             byte_len: 0,
             imm: None,
             inv_rkey: None,
@@ -155,36 +168,29 @@ impl Reassembly {
         // or last one of the same message.
         let received = match self.message {
             Message::None if position.is_start() => {
-                self.start_recv(false, ops)?;
+                self.start_recv(ops)?;
                 0
             }
             Message::Send { received } if !position.is_start() => received,
             _ => return Err(Refusal::Invalid),
         };
         let after = received.saturating_add(payload_len);
-        let placed = if after > MAX_MESSAGE {
-            Err(Status::LocLen)
-        } else if payload_len == 0 {
-            Ok(())
-        } else {
-            ops.recv_place(received)
-        };
-        if let Err(status) = placed {
-            self.fail_recv(false, status, ops);
-            return Err(match status {
+        if after > MAX_MESSAGE {
+            return Err(Refusal::TooLong);
+        }
+        if payload_len > 0 {
+            ops.recv_place(received).map_err(|status| match status {
                 Status::LocLen => Refusal::TooLong,
-                _ => Refusal::LocalError,
-            });
+                status => Refusal::LocalError(status),
+            })?;
         }
         if !position.is_end() {
             self.message = Message::Send { received: after };
             return Ok(());
         }
         if let Some(ieth) = pkt.ext.ieth() {
-            if ops.invalidate(ieth.rkey).is_err() {
-                self.fail_recv(false, Status::RemInvReq, ops);
-                return Err(Refusal::NotInvalidated);
-            }
+            ops.invalidate(ieth.rkey)
+                .map_err(|_| Refusal::NotInvalidated)?;
         }
         self.finish_recv(pkt, false, after, ops);
         Ok(())
@@ -216,15 +222,10 @@ impl Reassembly {
         }
         let imm = pkt.ext.imm().is_some();
         if imm {
-            self.start_recv(true, ops)?;
+            self.start_recv(ops)?;
         }
         if payload_len > 0 {
-            if let Err(denied) = ops.write_place(received) {
-                if imm {
-                    self.fail_recv(true, Status::LocAccess, ops);
-                }
-                return Err(denied.into());
-            }
+            ops.write_place(received)?;
         }
         if imm {
             self.finish_recv(pkt, true, total, ops);

@@ -61,7 +61,7 @@ fn fatal_nak(refusal: Refusal) -> Option<(NakCode, Events)> {
         Refusal::Denied(AccessError::Op) => (NakCode::RemoteOperational, Events::FATAL),
         // IBTA 9.9.3: a message too long for its buffer is an invalid request.
         Refusal::TooLong => (NakCode::InvalidRequest, Events::NONE),
-        Refusal::LocalError => (NakCode::RemoteOperational, Events::NONE),
+        Refusal::LocalError(_) => (NakCode::RemoteOperational, Events::NONE),
         Refusal::NotInvalidated => (NakCode::RemoteAccess, Events::NONE),
     })
 }
@@ -230,11 +230,15 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             return Err(Refusal::Invalid);
         }
         let payload_len = payload_len.saturating_mul(segments.into());
-        match info.kind {
-            Kind::Send => self.reassembly.send(pkt, payload_len, ops)?,
-            Kind::Write => self.reassembly.write(attr.access, pkt, payload_len, ops)?,
+        let taken = match info.kind {
+            Kind::Send => self.reassembly.send(pkt, payload_len, ops),
+            Kind::Write => self.reassembly.write(attr.access, pkt, payload_len, ops),
             Kind::ReadRequest => return self.execute_read(attr, pkt, ops),
             _ => return self.execute_atomic(attr, pkt, ops),
+        };
+        if let Err(refusal) = taken {
+            self.reassembly.fail_recv(refusal, info.kind, ops);
+            return Err(refusal);
         }
         self.nak_sent = false;
         // A NAK that asked for this packet and was not sent yet becomes an ACK, since it may have
