@@ -44,6 +44,7 @@ mod tail_loss;
 pub mod time;
 pub mod transmit;
 pub mod ud;
+mod unreliable;
 
 #[cfg(test)]
 mod tests;

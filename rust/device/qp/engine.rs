@@ -105,20 +105,32 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
         if inner.dead {
             return false;
         }
+        if inner.transport.release() {
+            complete(qp, &mut inner, &mut deferred);
+            // The slots that are free now, or a local request, may be waited for.
+            inner.rerun |= inner.sq.has_unfetched() || inner.sq.has_barrier();
+        }
         if batches >= MAX_BATCHES || packets && send_again {
             end(&mut inner, &mut batch);
-            if matches!(input, Input::Doorbell | Input::Resume) && inner.is_callers_work(qp) {
+            let callers = matches!(input, Input::Doorbell | Input::Resume);
+            let posting = callers && inner.is_callers_work(qp);
+            if posting {
                 inner.posting = true;
-                return true;
+            } else {
+                inner.queued = true;
             }
-            inner.queued = true;
             drop(inner);
-            work::queue_bh(qp);
-            return false;
+            notify(qp, deferred);
+            if !posting {
+                work::queue_bh(qp);
+            }
+            return posting;
         }
         if !send_again && !inner.rerun {
             end(&mut inner, &mut batch);
             arm(qp, &mut inner, now, progress);
+            drop(inner);
+            notify(qp, deferred);
             return false;
         }
     }
@@ -196,12 +208,10 @@ fn handle(
     packet: RxPacket<'_>,
     deferred: &mut Deferred,
 ) {
+    let (sq, rq) = (&mut inner.sq, &mut inner.rq);
     let dropped = match &mut inner.transport {
-        Transport::Rc(rc) => {
-            let (sq, rq) = (&mut inner.sq, &mut inner.rq);
-            rc.handle(&qp.ctx, sq, rq, now, packet, deferred)
-        }
-        Transport::Datagram(ud) => ud.handle(&qp.ctx, &mut inner.rq, packet, deferred),
+        Transport::Rc(rc) => rc.handle(&qp.ctx, sq, rq, now, packet, deferred),
+        Transport::Datagram(ud) => ud.handle(&qp.ctx, rq, packet, deferred),
     };
     if let Err(cause) = dropped {
         qp.ctx.core.counters.dropped(cause);
@@ -268,6 +278,10 @@ fn step(
             Transport::Rc(rc) => rc.transmit(&qp.ctx, &mut inner.sq, now, batch),
             Transport::Datagram(ud) => ud.transmit(&qp.ctx, &mut inner.sq, batch),
         };
+        // Packets for the wire have their payload; a loopback packet refers to it.
+        if batch.loopback.is_empty() {
+            inner.transport.release();
+        }
         let released = complete(qp, inner, deferred);
         match progress {
             Progress::Idle => {}

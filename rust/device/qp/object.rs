@@ -320,6 +320,18 @@ impl Qp {
     }
 }
 
+impl Transport {
+    /// No packet refers to the payload of a request any more. Returns whether a request was waiting
+    /// for that.
+    #[inline]
+    pub(crate) fn release(&mut self) -> bool {
+        match self {
+            Transport::Rc(_) => false,
+            Transport::Datagram(ud) => ud.qp.release(),
+        }
+    }
+}
+
 impl Inner {
     /// The state of a new QP. ENOMEM.
     fn new(kind: QpType, qpn: u32, sq: SendQueue, rq: RecvQueue) -> Result<Self> {

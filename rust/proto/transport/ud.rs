@@ -6,6 +6,7 @@
 //! A datagram is complete when it is sent, so nothing is retransmitted, and no timer is needed.
 
 use super::datagram::{check_recv, Datagram, DatagramAttr, DatagramRecv, DatagramSender};
+use super::unreliable::UnreliableQueue;
 use super::wire::{PKey, PacketRepr, Psn, Qpn, GRH_LEN};
 use super::{
     DropReason, Events, Invalid, Origin, Payload, RecvCompletion, RecvStart, Request, RequestQueue,
@@ -82,11 +83,7 @@ pub struct UdQp {
     pkey: PKey,
     qkey: u32,
     sender: DatagramSender,
-    /// The oldest request that is not complete.
-    una: u32,
-    /// The first request that is not sent yet, or that has failed and waits for its completion.
-    next: u32,
-    failed: Option<Status>,
+    queue: UnreliableQueue,
     events: Events,
 }
 
@@ -99,9 +96,7 @@ impl UdQp {
             pkey,
             qkey: 0,
             sender: DatagramSender::new(Psn::ZERO),
-            una: 0,
-            next: 0,
-            failed: None,
+            queue: UnreliableQueue::NEW,
             events: Events::NONE,
         }
     }
@@ -152,7 +147,7 @@ impl UdQp {
     /// Whether requests may be sent.
     #[inline]
     pub fn may_send(&self) -> bool {
-        self.state == State::Rts && self.failed.is_none()
+        self.state == State::Rts && !self.queue.has_failed()
     }
 
     /// The next step of the send queue. `mtu` returns the path MTU of the port in bytes; it is
@@ -160,12 +155,12 @@ impl UdQp {
     /// [`UdQp::undo`] and [`UdQp::local_error`].
     #[inline]
     pub fn poll_transmit<Q: UdRequestQueue>(&mut self, mtu: impl FnOnce() -> u32, q: &Q) -> UdPoll {
-        let n = self.next;
+        let n = self.queue.next();
         let Some(request) = q.get(n).filter(|_| self.may_send()) else {
             return UdPoll::Idle;
         };
         if let Some(status) = request.local_error() {
-            self.failed = Some(status);
+            self.queue.fail(status);
             return UdPoll::Idle;
         }
         let Some(dest) = q.dest(n) else {
@@ -173,18 +168,18 @@ impl UdQp {
         };
         let (len, mtu) = (request.len, mtu());
         if len > mtu {
-            self.next = n.wrapping_add(1);
+            self.queue.advance();
             return UdPoll::Skipped;
         }
         let datagram = datagram(request, dest);
         let header = match self.sender.build(&self.attr(mtu), &datagram) {
             Ok(header) => header,
             Err(status) => {
-                self.failed = Some(status);
+                self.queue.fail(status);
                 return UdPoll::Idle;
             }
         };
-        self.next = n.wrapping_add(1);
+        self.queue.advance();
         UdPoll::Transmit(Transmit {
             header,
             payload: match len {
@@ -201,7 +196,7 @@ impl UdQp {
     pub fn undo(&mut self, t: &Transmit) {
         if let Origin::Request { n } = t.origin {
             self.sender.undo(&t.header);
-            self.next = n;
+            self.queue.return_to(n);
         }
     }
 
@@ -209,40 +204,24 @@ impl UdQp {
     /// completes with `status`.
     pub fn local_error(&mut self, t: &Transmit, status: Status) {
         if let Origin::Request { n } = t.origin {
-            self.next = n;
-            self.failed = Some(status);
+            self.queue.return_to(n);
+            self.queue.fail(status);
         }
     }
 
-    /// The next request that is complete. A request that failed takes the send queue to the SQE
-    /// state, and the requests after it are flushed (IBTA 10.3.1.6). In the error state all
-    /// requests are flushed.
+    /// The owner has copied the payload of each packet that was returned: their requests are
+    /// complete. Returns whether any was waiting for that.
+    #[inline]
+    pub fn release(&mut self) -> bool {
+        self.queue.release()
+    }
+
+    /// The next request that is complete: sent, and released ([`UdQp::release`]). A request that
+    /// failed takes the send queue to the SQE state, and the requests after it are flushed
+    /// (IBTA 10.3.1.6). In the error state all requests are flushed.
     #[inline]
     pub fn poll_send_completion<Q: RequestQueue>(&mut self, q: &Q) -> Option<SendCompletion> {
-        let n = self.una;
-        let request = q.get(n)?;
-        let status = if n != self.next {
-            Status::Success
-        } else if let Some(status) = self.failed.take() {
-            if self.state == State::Rts {
-                self.state = State::Sqe;
-            }
-            status
-        } else if matches!(self.state, State::Sqe | State::Err) {
-            Status::WrFlush
-        } else {
-            return None;
-        };
-        if n == self.next {
-            self.next = n.wrapping_add(1);
-        }
-        self.una = n.wrapping_add(1);
-        Some(SendCompletion {
-            n,
-            status,
-            byte_len: request.len,
-            signaled: request.signaled,
-        })
+        self.queue.poll_completion(&mut self.state, q)
     }
 
     /// Processes a datagram with `payload_len` bytes of payload, which `ops` can access. The caller

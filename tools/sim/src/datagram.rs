@@ -129,7 +129,8 @@ impl World {
         self.allow(5_000 * US);
     }
 
-    /// Posts a request; gives the packet that is to be sent for it. The request completes at once.
+    /// Posts a request; gives the packet that is to be sent for it. The request completes when its
+    /// payload is copied.
     fn post_datagram(&mut self, src: usize, message: &Message) -> Result<Option<Transmit>, String> {
         let rng = &mut self.rng;
         let from = &mut self.datagrams.endpoints[src];
@@ -164,6 +165,14 @@ impl World {
             from.qp.local_error(&transmit, Status::LocProt);
             (sent, status) = (None, Status::LocProt);
         }
+        if status == Status::Success {
+            let early = from.qp.poll_send_completion(&from.requests);
+            ensure!(
+                early.is_none(),
+                "ud{src}: {early:?} before its payload is copied"
+            );
+        }
+        from.qp.release();
         let done = from.qp.poll_send_completion(&from.requests);
         let right =
             done.is_some_and(|d| (d.n, d.status, d.signaled) == (n, status, flags.signaled));

@@ -123,7 +123,9 @@ fn transmit(qp: &mut UdQp, owner: &Owner) -> Transmit {
     }
 }
 
+/// The completions, after the payloads of all datagrams were copied.
 fn statuses(qp: &mut UdQp, owner: &Owner) -> Vec<Status> {
+    qp.release();
     std::iter::from_fn(|| qp.poll_send_completion(owner))
         .map(|done| done.status)
         .collect()
@@ -150,7 +152,7 @@ fn receives(room: u32) -> Owner {
 }
 
 #[test]
-fn a_datagram_is_complete_when_it_is_sent() {
+fn a_datagram_is_complete_when_its_payload_is_copied() {
     let (mut qp, mut owner) = in_state(Rts);
     owner.requests = vec![send(0), send(1), send(MTU)];
     owner.requests[1].signaled = false;
@@ -161,11 +163,14 @@ fn a_datagram_is_complete_when_it_is_sent() {
         assert_eq!(transmit.payload.len(), [0, 1, MTU][n as usize]);
         assert_eq!(transmit.header.bth.psn, Psn::new(5 + n));
         assert_eq!(transmit.segments, 1);
+        assert_eq!(qp.poll_send_completion(&owner), None);
+        assert!(qp.release());
         let done = qp.poll_send_completion(&owner).expect("a completion");
         assert_eq!((done.n, done.status), (n, Status::Success));
         assert_eq!(done.signaled, n != 1);
     }
     assert_eq!(qp.poll_transmit(|| MTU, &owner), UdPoll::Idle);
+    assert!(!qp.release());
     assert_eq!(qp.poll_send_completion(&owner), None);
 }
 
@@ -231,6 +236,7 @@ fn only_a_ready_send_queue_sends() {
         let sends = matches!(qp.poll_transmit(|| MTU, &owner), UdPoll::Transmit(_));
         assert_eq!(sends, state == Rts, "{state:?}");
         let flushed = matches!(state, Sqe | Err);
+        qp.release();
         let done = qp.poll_send_completion(&owner);
         let status = done.map(|done| (done.n, done.status));
         let expect = match state {
