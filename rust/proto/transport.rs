@@ -23,6 +23,7 @@
 pub mod attr;
 mod autocork;
 mod completer;
+pub mod connected;
 pub mod connection;
 mod cwnd;
 pub mod datagram;
@@ -52,6 +53,7 @@ mod tests;
 use super::wire;
 
 pub use attr::{Attr, Invalid, Modify, Pmtu, RemoteAccess, LOOPBACK_MTU};
+pub use connected::ConnectedQp;
 pub use connection::Connection;
 pub use cwnd::MAX_CWND;
 pub use datagram::{check_recv, Datagram, DatagramAttr, DatagramRecv, DatagramSender};

@@ -4,12 +4,13 @@
 
 use super::engine;
 use super::flush::FlushPoll;
-use super::object::{Inner, Qp, QpAttrCache, Transport};
+use super::object::{Inner, Qp, QpAttrCache};
 use super::progress::Input;
-use super::service::rc::{read_keys, ReadKeys, Resources};
+use super::service::connected::{read_keys, Connected, ReadKeys, Resources};
+use super::service::Transport;
 use crate::device::limits;
 use crate::device::packet::path::Path;
-use crate::proto::transport::{self, Modify, State, UdModify};
+use crate::proto::transport::{self, ConnectedQp, Modify, State, UdModify};
 use crate::proto::wire::Psn;
 use crate::rdma::access::Access;
 use crate::rdma::attr::Mtu;
@@ -103,29 +104,10 @@ fn apply(
     let mut old = None;
     match &mut inner.transport {
         Transport::Rc(rc) => {
-            let mut change = connected(attr);
-            let dest = change.dest_qpn.unwrap_or(rc.conn.attr().dest_qpn.get());
-            let path = match attr.av() {
-                Some(av) => Some(Path::new(av, qp.ctx.qpn, dest)?),
-                None => None,
-            };
-            if let Some(path) = &path {
-                let other = |old: &Path| old.is_loopback() != path.is_loopback();
-                // In-flight requests are already segmented for packets of the old path.
-                if rc.path.as_ref().is_some_and(other) {
-                    return Err(EINVAL);
-                }
-                if path.is_loopback() {
-                    change.pmtu = change.pmtu.map(|_| transport::LOOPBACK_MTU);
-                }
-            }
-            rc.conn.modify(&change).map_err(|_| EINVAL)?;
+            modify_connected(qp, attr, rc)?;
             if let Some((resources, keys)) = resources {
                 let resources = rc.conn.replace_resources(resources);
-                old = Some((resources, core::mem::replace(&mut rc.read_keys, keys)));
-            }
-            if path.is_some() {
-                rc.path = path;
+                old = Some((resources, core::mem::replace(&mut rc.link.read_keys, keys)));
             }
         }
         Transport::Datagram(ud) => ud.qp.modify(&datagram(attr)).map_err(|_| EINVAL)?,
@@ -141,8 +123,39 @@ fn apply(
     Ok(old)
 }
 
+/// Changes a connected QP, and its path.
+fn modify_connected<C: ConnectedQp>(
+    qp: &Qp,
+    attr: &QpAttr<'_>,
+    connected: &mut Connected<C>,
+) -> Result {
+    let mut change = connected_change(attr);
+    let dest = change
+        .dest_qpn
+        .unwrap_or(connected.conn.attr().dest_qpn.get());
+    let path = match attr.av() {
+        Some(av) => Some(Path::new(av, qp.ctx.qpn, dest)?),
+        None => None,
+    };
+    if let Some(path) = &path {
+        let other = |old: &Path| old.is_loopback() != path.is_loopback();
+        // In-flight requests are already segmented for packets of the old path.
+        if connected.link.path.as_ref().is_some_and(other) {
+            return Err(EINVAL);
+        }
+        if path.is_loopback() {
+            change.pmtu = change.pmtu.map(|_| transport::LOOPBACK_MTU);
+        }
+    }
+    connected.conn.modify(&change).map_err(|_| EINVAL)?;
+    if path.is_some() {
+        connected.link.path = path;
+    }
+    Ok(())
+}
+
 /// The change for the transport of a connected QP.
-fn connected(attr: &QpAttr<'_>) -> Modify {
+fn connected_change(attr: &QpAttr<'_>) -> Modify {
     Modify {
         state: attr.state().map(to_transport),
         dest_qpn: attr.dest_qp_num(),
@@ -185,10 +198,9 @@ fn cache_attrs(cache: &mut QpAttrCache, attr: &QpAttr<'_>) {
 
 /// Resets the QP: posted requests are dropped without a completion (IBTA 10.3.1.1).
 fn reset(inner: &mut Inner) {
-    if let Transport::Rc(rc) = &mut inner.transport {
-        rc.conn.abandon_recv();
-        rc.put_mrs();
-        rc.path = None;
+    inner.transport.abandon_recv();
+    if let Some(link) = inner.transport.link() {
+        link.path = None;
     }
     inner.sq.reset();
     inner.rq.reset();
@@ -209,10 +221,11 @@ pub(crate) fn query(qp: &Qp, out: &mut QpQuery<'_>) {
     if let Some(av) = &inner.av {
         out.set_av(av);
     }
+    let path_mtu = Mtu::fitting(inner.attr_cache.path_mtu);
     match &inner.transport {
         Transport::Rc(rc) => {
             let attr = rc.conn.attr();
-            out.set_path_mtu(Mtu::fitting(inner.attr_cache.path_mtu));
+            out.set_path_mtu(path_mtu);
             out.set_dest_qp_num(attr.dest_qpn.get());
             out.set_sq_psn(rc.conn.requester().next_psn().get());
             out.set_rq_psn(rc.conn.responder().expected_psn().get());

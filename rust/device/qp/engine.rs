@@ -9,14 +9,15 @@
 //! finds another one sending sets `rerun`.
 
 use super::flush;
-use super::object::{Inner, Qp, Transport};
+use super::object::{Inner, Qp};
 use super::progress::{Deferred, Input, Progress};
+use super::service::Transport;
 use crate::device::counters::Count;
 use crate::device::packet::loopback::LoopbackQueue;
 use crate::device::packet::rx_packet::RxPacket;
 use crate::device::packet::tx_batch::Batch;
 use crate::device::Core;
-use crate::proto::transport::{Events, Instant};
+use crate::proto::transport::{ConnectedQp, Events, Instant};
 use crate::rdma::events::QpEvent;
 use crate::sync::bh::{self, BhGuard};
 use crate::sync::{timer, work};
@@ -188,9 +189,12 @@ fn process_input(
         }
         Input::Packets(group) => {
             while let Some(packet) = group.next(&qp.ctx.core) {
-                if let (Transport::Rc(rc), true) = (&inner.transport, packet.skb.is_gso()) {
+                if packet.skb.is_gso() {
                     let (repr, len) = (&packet.repr, packet.payload_len);
-                    let limit = rc.conn.max_segments(repr, len, &inner.sq);
+                    let limit = match &inner.transport {
+                        Transport::Rc(rc) => rc.conn.max_segments(repr, len, &inner.sq),
+                        Transport::Datagram(_) => 1,
+                    };
                     packet.extend(&qp.ctx.core, limit);
                 }
                 handle(qp, inner, now, RxPacket::Wire(packet), deferred);

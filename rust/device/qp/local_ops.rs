@@ -11,14 +11,14 @@ use crate::device::mem::mkey::{self, Party};
 use crate::device::mem::mw::Bind;
 use crate::device::mem::range::Range;
 use crate::device::uabi::wqe::{MwWr, Op, RegWr, RxeSendWr};
-use crate::proto::transport::{Connection, Resource, Status};
+use crate::proto::transport::{ConnectedQp, Status};
 use crate::rdma::access::Access;
 
 /// No packet may be sent now: carries out the next request, if it sends nothing.
 #[inline]
-pub(crate) fn carry_out_next<R: AsRef<[Resource]> + AsMut<[Resource]>>(
+pub(crate) fn carry_out_next<C: ConnectedQp>(
     qp: &QpContext,
-    conn: &mut Connection<R>,
+    conn: &mut C,
     sq: &mut SendQueue,
 ) -> Progress {
     if !sq.has_barrier() {

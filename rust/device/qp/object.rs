@@ -9,8 +9,7 @@ use super::progress::Deferred;
 use super::recv_queue::RecvQueue;
 use super::send_queue::SendQueue;
 use super::send_wqe::SqLimits;
-use super::service::rc::Rc;
-use super::service::ud::Ud;
+use super::service::Transport;
 use crate::device::cq::completion::Completion;
 use crate::device::packet::loopback::LoopbackQueue;
 use crate::device::pd::PdId;
@@ -19,7 +18,7 @@ use crate::device::uabi::resp::{MmInfo, RxeCreateQpResp};
 use crate::device::uabi::wqe::RxeSge;
 use crate::device::{limits, Core};
 use crate::net::room::Room;
-use crate::proto::transport::{Events, State};
+use crate::proto::transport::{ConnectedQp, Events, State};
 use crate::rdma::access::Access;
 use crate::rdma::events::QpEvents;
 use crate::rdma::gid::AhAttr;
@@ -40,14 +39,6 @@ const GSI_QPN: u32 = 1;
 
 /// How many receives are flushed at a time.
 const FLUSH_BUDGET: usize = 256;
-
-/// The part of a QP that depends on its transport service.
-pub(crate) enum Transport {
-    /// RC.
-    Rc(Rc),
-    /// UD and GSI.
-    Datagram(Ud),
-}
 
 /// Attributes that are kept for a query alone.
 #[derive(Clone, Copy, Default)]
@@ -280,9 +271,9 @@ impl Qp {
             inner.dead = true;
             inner.sq.reset();
             inner.rq.reset();
-            if let Transport::Rc(rc) = &mut inner.transport {
-                rc.put_mrs();
-                rc.path = None;
+            if let Some(link) = inner.transport.link() {
+                link.put_mrs();
+                link.path = None;
             }
         }
         // This comes after the path was dropped, as `Core::detach` looks for routes in the table.
@@ -293,8 +284,8 @@ impl Qp {
 
     /// Drops the cached route to the peer.
     pub(crate) fn forget_route(&self) {
-        if let Transport::Rc(rc) = &mut self.inner.lock().transport {
-            if let Some(path) = &mut rc.path {
+        if let Some(link) = self.inner.lock().transport.link() {
+            if let Some(path) = &mut link.path {
                 path.forget_route();
             }
         }
@@ -320,26 +311,11 @@ impl Qp {
     }
 }
 
-impl Transport {
-    /// No packet refers to the payload of a request any more. Returns whether a request was waiting
-    /// for that.
-    #[inline]
-    pub(crate) fn release(&mut self) -> bool {
-        match self {
-            Transport::Rc(_) => false,
-            Transport::Datagram(ud) => ud.qp.release(),
-        }
-    }
-}
-
 impl Inner {
     /// The state of a new QP. ENOMEM.
     fn new(kind: QpType, qpn: u32, sq: SendQueue, rq: RecvQueue) -> Result<Self> {
         Ok(Inner {
-            transport: match kind {
-                QpType::Rc => Transport::Rc(Rc::new()?),
-                QpType::Ud | QpType::Gsi => Transport::Datagram(Ud::new(qpn)),
-            },
+            transport: Transport::new(kind, qpn)?,
             sq,
             rq,
             av: None,
@@ -357,17 +333,14 @@ impl Inner {
     /// The state.
     #[inline]
     pub(crate) fn state(&self) -> State {
-        match &self.transport {
-            Transport::Rc(rc) => rc.conn.state(),
-            Transport::Datagram(ud) => ud.qp.state(),
-        }
+        self.transport.state()
     }
 
     /// Whether the process that rang the doorbell sends all requests that it posted itself. This
-    /// applies to datagrams, which never wait for a response.
+    /// applies to the unreliable services, whose requests never wait for a response.
     #[inline]
     pub(crate) fn is_callers_work(&self, qp: &Qp) -> bool {
-        qp.is_user && matches!(self.transport, Transport::Datagram(_))
+        qp.is_user && !matches!(self.transport, Transport::Rc(_))
     }
 
     /// Whether everything is to be flushed.
@@ -409,10 +382,7 @@ impl Inner {
     /// Flushes posted receives, the one in use first. Returns whether some are left for the next
     /// time.
     pub(crate) fn flush_receives(&mut self, qp: &Qp, deferred: &mut Deferred) -> bool {
-        if let Transport::Rc(rc) = &mut self.transport {
-            rc.conn.abandon_recv();
-            rc.put_mrs();
-        }
+        self.transport.abandon_recv();
         for _ in 0..FLUSH_BUDGET {
             if qp.is_user && !self.rq.is_shared() && !self.flush_poll.take() {
                 return false;

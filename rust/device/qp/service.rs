@@ -2,5 +2,67 @@
 
 //! The transport services: how each joins the transport with queues, memory and packets.
 
-pub(crate) mod rc;
+pub(crate) mod connected;
 pub(crate) mod ud;
+
+use crate::proto::transport::{ConnectedQp, State};
+use crate::rdma::qp::QpType;
+use connected::{Link, Rc};
+use kernel::prelude::*;
+use ud::Ud;
+
+/// The part of a QP that depends on its transport service.
+pub(crate) enum Transport {
+    /// RC.
+    Rc(Rc),
+    /// UD and GSI.
+    Datagram(Ud),
+}
+
+impl Transport {
+    /// A QP of this type in the reset state. ENOMEM.
+    pub(crate) fn new(kind: QpType, qpn: u32) -> Result<Self> {
+        Ok(match kind {
+            QpType::Rc => Transport::Rc(Rc::new_rc()?),
+            QpType::Ud | QpType::Gsi => Transport::Datagram(Ud::new(qpn)),
+        })
+    }
+
+    /// The state.
+    #[inline]
+    pub(crate) fn state(&self) -> State {
+        match self {
+            Transport::Rc(rc) => rc.conn.state(),
+            Transport::Datagram(ud) => ud.qp.state(),
+        }
+    }
+
+    /// The path and the memory of a connection.
+    pub(crate) fn link(&mut self) -> Option<&mut Link> {
+        match self {
+            Transport::Rc(rc) => Some(&mut rc.link),
+            Transport::Datagram(_) => None,
+        }
+    }
+
+    /// Drops the message that is arriving, and the references to the memory that the peer accesses.
+    pub(crate) fn abandon_recv(&mut self) {
+        match self {
+            Transport::Rc(rc) => rc.conn.abandon_recv(),
+            Transport::Datagram(_) => false,
+        };
+        if let Some(link) = self.link() {
+            link.put_mrs();
+        }
+    }
+
+    /// No packet refers to the payload of a request any more. Returns whether a request was waiting
+    /// for that.
+    #[inline]
+    pub(crate) fn release(&mut self) -> bool {
+        match self {
+            Transport::Rc(_) => false,
+            Transport::Datagram(ud) => ud.qp.release(),
+        }
+    }
+}

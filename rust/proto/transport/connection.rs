@@ -6,14 +6,13 @@ use super::resource::Resource;
 use super::time::earlier;
 use super::wire::{PacketRepr, Position, Psn, Service};
 use super::{
-    Attr, DropReason, Events, Instant, Invalid, Modify, Origin, RequestQueue, Requester,
-    RequesterOps, Responder, ResponderOps, SendCompletion, State, Status, Transmit, Verdict,
+    Attr, ConnectedQp, DropReason, Events, Instant, Invalid, Modify, Origin, RequestQueue,
+    Requester, RequesterOps, Responder, ResponderOps, SendCompletion, State, Status, Transmit,
+    Verdict,
 };
 
 /// The protocol state of one RC queue pair. `R` is the storage for responder resources, which
 /// hold READs and atomics of the peer; its length is `max_dest_rd_atomic`, at most 256.
-///
-/// The owner serialises the calls. None of them blocks; all may be made in any context.
 #[derive(Debug)]
 pub struct Connection<R> {
     state: State,
@@ -41,18 +40,6 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         }
     }
 
-    /// The state.
-    #[inline]
-    pub fn state(&self) -> State {
-        self.state
-    }
-
-    /// The current attributes.
-    #[inline]
-    pub fn attr(&self) -> &Attr {
-        &self.attr
-    }
-
     /// The send half, for queries.
     #[inline]
     pub fn requester(&self) -> &Requester {
@@ -69,37 +56,6 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     #[inline]
     pub fn is_draining(&self) -> bool {
         self.state == State::Sqd && !self.requester.is_drained()
-    }
-
-    /// Changes attributes and, perhaps, the state: all of it or nothing. The caller checks which
-    /// attributes a transition allows.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`] when a value is out of its range or there is no such transition.
-    pub fn modify(&mut self, change: &Modify) -> Result<(), Invalid> {
-        let to = change.state.unwrap_or(self.state);
-        if change.state.is_some() && !self.state.may_become(to) {
-            return Err(Invalid);
-        }
-        let attr = change.apply(&self.attr)?;
-        match (self.state, to) {
-            (_, State::Reset) if change.state.is_some() => {
-                self.reset();
-                return Ok(());
-            }
-            (_, State::Err) if change.state.is_some() => self.to_error(),
-            (State::Init, State::Rtr) => self.responder.restart(attr.rq_psn),
-            (State::Rtr, State::Rts) => self.requester = Requester::new(attr.sq_psn),
-            _ => {}
-        }
-        self.attr = attr;
-        if to == State::Sqd && self.state == State::Rts {
-            self.draining = true;
-        }
-        self.state = to;
-        self.note_drained();
-        Ok(())
     }
 
     /// Goes to the error state: no packet is sent or taken any more, not even a due one, except for
@@ -125,49 +81,11 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.requester_next = false;
     }
 
-    /// Whether a receive request is in use whose message will never be finished. The owner asks in
-    /// the error and reset state, and flushes that request before the others. Returns `true` once
-    /// for each.
-    pub fn abandon_recv(&mut self) -> bool {
-        self.responder.abandon_recv()
-    }
-
     /// Replaces the storage for responder resources; returns the old one. Allowed at any time. The
     /// indices (`res`) change: the owner drops the keys that it keeps under them, and looks them up
     /// again from [`super::Payload::Read`].
     pub fn replace_resources(&mut self, resources: R) -> R {
         self.responder.ring.replace(resources)
-    }
-
-    /// The next packet to send, or up to `max_segments` packets that differ in PSN and payload
-    /// alone, as one [`Transmit`]. `None` when no packet may be sent now.
-    ///
-    /// The responder's packets come before the requester's. While a READ response is longer than a
-    /// packet the two take turns, so that a peer that always has READs outstanding does not starve
-    /// this side's requests (IBTA 9.5 orders responses among themselves alone).
-    #[inline]
-    pub fn poll_transmit<Q: RequestQueue>(
-        &mut self,
-        now: Instant,
-        max_segments: u16,
-        q: &mut Q,
-    ) -> Option<Transmit> {
-        let requester_first = core::mem::take(&mut self.requester_next);
-        if !requester_first {
-            if let Some(transmit) = self.poll_responder(now, max_segments) {
-                self.requester_next = transmit.is_long_response();
-                return Some(transmit);
-            }
-        }
-        if let Some(transmit) = self.poll_requester(now, max_segments, q) {
-            return Some(transmit);
-        }
-        // A request that failed before it began has ended the connection, and a delayed ACK is due
-        // now. There may be no other poll.
-        if requester_first || self.responder.closing {
-            return self.poll_responder_last(now, max_segments);
-        }
-        None
     }
 
     #[inline]
@@ -193,23 +111,6 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         };
         self.note_started(now, begun);
         Some(transmit)
-    }
-
-    /// The request whose turn it is, if it sends nothing ([`SendOp::Local`](super::SendOp::Local)):
-    /// the owner carries it out, and calls [`Connection::finish_local`]. To be called when
-    /// [`Connection::poll_transmit`] has returned `None`, which is to be polled again afterwards.
-    #[inline]
-    pub fn poll_local<Q: RequestQueue>(&self, q: &Q) -> Option<u32> {
-        if !self.state.requests() || self.state == State::Sqd {
-            return None;
-        }
-        self.requester.local_turn(q)
-    }
-
-    /// The request that [`Connection::poll_local`] returned was carried out, or has failed with
-    /// this status.
-    pub fn finish_local<Q: RequestQueue>(&mut self, result: Result<(), Status>, q: &mut Q) {
-        self.requester.finish_local(result, q);
     }
 
     /// Called after the requester was polled; `begun` was its next request before.
@@ -248,15 +149,6 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             .is_some_and(|ack| ack.deadline.is_none())
     }
 
-    /// Whether [`Connection::poll_transmit`] may return a packet. If this is false, it returns
-    /// none.
-    #[inline]
-    pub fn may_transmit<Q: RequestQueue>(&self, q: &Q) -> bool {
-        let responds = self.state.responds() || self.responder.closing;
-        responds && (self.ack_is_due() || !self.responder.ring.is_idle())
-            || self.state.requests() && self.requester.may_transmit(q)
-    }
-
     /// Makes a delayed ACK and corked requests due at once. The owner calls this, and then
     /// [`Connection::poll_transmit`], before it resets or destroys the queue pair: the peer's
     /// request was carried out, and the peer must learn that.
@@ -265,10 +157,199 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.requester.autocork.reset();
     }
 
-    /// The packets of `t` were never sent, for example for want of memory.
-    /// [`Connection::poll_transmit`] will return them again. This costs no retry. If the first
-    /// segments were sent, `t` is the rest of it ([`Transmit::rest`]).
-    pub fn undo<Q: RequestQueue>(&mut self, t: &Transmit, q: &mut Q) {
+    /// Processes a packet for this QP, with `payload_len` bytes of payload, which `env` can access.
+    /// The caller has checked everything below the transport: address, length, ICRC.
+    #[inline]
+    pub fn handle_packet<E: RequestQueue + RequesterOps + ResponderOps>(
+        &mut self,
+        now: Instant,
+        pkt: &PacketRepr,
+        payload_len: u32,
+        env: &mut E,
+    ) -> Verdict {
+        self.handle_segments(now, pkt, 1, payload_len, env)
+    }
+
+    #[inline]
+    fn handle_response<E: RequestQueue + RequesterOps>(
+        &mut self,
+        now: Instant,
+        pkt: &PacketRepr,
+        segments: u16,
+        payload_len: u32,
+        env: &mut E,
+    ) -> Verdict {
+        if !self.state.requests() {
+            return Verdict::Dropped(DropReason::State);
+        }
+        let verdict =
+            self.requester
+                .handle_response(now, &self.attr, pkt, segments, payload_len, env);
+        self.note_failure();
+        self.note_drained();
+        verdict
+    }
+
+    /// The time to call [`Connection::handle_timeout`], if there is no other input before. A call
+    /// that is early or repeated does no harm, so that a timer armed for an earlier time need not
+    /// be stopped.
+    #[inline]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let ack = if self.state.responds() {
+            self.responder.acknowledge.and_then(|ack| ack.deadline)
+        } else {
+            None
+        };
+        let (request, cork) = if self.state.requests() {
+            let request = self.requester.recovery.deadline();
+            (request, self.requester.autocork.deadline)
+        } else {
+            (None, None)
+        };
+        earlier(earlier(ack, request), cork)
+    }
+
+    /// The time is `now`: handles expired timeouts.
+    pub fn handle_timeout<Q: RequestQueue>(&mut self, now: Instant, q: &mut Q) {
+        if self.state.requests() {
+            self.requester.handle_timeout(now, &self.attr, q);
+            self.note_failure();
+        }
+    }
+
+    /// Raises the event for the first request packet on a QP that cannot send yet.
+    #[cold]
+    fn note_established(&mut self) {
+        if !self.responder.established {
+            self.responder.established = true;
+            self.events.raise(Events::COMM_EST);
+        }
+    }
+
+    /// A request that failed takes the QP to the error state (IBTA 10.3.1, RC).
+    #[inline]
+    fn note_failure(&mut self) {
+        if self.requester.has_failed() {
+            self.to_error();
+        }
+    }
+
+    /// Raises the event for a drained send queue, once for each transition to SQD.
+    #[inline]
+    fn note_drained(&mut self) {
+        if self.draining {
+            if self.state != State::Sqd {
+                self.draining = false;
+            } else if self.requester.is_drained() {
+                self.draining = false;
+                self.events.raise(Events::SQ_DRAINED);
+            }
+        }
+    }
+
+    fn enter_error(&mut self) {
+        if self.state != State::Err {
+            self.state = State::Err;
+            self.draining = false;
+            self.events.raise(Events::ENTERED_ERROR);
+        }
+    }
+}
+
+impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
+    #[inline]
+    fn state(&self) -> State {
+        self.state
+    }
+
+    #[inline]
+    fn attr(&self) -> &Attr {
+        &self.attr
+    }
+
+    fn modify(&mut self, change: &Modify) -> Result<(), Invalid> {
+        let to = change.state.unwrap_or(self.state);
+        if change.state.is_some() && !self.state.may_become(to) {
+            return Err(Invalid);
+        }
+        let attr = change.apply(&self.attr)?;
+        match (self.state, to) {
+            (_, State::Reset) if change.state.is_some() => {
+                self.reset();
+                return Ok(());
+            }
+            (_, State::Err) if change.state.is_some() => self.to_error(),
+            (State::Init, State::Rtr) => self.responder.restart(attr.rq_psn),
+            (State::Rtr, State::Rts) => self.requester = Requester::new(attr.sq_psn),
+            _ => {}
+        }
+        self.attr = attr;
+        if to == State::Sqd && self.state == State::Rts {
+            self.draining = true;
+        }
+        self.state = to;
+        self.note_drained();
+        Ok(())
+    }
+
+    fn abandon_recv(&mut self) -> bool {
+        self.responder.abandon_recv()
+    }
+
+    // The responder's packets come before the requester's. While a READ response is longer than a
+    // packet the two take turns, so that a peer that always has READs outstanding does not starve
+    // this side's requests (IBTA 9.5 orders responses among themselves alone).
+    #[inline]
+    fn poll_transmit<Q: RequestQueue>(
+        &mut self,
+        now: Instant,
+        max_segments: u16,
+        q: &mut Q,
+    ) -> Option<Transmit> {
+        let requester_first = core::mem::take(&mut self.requester_next);
+        if !requester_first {
+            if let Some(transmit) = self.poll_responder(now, max_segments) {
+                self.requester_next = transmit.is_long_response();
+                return Some(transmit);
+            }
+        }
+        if let Some(transmit) = self.poll_requester(now, max_segments, q) {
+            return Some(transmit);
+        }
+        // A request that failed before it began has ended the connection, and a delayed ACK is due
+        // now. There may be no other poll.
+        if requester_first || self.responder.closing {
+            return self.poll_responder_last(now, max_segments);
+        }
+        None
+    }
+
+    #[inline]
+    fn followers<Q: RequestQueue>(&self, transmit: &Transmit, q: &Q) -> u32 {
+        self.count_followers(transmit, q)
+    }
+
+    #[inline]
+    fn poll_local<Q: RequestQueue>(&self, q: &Q) -> Option<u32> {
+        if !self.state.requests() || self.state == State::Sqd {
+            return None;
+        }
+        self.requester.local_turn(q)
+    }
+
+    fn finish_local<Q: RequestQueue>(&mut self, result: Result<(), Status>, q: &mut Q) {
+        self.requester.finish_local(result, q);
+    }
+
+    #[inline]
+    fn may_transmit<Q: RequestQueue>(&self, q: &Q) -> bool {
+        let responds = self.state.responds() || self.responder.closing;
+        responds && (self.ack_is_due() || !self.responder.ring.is_idle())
+            || self.state.requests() && self.requester.may_transmit(q)
+    }
+
+    // This costs no retry.
+    fn undo<Q: RequestQueue>(&mut self, t: &Transmit, q: &mut Q) {
         self.requester_next = matches!(t.origin, Origin::Request { .. });
         match t.origin {
             Origin::Request { n } if self.state.requests() => {
@@ -284,17 +365,19 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         }
     }
 
-    /// Drops the due responses to READs and atomics, as if they were lost on the wire: there is no
-    /// route to the peer now. The peer asks for them again (IBTA 9.7.5.1.3).
-    pub fn drop_responses(&mut self) {
-        self.responder.ring.lose();
+    // The requester's timer recovers a request. The peer asks for responses to READs and atomics
+    // again (IBTA 9.7.5.1.3), so all that are due are dropped.
+    fn lose<Q: RequestQueue>(&mut self, t: &Transmit, _q: &Q) -> bool {
+        let responds = !matches!(t.origin, Origin::Request { .. });
+        if responds {
+            self.responder.ring.lose();
+        }
+        responds
     }
 
-    /// The payload of the packets of `t` could not be read, and they were not sent; if the first
-    /// segments were, `t` is the rest of it. A request completes with `status` in its turn; for the
-    /// response to a READ the peer gets a NAK (remote access error) and the QP goes to the error
-    /// state.
-    pub fn local_error<Q: RequestQueue>(&mut self, t: &Transmit, status: Status, q: &mut Q) {
+    // For the response to a READ the peer gets a NAK (remote access error) and the QP goes to the
+    // error state.
+    fn local_error<Q: RequestQueue>(&mut self, t: &Transmit, status: Status, q: &mut Q) {
         let psn = t.header.bth.psn;
         match t.origin {
             Origin::Request { n } if self.state.requests() => {
@@ -312,24 +395,14 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         }
     }
 
-    /// Processes a packet for this QP, with `payload_len` bytes of payload, which `env` can access.
-    /// The caller has checked everything below the transport: address, length, ICRC.
+    // A payload that is sent again is read again: it is needed until the acknowledgement.
     #[inline]
-    pub fn handle_packet<E: RequestQueue + RequesterOps + ResponderOps>(
-        &mut self,
-        now: Instant,
-        pkt: &PacketRepr,
-        payload_len: u32,
-        env: &mut E,
-    ) -> Verdict {
-        self.handle_segments(now, pkt, 1, payload_len, env)
+    fn release(&mut self) -> bool {
+        false
     }
 
-    /// How many packets may be given to [`Connection::handle_segments`] at a time, where `pkt` is
-    /// the first, with `payload_len` bytes of payload. More than one if it is the expected packet,
-    /// and a middle one of its message.
     #[inline]
-    pub fn max_segments<Q: RequestQueue>(&self, pkt: &PacketRepr, payload_len: u32, q: &Q) -> u16 {
+    fn max_segments<Q: RequestQueue>(&self, pkt: &PacketRepr, payload_len: u32, q: &Q) -> u16 {
         let info = pkt.bth.opcode.info();
         if info.position != Position::Middle || payload_len != self.attr.pmtu.bytes() {
             return 1;
@@ -343,14 +416,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         u16::try_from(limit).unwrap_or(u16::MAX).max(1)
     }
 
-    /// As [`Connection::handle_packet`], for `segments` packets that differ only in PSN and AckReq.
-    /// The PSNs are consecutive. AckReq is set in `pkt` if it was set in any of them. There are no
-    /// more than [`Connection::max_segments`] returned just before. Each has `payload_len` bytes of
-    /// payload, and `env` can access all.
-    ///
-    /// All are taken, or all are refused with the PSN of the first, as they are of one message.
     #[inline]
-    pub fn handle_segments<E: RequestQueue + RequesterOps + ResponderOps>(
+    fn handle_segments<E: RequestQueue + RequesterOps + ResponderOps>(
         &mut self,
         now: Instant,
         pkt: &PacketRepr,
@@ -391,100 +458,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     }
 
     #[inline]
-    fn handle_response<E: RequestQueue + RequesterOps>(
-        &mut self,
-        now: Instant,
-        pkt: &PacketRepr,
-        segments: u16,
-        payload_len: u32,
-        env: &mut E,
-    ) -> Verdict {
-        if !self.state.requests() {
-            return Verdict::Dropped(DropReason::State);
-        }
-        let verdict =
-            self.requester
-                .handle_response(now, &self.attr, pkt, segments, payload_len, env);
-        self.note_failure();
-        self.note_drained();
-        verdict
-    }
-
-    /// The next completion of a send request, in the order of posting. In the error state every
-    /// posted request is flushed.
-    #[inline]
-    pub fn poll_send_completion<Q: RequestQueue>(&mut self, q: &mut Q) -> Option<SendCompletion> {
+    fn poll_send_completion<Q: RequestQueue>(&mut self, q: &mut Q) -> Option<SendCompletion> {
         self.requester.poll_completion(self.state == State::Err, q)
     }
 
-    /// The time to call [`Connection::handle_timeout`], if there is no other input before. A call
-    /// that is early or repeated does no harm, so that a timer armed for an earlier time need not
-    /// be stopped.
     #[inline]
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        let ack = if self.state.responds() {
-            self.responder.acknowledge.and_then(|ack| ack.deadline)
-        } else {
-            None
-        };
-        let (request, cork) = if self.state.requests() {
-            let request = self.requester.recovery.deadline();
-            (request, self.requester.autocork.deadline)
-        } else {
-            (None, None)
-        };
-        earlier(earlier(ack, request), cork)
-    }
-
-    /// The time is `now`: handles expired timeouts.
-    pub fn handle_timeout<Q: RequestQueue>(&mut self, now: Instant, q: &mut Q) {
-        if self.state.requests() {
-            self.requester.handle_timeout(now, &self.attr, q);
-            self.note_failure();
-        }
-    }
-
-    /// The events since the last call.
-    #[inline]
-    pub fn take_events(&mut self) -> Events {
+    fn take_events(&mut self) -> Events {
         core::mem::take(&mut self.events)
-    }
-
-    /// Raises the event for the first request packet on a QP that cannot send yet.
-    #[cold]
-    fn note_established(&mut self) {
-        if !self.responder.established {
-            self.responder.established = true;
-            self.events.raise(Events::COMM_EST);
-        }
-    }
-
-    /// A request that failed takes the QP to the error state (IBTA 10.3.1, RC).
-    #[inline]
-    fn note_failure(&mut self) {
-        if self.requester.has_failed() {
-            self.to_error();
-        }
-    }
-
-    /// Raises the event for a drained send queue, once for each transition to SQD.
-    #[inline]
-    fn note_drained(&mut self) {
-        if self.draining {
-            if self.state != State::Sqd {
-                self.draining = false;
-            } else if self.requester.is_drained() {
-                self.draining = false;
-                self.events.raise(Events::SQ_DRAINED);
-            }
-        }
-    }
-
-    fn enter_error(&mut self) {
-        if self.state != State::Err {
-            self.state = State::Err;
-            self.draining = false;
-            self.events.raise(Events::ENTERED_ERROR);
-        }
     }
 }

@@ -5,31 +5,26 @@
 
 use super::wire::bth::BTH_LEN;
 use super::wire::Position;
-use super::{Connection, Origin, Payload, Request, RequestQueue, Resource, SendOp, Transmit};
+use super::{
+    ConnectedQp, Connection, Origin, Payload, Request, RequestQueue, Resource, SendOp, Transmit,
+};
 
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
-    /// How many packets of the same length will probably follow `transmit`, which
-    /// [`Connection::poll_transmit`] has just returned. More or fewer may follow.
+    /// See [`ConnectedQp::followers`].
     #[inline]
-    pub fn followers<Q: RequestQueue>(&self, transmit: &Transmit, q: &Q) -> u32 {
-        // A packet with more headers than others of its message is longer than they are.
-        let plain = transmit.header.header_len() == BTH_LEN;
+    pub(super) fn count_followers<Q: RequestQueue>(&self, transmit: &Transmit, q: &Q) -> u32 {
         let alike = match (transmit.origin, transmit.payload) {
-            (Origin::Request { n }, Payload::None) => coalescable_after(q, n),
-            (Origin::Request { n }, Payload::Request { offset, len, .. }) => {
-                let end = offset.saturating_add(len);
-                after_request(q, n, end, transmit.segment_size(), plain)
-            }
-            (Origin::Response, Payload::Read { res, .. }) if plain => {
+            (Origin::Request { n }, _) => request_followers(transmit, n, q),
+            (Origin::Response, Payload::Read { res, .. }) if is_plain(transmit) => {
                 self.responder().ring.middle_left(res)
             }
             (Origin::Response, _) => self.after_response(transmit),
-            (Origin::Acknowledge, _) | (Origin::Request { .. }, Payload::Read { .. }) => 0,
+            (Origin::Acknowledge, _) => 0,
         };
         alike.max(self.ack_is_due().into())
     }
 
-    /// As [`Connection::followers`], for the first, last or only packet of a response.
+    /// As [`ConnectedQp::followers`], for the first, last or only packet of a response.
     #[inline]
     fn after_response(&self, transmit: &Transmit) -> u32 {
         let due = self.responder().ring.due();
@@ -43,7 +38,27 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     }
 }
 
-/// As [`Connection::followers`], for a packet of request `n` with `segment_size` bytes of payload,
+/// Whether the packet has no headers but the BTH. One with more is longer than others of its
+/// message.
+#[inline]
+fn is_plain(transmit: &Transmit) -> bool {
+    transmit.header.header_len() == BTH_LEN
+}
+
+/// As [`ConnectedQp::followers`], for packets of request `n`.
+#[inline]
+pub(super) fn request_followers<Q: RequestQueue>(transmit: &Transmit, n: u32, q: &Q) -> u32 {
+    match transmit.payload {
+        Payload::None => coalescable_after(q, n),
+        Payload::Request { offset, len, .. } => {
+            let end = offset.saturating_add(len);
+            after_request(q, n, end, transmit.segment_size(), is_plain(transmit))
+        }
+        Payload::Read { .. } => 0,
+    }
+}
+
+/// As [`ConnectedQp::followers`], for a packet of request `n` with `segment_size` bytes of payload,
 /// which end before byte `end` of the message.
 #[inline]
 fn after_request<Q: RequestQueue>(q: &Q, n: u32, end: u32, segment_size: u32, plain: bool) -> u32 {

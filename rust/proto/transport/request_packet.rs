@@ -18,10 +18,11 @@ fn header(opcode: Opcode, psn: Psn, ext: Ext, attr: &Attr) -> PacketRepr {
     }
 }
 
-/// The packet of a SEND or WRITE that has index `index` in its message, or `segments` packets from
+/// The packet of a SEND or WRITE of `service` that has index `index` in its message, or `segments` packets from
 /// there on.
 #[inline]
 pub(super) fn message_packet(
+    service: Service,
     request: &Request,
     n: u32,
     index: u32,
@@ -43,8 +44,8 @@ pub(super) fn message_packet(
         SendOp::WriteImm(_) => (Kind::Write, Tail::Imm),
         _ => (Kind::Write, Tail::Plain),
     };
-    let opcode = Opcode::compose(Service::Rc, kind, Position::of(starts, ends), tail)
-        // Each of the kinds above has an opcode, so this value is not used.
+    let opcode = Opcode::compose(service, kind, Position::of(starts, ends), tail)
+        // The requester has checked that the service has the operation, so this value is not used.
         .unwrap_or(Opcode::RcSendOnly);
     let psn = request.first_psn.add(index);
     let mut header = header(opcode, psn, message_ext(request, starts, ends), attr);

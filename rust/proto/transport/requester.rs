@@ -21,7 +21,7 @@ use super::autocork::Autocork;
 use super::cwnd::{MAX_CWND, READ_CHUNK};
 use super::recovery::Recovery;
 use super::request_packet::{message_packet, rd_atomic_request_packet};
-use super::wire::Psn;
+use super::wire::{Psn, Service};
 use super::{Attr, Instant, Request, RequestQueue, SendCompletion, Status, Transmit};
 
 /// The requester asks for an acknowledgement at least every so many packets.
@@ -324,7 +324,7 @@ impl Requester {
             } else {
                 self.since_ack_req.saturating_add(self.segments)
             };
-            message_packet(&request, n, index, self.segments, ask, attr)
+            message_packet(Service::Rc, &request, n, index, self.segments, ask, attr)
         };
         if self.cursor.psn == request.end_psn() {
             self.cursor.n = self.after(n, q);

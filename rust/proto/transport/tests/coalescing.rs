@@ -3,7 +3,7 @@
 //! Autocork: small requests that wait for others, to share a super-packet.
 
 use super::super::autocork::{MAX_COALESCED, MAX_DELAY_NS};
-use super::super::{Flags, Modify, SendOp, State, Status};
+use super::super::{ConnectedQp, Flags, Modify, SendOp, State, Status};
 use super::pair::*;
 
 /// Posts an unsignaled request of `len` bytes. Returns how many packets are sent.

@@ -4,7 +4,7 @@
 
 use super::super::delayed_ack::ACK_DELAY_NS;
 use super::super::wire::Opcode;
-use super::super::{Flags, Instant, Modify, Request, SendOp, State, Status};
+use super::super::{ConnectedQp, Flags, Instant, Modify, Request, SendOp, State, Status};
 use super::pair::*;
 
 /// Two nodes. The second has replied to so many messages at once that it will expect to reply to

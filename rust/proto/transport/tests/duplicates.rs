@@ -3,7 +3,9 @@
 //! Duplicate requests: the resources that the responder keeps, and for how long.
 
 use super::super::wire::{NakCode, Opcode, Syndrome};
-use super::super::{AccessError, DropReason, Instant, Modify, Resource, SendOp, Status, Verdict};
+use super::super::{
+    AccessError, ConnectedQp, DropReason, Instant, Modify, Resource, SendOp, Status, Verdict,
+};
 use super::pair::*;
 
 const NOW: Instant = Instant(0);
@@ -131,8 +133,8 @@ fn answers_that_are_given_up_can_be_asked_for_again() {
         assert_eq!(pair.b.receive(NOW, packet), Verdict::Accepted);
     }
     // The first packet is sent, and then there is no route to the peer.
-    assert!(pair.b.transmit(NOW).is_some());
-    pair.b.conn.drop_responses();
+    let (sent, _) = pair.b.transmit(NOW).expect("a response");
+    assert!(pair.b.conn.lose(&sent, &pair.b.host));
     assert!(pair.b.transmit_all(NOW).is_empty());
     // The responder answers the repeated request, and no other.
     assert_eq!(pair.b.receive(NOW, &requests[1]), AGAIN);

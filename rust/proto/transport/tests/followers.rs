@@ -2,7 +2,7 @@
 
 //! The estimate of how many packets follow one that is sent.
 
-use super::super::{Instant, SendOp, Verdict};
+use super::super::{ConnectedQp, Instant, SendOp, Verdict};
 use super::pair::*;
 
 const NOW: Instant = Instant(0);

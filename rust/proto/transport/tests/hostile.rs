@@ -7,7 +7,9 @@ use super::super::wire::{
     opcode, AethRepr, AtomicAckEthRepr, AtomicEthRepr, BthRepr, Ext, IethRepr, ImmDtRepr, NakCode,
     Opcode, PKey, PacketRepr, Qpn, RethRepr, RnrTimer, Syndrome,
 };
-use super::super::{DropReason, Events, Instant, Modify, Request, SendOp, State, Status, Verdict};
+use super::super::{
+    ConnectedQp, DropReason, Events, Instant, Modify, Request, SendOp, State, Status, Verdict,
+};
 use super::pair::*;
 use super::sink::Sink;
 

@@ -2,7 +2,7 @@
 
 //! Requests that send nothing, among others. `loss` has them on a wire that loses packets.
 
-use super::super::{Flags, Modify, SendOp, State, Status};
+use super::super::{ConnectedQp, Flags, Modify, SendOp, State, Status};
 use super::pair::*;
 
 fn local(node: &mut Node, flags: Flags) -> u32 {

@@ -4,7 +4,8 @@
 
 use super::super::wire::{BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, RethRepr};
 use super::super::{
-    Flags, Instant, Modify, RecvCompletion, Request, SendOp, Status, Verdict, LOOPBACK_MTU,
+    ConnectedQp, Flags, Instant, Modify, RecvCompletion, Request, SendOp, Status, Verdict,
+    LOOPBACK_MTU,
 };
 use super::pair::*;
 use super::sink::Sink;

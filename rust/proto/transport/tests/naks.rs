@@ -4,8 +4,8 @@
 
 use super::super::wire::{NakCode, Syndrome};
 use super::super::{
-    AccessError, DropReason, Events, Flags, Modify, RemoteAccess, Request, SendOp, State, Status,
-    Verdict,
+    AccessError, ConnectedQp, DropReason, Events, Flags, Modify, RemoteAccess, Request, SendOp,
+    State, Status, Verdict,
 };
 use super::pair::*;
 

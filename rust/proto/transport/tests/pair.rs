@@ -5,8 +5,8 @@
 
 use super::super::wire::{Opcode, PacketRepr, Psn, Syndrome};
 use super::super::{
-    Connection, Events, Flags, Instant, Modify, RemoteAccess, Request, Resource, SendOp, State,
-    Status, Transmit, Verdict,
+    ConnectedQp, Connection, Events, Flags, Instant, Modify, RemoteAccess, Request, Resource,
+    SendOp, State, Status, Transmit, Verdict,
 };
 use std::collections::VecDeque;
 

@@ -4,8 +4,8 @@
 
 use super::super::wire::{Kind, Opcode, PKey, Service, Syndrome};
 use super::super::{
-    Connection, DropReason, Events, Flags, Instant, Modify, Resource, SendOp, State, Status,
-    Verdict,
+    ConnectedQp, Connection, DropReason, Events, Flags, Instant, Modify, Resource, SendOp, State,
+    Status, Verdict,
 };
 use super::pair::*;
 

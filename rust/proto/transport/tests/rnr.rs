@@ -3,7 +3,7 @@
 //! RNR NAKs: the wait, and how often the requester tries again.
 
 use super::super::wire::Syndrome;
-use super::super::{Modify, SendOp, State, Status};
+use super::super::{ConnectedQp, Modify, SendOp, State, Status};
 use super::pair::*;
 
 /// IBTA 9.7.5.2, 9.7.5.2.8: an RNR NAK acknowledges the requests before its own, which is sent

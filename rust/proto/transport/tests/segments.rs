@@ -3,7 +3,9 @@
 //! Segments: packets that are alike, sent and taken together.
 
 use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
-use super::super::{Instant, Origin, Payload, SendOp, Status, Transmit, Verdict, MAX_CWND};
+use super::super::{
+    ConnectedQp, Instant, Origin, Payload, SendOp, Status, Transmit, Verdict, MAX_CWND,
+};
 use super::pair::*;
 
 const NOW: Instant = Instant(0);

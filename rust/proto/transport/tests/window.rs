@@ -5,8 +5,8 @@
 use super::super::cwnd::READ_CHUNK;
 use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
 use super::super::{
-    DropReason, Flags, Instant, Modify, Request, RequestQueue, SendOp, State, Status, Verdict,
-    MAX_CWND,
+    ConnectedQp, DropReason, Flags, Instant, Modify, Request, RequestQueue, SendOp, State, Status,
+    Verdict, MAX_CWND,
 };
 use super::pair::*;
 use super::sink::Sink;

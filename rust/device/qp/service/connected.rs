@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The RC service: joins the transport with the queues, memory and packets of a connected QP.
+//! The connected services: joins the transport with the queues, memory and packets of a
+//! connected QP.
 
 use crate::device::counters::Count;
 use crate::device::cq::completion::Completion;
@@ -20,7 +21,7 @@ use crate::device::qp::recv_queue::RecvQueue;
 use crate::device::qp::send_queue::SendQueue;
 use crate::net::room::RoomHandler;
 use crate::proto::transport::{
-    AccessError, AtomicOp, Connection, DropReason, Instant, Origin, Payload, RecvCompletion,
+    AccessError, AtomicOp, ConnectedQp, Connection, DropReason, Instant, Payload, RecvCompletion,
     RecvStart, Request, RequestQueue, RequesterOps, Resource, ResponderOps, Status, Verdict,
 };
 use crate::rdma::access::Access;
@@ -66,31 +67,48 @@ pub(crate) fn read_keys(count: usize) -> Result<ReadKeys> {
     Ok(keys)
 }
 
-/// The state of a connected QP.
-pub(crate) struct Rc {
-    pub(crate) conn: Connection<Resources>,
+/// The path of a connection, and the memory that its peer may access.
+pub(crate) struct Link {
     pub(crate) path: Option<Path>,
     pub(crate) read_keys: ReadKeys,
-    pub(crate) write_key: Option<Grant>,
+    write_key: Option<Grant>,
 }
 
-impl Rc {
-    /// A QP in the reset state.
-    pub(crate) fn new() -> Result<Self> {
-        Ok(Rc {
-            conn: Connection::new(Resources::new(0)?),
-            path: None,
-            read_keys: KVec::new(),
-            write_key: None,
-        })
-    }
-
+impl Link {
     /// Drops the references to memory regions: a QP that does nothing any more must not hold them.
     pub(crate) fn put_mrs(&mut self) {
         self.write_key = None;
         for key in self.read_keys.iter_mut() {
             *key = None;
         }
+    }
+}
+
+/// The state of a connected QP.
+pub(crate) struct Connected<C> {
+    pub(crate) conn: C,
+    pub(crate) link: Link,
+}
+
+/// An RC QP.
+pub(crate) type Rc = Connected<Connection<Resources>>;
+
+impl Rc {
+    /// An RC QP in the reset state.
+    pub(crate) fn new_rc() -> Result<Self> {
+        Ok(Connected::new(Connection::new(Resources::new(0)?)))
+    }
+}
+
+impl<C: ConnectedQp> Connected<C> {
+    /// A QP without a path.
+    pub(crate) fn new(conn: C) -> Self {
+        let link = Link {
+            path: None,
+            read_keys: KVec::new(),
+            write_key: None,
+        };
+        Connected { conn, link }
     }
 
     /// Builds packets until none is due or the batch is full.
@@ -102,10 +120,10 @@ impl Rc {
         now: Instant,
         batch: &mut Batch<'_, Q>,
     ) -> Progress {
-        if self.path.as_ref().is_some_and(Path::is_loopback) {
+        if self.link.path.as_ref().is_some_and(Path::is_loopback) {
             return self.transmit_loopback(qp, sq, now, &mut batch.loopback);
         }
-        let Some(path) = self.path.as_mut() else {
+        let Some(path) = self.link.path.as_mut() else {
             // Without a path there are no packets. The poll notices requests with a local error
             // when their turn comes.
             let _ = self.conn.poll_transmit(now, 1, sq);
@@ -119,7 +137,7 @@ impl Rc {
             let Some(transmit) = self.conn.poll_transmit(now, batch.room(&whole), sq) else {
                 return local_ops::carry_out_next(qp, &mut self.conn, sq);
             };
-            let (keys, slots) = (&self.read_keys, &*sq);
+            let (keys, slots) = (&self.link.read_keys, &*sq);
             let packets = Packets {
                 repr: &transmit.header,
                 count: transmit.segments,
@@ -136,13 +154,10 @@ impl Rc {
                 continue;
             };
             match why {
-                // The packet counts as lost on the wire. The next ones would be lost, too, each
-                // after a route lookup, so stop here. The requester's timer recovers a request, and
-                // the peer asks for responses again.
-                NoPacket::NoRoute => match rest.origin {
-                    Origin::Request { .. } => return Progress::Idle,
-                    Origin::Response | Origin::Acknowledge => self.conn.drop_responses(),
-                },
+                // The packet counts as lost on the wire, and others would be, too, each after a
+                // route lookup.
+                NoPacket::NoRoute if self.conn.lose(&rest, sq) => batch.skip(),
+                NoPacket::NoRoute => return Progress::Idle,
                 NoPacket::NoMemory => {
                     self.conn.undo(&rest, sq);
                     return Progress::Stalled;
@@ -165,7 +180,7 @@ impl Rc {
         if loopback.reserve(sq.payer()).is_err() {
             return Progress::Stalled;
         }
-        let Some(path) = &mut self.path else {
+        let Some(path) = &mut self.link.path else {
             return self.lose(qp, sq, now);
         };
         if !path.leads_back(&qp.core.port) {
@@ -175,7 +190,7 @@ impl Rc {
             let Some(transmit) = self.conn.poll_transmit(now, 1, sq) else {
                 return local_ops::carry_out_next(qp, &mut self.conn, sq);
             };
-            let source = source(qp, &transmit.payload, sq, &self.read_keys);
+            let source = source(qp, &transmit.payload, sq, &self.link.read_keys);
             match source.and_then(PayloadRef::if_open) {
                 Ok(source) => loopback.put(LoopbackPacket {
                     repr: transmit.header,
@@ -204,9 +219,8 @@ impl Rc {
                 return local_ops::carry_out_next(qp, &mut self.conn, sq);
             };
             qp.core.counters.count(Count::SendErrors);
-            match transmit.origin {
-                Origin::Request { .. } => return Progress::Idle,
-                Origin::Response | Origin::Acknowledge => self.conn.drop_responses(),
+            if !self.conn.lose(&transmit, sq) {
+                return Progress::Idle;
             }
         }
     }
@@ -238,7 +252,7 @@ impl Rc {
         deferred: &mut Deferred,
     ) -> Result<(), DropReason> {
         // Without a path the queue pair has no peer yet.
-        let path = self.path.as_ref().ok_or(DropReason::State)?;
+        let path = self.link.path.as_ref().ok_or(DropReason::State)?;
         // A connection takes packets from its peer alone.
         if !packet.came_by(path) {
             qp.core.counters.count(Count::WrongAddress);
@@ -254,8 +268,8 @@ impl Rc {
             packet,
             sq,
             rq,
-            read_keys: &mut self.read_keys,
-            write_key: &mut self.write_key,
+            read_keys: &mut self.link.read_keys,
+            write_key: &mut self.link.write_key,
             deferred,
         };
         match self
