@@ -11,9 +11,9 @@
 //!   time ────────────┘                       └─> Events, the next timeout
 //! ```
 //!
-//! [`UdQp`] (UD, GSI) works in the same way, without time. After any call to a [`Connection`] that
-//! may have changed something the owner runs [`Connection::poll_transmit`] and
-//! [`Connection::poll_send_completion`] until they give `None`, then takes the events and arms its
+//! [`UcQp`] (UC) and [`UdQp`] (UD, GSI) work in the same way, without time. After any call to a
+//! [`Connection`] that may have changed something the owner runs [`ConnectedQp::poll_transmit`] and
+//! [`ConnectedQp::poll_send_completion`] until they give `None`, then takes the events and arms its
 //! timer for [`Connection::poll_timeout`].
 //!
 //! Rules are cited by their section of the InfiniBand Architecture Specification, Volume 1
@@ -44,6 +44,7 @@ pub mod state;
 mod tail_loss;
 pub mod time;
 pub mod transmit;
+pub mod uc;
 pub mod ud;
 mod unreliable;
 
@@ -66,6 +67,7 @@ pub use responder_ops::{AccessError, AtomicOp, RecvCompletion, RecvStart, Respon
 pub use state::State;
 pub use time::Instant;
 pub use transmit::{Origin, Payload, Transmit};
+pub use uc::UcQp;
 pub use ud::{UdDest, UdModify, UdPoll, UdQp, UdRequestQueue, UdResponderOps};
 
 /// The longest message in bytes (IBTA 9.7.2: a message is 0 to 2^31 bytes).

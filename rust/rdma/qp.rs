@@ -18,6 +18,8 @@ pub(crate) enum QpType {
     Gsi = ffi::ib_qp_type_IB_QPT_GSI,
     /// Reliable connection.
     Rc = ffi::ib_qp_type_IB_QPT_RC,
+    /// Unreliable connection.
+    Uc = ffi::ib_qp_type_IB_QPT_UC,
     /// Unreliable datagram.
     Ud = ffi::ib_qp_type_IB_QPT_UD,
 }
@@ -28,6 +30,7 @@ impl QpType {
         Ok(match raw {
             ffi::ib_qp_type_IB_QPT_GSI => QpType::Gsi,
             ffi::ib_qp_type_IB_QPT_RC => QpType::Rc,
+            ffi::ib_qp_type_IB_QPT_UC => QpType::Uc,
             ffi::ib_qp_type_IB_QPT_UD => QpType::Ud,
             _ => return Err(super::error::unsupported()),
         })
@@ -37,7 +40,7 @@ impl QpType {
     /// handle.
     pub(crate) fn is_connected(self) -> bool {
         match self {
-            QpType::Rc => true,
+            QpType::Rc | QpType::Uc => true,
             QpType::Gsi | QpType::Ud => false,
         }
     }

@@ -154,17 +154,19 @@ impl<'a, D: Driver> SendWr<'a, D> {
             }
             ffi::ib_wr_opcode_IB_WR_SEND
             | ffi::ib_wr_opcode_IB_WR_SEND_WITH_IMM
-            | ffi::ib_wr_opcode_IB_WR_SEND_WITH_INV
             | ffi::ib_wr_opcode_IB_WR_LOCAL_INV
                 if connected =>
             {
                 Part::None
             }
-            ffi::ib_wr_opcode_IB_WR_RDMA_WRITE
-            | ffi::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM
-            | ffi::ib_wr_opcode_IB_WR_RDMA_READ
-            | ffi::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV
+            ffi::ib_wr_opcode_IB_WR_SEND_WITH_INV if kind == QpType::Rc => Part::None,
+            ffi::ib_wr_opcode_IB_WR_RDMA_WRITE | ffi::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM
                 if connected =>
+            {
+                Part::Rdma
+            }
+            ffi::ib_wr_opcode_IB_WR_RDMA_READ | ffi::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV
+                if kind == QpType::Rc =>
             {
                 Part::Rdma
             }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Two machines on one wire, this driver and the stock rdma_rxe, each as server and as client, by
-# programs that know nothing of either: send, write, read (1, 1023, 65537 bytes), atomics, UD,
+# programs that know nothing of either: send, write, read (1, 1023, 65537 bytes), atomics, UC, UD,
 # rping, ucmatose. Ends in a table. Both machines run this script; the server's side carries out
 # what the client's asks for (py/agent.py). With "tap" the wire is one of NICs that segment UDP
 # (USO): super-packets leave and arrive as they were made.
@@ -125,6 +125,8 @@ if [ "$OXE_WIRE" = tap ]; then t "super-packets go to the NIC whole" whole; fi
 row "fetch and add" perftest ib_atomic_bw -e -A FETCH_AND_ADD -n 50
 row "compare and swap" perftest ib_atomic_bw -e -A CMP_AND_SWAP -n 50
 row "both directions, 4 QPs" perftest ib_send_bw -b -q 4 -s 4096 -n 30
+row "UC" pingpong ibv_uc_pingpong -e -n 50 -s 10001
+row "UC write bandwidth" perftest ib_write_bw -c UC -s 65537 -n 20
 row "UD" pingpong ibv_ud_pingpong -e -n 50 -s 1024
 row "UD bandwidth" perftest ib_send_bw -e -c UD -s 1000 -n 50
 row "send over IPv6" pingpong6 -c -e -n 30 -s 1000

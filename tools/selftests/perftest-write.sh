@@ -19,6 +19,9 @@ t "ib_write_bw, 4 QPs" perf ib_write_bw 1 -s 16384 -q 4 -n 50
 t "ib_write_bw both directions" perf ib_write_bw 1 -b -s 16384 -n 60
 t "ib_write_bw, post list of 8, a completion for 8" perf ib_write_bw 1 -s 4096 -l 8 -Q 8 -n 160
 t "ib_write_bw at path MTU 256" perf ib_write_bw 1 -s 20000 -m 256 -n 20
+t "ib_write_bw over UC" perf ib_write_bw 1 -c UC -s 65536 -n 100
+t "ib_write_lat over UC" perf ib_write_lat 1 -c UC -s 2048 -n 100
+VIA=loop t "ib_write_lat over UC on one device" perf ib_write_lat 1 -c UC -s 64 -n 50
 VIA=R t "ib_write_bw -R" perf ib_write_bw 1 -s 16384 -n 50
 VIA=R t "ib_write_lat -R" perf ib_write_lat 1 -s 64 -n 50
 VIA=6 t "ib_write_bw over IPv6" perf ib_write_bw 1 -s 16384 -n 50

@@ -110,6 +110,7 @@ fn apply(
                 old = Some((resources, core::mem::replace(&mut rc.link.read_keys, keys)));
             }
         }
+        Transport::Uc(uc) => modify_connected(qp, attr, uc)?,
         Transport::Datagram(ud) => ud.qp.modify(&datagram(attr)).map_err(|_| EINVAL)?,
     }
     if let Some(av) = attr.av() {
@@ -235,6 +236,13 @@ pub(crate) fn query(qp: &Qp, out: &mut QpQuery<'_>) {
             out.set_min_rnr_timer(attr.min_rnr_timer);
             out.set_max_rd_atomic(attr.max_rd_atomic);
             out.set_sq_draining(rc.conn.is_draining());
+        }
+        Transport::Uc(uc) => {
+            out.set_path_mtu(path_mtu);
+            out.set_dest_qp_num(uc.conn.attr().dest_qpn.get());
+            out.set_sq_psn(uc.conn.next_psn().get());
+            out.set_rq_psn(uc.conn.expected_psn().get());
+            out.set_sq_draining(uc.conn.is_draining());
         }
         Transport::Datagram(ud) => {
             out.set_qkey(ud.qp.qkey());

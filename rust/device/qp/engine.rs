@@ -193,6 +193,7 @@ fn process_input(
                     let (repr, len) = (&packet.repr, packet.payload_len);
                     let limit = match &inner.transport {
                         Transport::Rc(rc) => rc.conn.max_segments(repr, len, &inner.sq),
+                        Transport::Uc(uc) => uc.conn.max_segments(repr, len, &inner.sq),
                         Transport::Datagram(_) => 1,
                     };
                     packet.extend(&qp.ctx.core, limit);
@@ -215,6 +216,7 @@ fn handle(
     let (sq, rq) = (&mut inner.sq, &mut inner.rq);
     let dropped = match &mut inner.transport {
         Transport::Rc(rc) => rc.handle(&qp.ctx, sq, rq, now, packet, deferred),
+        Transport::Uc(uc) => uc.handle(&qp.ctx, sq, rq, now, packet, deferred),
         Transport::Datagram(ud) => ud.handle(&qp.ctx, rq, packet, deferred),
     };
     if let Err(cause) = dropped {
@@ -280,6 +282,7 @@ fn step(
         inner.fetch(&qp.ctx.core);
         let progress = match &mut inner.transport {
             Transport::Rc(rc) => rc.transmit(&qp.ctx, &mut inner.sq, now, batch),
+            Transport::Uc(uc) => uc.transmit(&qp.ctx, &mut inner.sq, now, batch),
             Transport::Datagram(ud) => ud.transmit(&qp.ctx, &mut inner.sq, batch),
         };
         // Packets for the wire have their payload; a loopback packet refers to it.
@@ -304,6 +307,7 @@ fn step(
 fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> bool {
     let released = match &mut inner.transport {
         Transport::Rc(rc) => rc.complete(&qp.ctx, &mut inner.sq, deferred),
+        Transport::Uc(uc) => uc.complete(&qp.ctx, &mut inner.sq, deferred),
         Transport::Datagram(ud) => ud.complete(&qp.ctx, &mut inner.sq, deferred),
     };
     if inner.is_in_error() && inner.flush_receives(qp, deferred) {
@@ -329,7 +333,7 @@ fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
             due
         }
         (Transport::Rc(rc), _) => rc.conn.poll_timeout(),
-        (Transport::Datagram(_), _) => None,
+        (Transport::Uc(_) | Transport::Datagram(_), _) => None,
     };
     let Some(due) = due else { return };
     qp.timer.arm_at(qp.as_arc_borrow(), due.0);

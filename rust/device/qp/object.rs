@@ -142,7 +142,7 @@ fn check_caps(init: &QpInit<'_, crate::device::Oxe>) -> Result<QpCaps> {
 fn reserve(core: &Core, kind: QpType, user: bool) -> Result<u32> {
     match kind {
         QpType::Gsi => core.qps.reserve_at(GSI_QPN).map(|()| GSI_QPN),
-        QpType::Rc | QpType::Ud => core.qps.reserve(user),
+        QpType::Rc | QpType::Uc | QpType::Ud => core.qps.reserve(user),
     }
 }
 
@@ -365,7 +365,7 @@ impl Inner {
     pub(crate) fn may_transmit(&self) -> bool {
         let due = match &self.transport {
             Transport::Rc(rc) => rc.conn.may_transmit(&self.sq),
-            Transport::Datagram(_) => false,
+            Transport::Uc(_) | Transport::Datagram(_) => false,
         };
         due || self.rerun || self.sq.has_unfetched()
     }

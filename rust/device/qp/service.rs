@@ -5,9 +5,9 @@
 pub(crate) mod connected;
 pub(crate) mod ud;
 
-use crate::proto::transport::{ConnectedQp, State};
+use crate::proto::transport::{ConnectedQp, State, UcQp};
 use crate::rdma::qp::QpType;
-use connected::{Link, Rc};
+use connected::{Connected, Link, Rc, Uc};
 use kernel::prelude::*;
 use ud::Ud;
 
@@ -15,6 +15,8 @@ use ud::Ud;
 pub(crate) enum Transport {
     /// RC.
     Rc(Rc),
+    /// UC.
+    Uc(Uc),
     /// UD and GSI.
     Datagram(Ud),
 }
@@ -24,6 +26,7 @@ impl Transport {
     pub(crate) fn new(kind: QpType, qpn: u32) -> Result<Self> {
         Ok(match kind {
             QpType::Rc => Transport::Rc(Rc::new_rc()?),
+            QpType::Uc => Transport::Uc(Connected::new(UcQp::new())),
             QpType::Ud | QpType::Gsi => Transport::Datagram(Ud::new(qpn)),
         })
     }
@@ -33,6 +36,7 @@ impl Transport {
     pub(crate) fn state(&self) -> State {
         match self {
             Transport::Rc(rc) => rc.conn.state(),
+            Transport::Uc(uc) => uc.conn.state(),
             Transport::Datagram(ud) => ud.qp.state(),
         }
     }
@@ -41,6 +45,7 @@ impl Transport {
     pub(crate) fn link(&mut self) -> Option<&mut Link> {
         match self {
             Transport::Rc(rc) => Some(&mut rc.link),
+            Transport::Uc(uc) => Some(&mut uc.link),
             Transport::Datagram(_) => None,
         }
     }
@@ -49,6 +54,7 @@ impl Transport {
     pub(crate) fn abandon_recv(&mut self) {
         match self {
             Transport::Rc(rc) => rc.conn.abandon_recv(),
+            Transport::Uc(uc) => uc.conn.abandon_recv(),
             Transport::Datagram(_) => false,
         };
         if let Some(link) = self.link() {
@@ -62,6 +68,7 @@ impl Transport {
     pub(crate) fn release(&mut self) -> bool {
         match self {
             Transport::Rc(_) => false,
+            Transport::Uc(uc) => uc.conn.release(),
             Transport::Datagram(ud) => ud.qp.release(),
         }
     }

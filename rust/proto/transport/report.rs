@@ -28,15 +28,16 @@ pub enum DropReason {
     QKey = 3,
     /// The payload is longer than the path MTU (datagrams).
     TooLong = 4,
-    /// A request that was carried out before; the responder responds again.
+    /// A request that was carried out before; an RC responder responds again. For UC the beginning
+    /// of a message that has arrived before, or late.
     Duplicate = 5,
     /// A duplicate READ or atomic without a matching responder resource.
     UnknownDuplicate = 6,
-    /// A request ahead of the expected PSN.
+    /// A request ahead of the expected PSN; for UC one of a message that was dropped.
     OutOfSequence = 7,
     /// No receive request is posted; the peer gets an RNR NAK and tries again.
     NotReady = 8,
-    /// Refused with a NAK that ends the connection.
+    /// Refused: RC sends a NAK, which ends the connection, and UC drops the message.
     Refused = 9,
     /// An acknowledgement of nothing that is outstanding.
     Ghost = 10,
@@ -44,9 +45,10 @@ pub enum DropReason {
     Gap = 11,
     /// A response that the request did not ask for, or a reserved syndrome.
     BadResponse = 12,
-    /// A datagram for which no receive request is posted; it is lost.
+    /// A datagram, or message of UC, for which no receive request is posted; it is lost.
     NoReceive = 13,
-    /// A datagram longer than the receive request that it would go to; it is lost.
+    /// A datagram, or message of UC, longer than the receive request that it would go to; it is
+    /// lost.
     ReceiveTooShort = 14,
     /// A datagram without the IP header for the GRH area of its receive buffer.
     NoGrh = 15,

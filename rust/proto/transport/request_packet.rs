@@ -18,8 +18,8 @@ fn header(opcode: Opcode, psn: Psn, ext: Ext, attr: &Attr) -> PacketRepr {
     }
 }
 
-/// The packet of a SEND or WRITE of `service` that has index `index` in its message, or `segments` packets from
-/// there on.
+/// The packet of a SEND or WRITE of `service` that has index `index` in its message, or `segments`
+/// packets from there on.
 #[inline]
 pub(super) fn message_packet(
     service: Service,

@@ -63,7 +63,8 @@ pub struct RecvCompletion {
 
 /// The owner's side of the responder. Every call is about the request packet that is being handled.
 pub trait ResponderOps {
-    /// Takes the next receive work request for a SEND or a WRITE with immediate.
+    /// Takes the next receive work request for a SEND or a WRITE with immediate. UC may take one
+    /// again that was taken and not completed.
     fn recv_start(&mut self) -> RecvStart;
     /// Copies the whole payload to byte `offset` of the receive request in use.
     ///

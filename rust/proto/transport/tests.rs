@@ -23,5 +23,8 @@ mod rnr;
 mod segments;
 mod sink;
 mod tail_loss;
+mod uc;
+mod uc_receive;
+mod uc_send;
 mod ud;
 mod window;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The connected services: joins the transport with the queues, memory and packets of a
+//! The connected services, RC and UC: joins the transport with the queues, memory and packets of a
 //! connected QP.
 
 use crate::device::counters::Count;
@@ -22,7 +22,7 @@ use crate::device::qp::send_queue::SendQueue;
 use crate::net::room::RoomHandler;
 use crate::proto::transport::{
     AccessError, AtomicOp, ConnectedQp, Connection, DropReason, Instant, Payload, RecvCompletion,
-    RecvStart, Request, RequestQueue, RequesterOps, Resource, ResponderOps, Status, Verdict,
+    RecvStart, Request, RequestQueue, RequesterOps, Resource, ResponderOps, Status, UcQp, Verdict,
 };
 use crate::rdma::access::Access;
 use crate::rdma::strided::{StridedDst, StridedSrc};
@@ -70,6 +70,7 @@ pub(crate) fn read_keys(count: usize) -> Result<ReadKeys> {
 /// The path of a connection, and the memory that its peer may access.
 pub(crate) struct Link {
     pub(crate) path: Option<Path>,
+    /// Empty for UC, which has no READs.
     pub(crate) read_keys: ReadKeys,
     write_key: Option<Grant>,
 }
@@ -92,6 +93,9 @@ pub(crate) struct Connected<C> {
 
 /// An RC QP.
 pub(crate) type Rc = Connected<Connection<Resources>>;
+
+/// A UC QP.
+pub(crate) type Uc = Connected<UcQp>;
 
 impl Rc {
     /// An RC QP in the reset state.

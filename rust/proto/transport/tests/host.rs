@@ -35,6 +35,8 @@ pub struct Host {
     /// Posted receives: the sizes of their buffers, or the status of an invalid one.
     pub recvs: VecDeque<Result<usize, Status>>,
     recv: Option<(usize, Vec<u8>)>,
+    /// A receive in use may be taken again, with nothing in it.
+    pub reuses_recv: bool,
     pub received: Vec<Received>,
     pub in_hand: Vec<u8>,
     write: Option<(u64, u32)>,
@@ -70,6 +72,7 @@ impl Host {
             memory: pattern(MEMORY, seed),
             recvs: VecDeque::new(),
             recv: None,
+            reuses_recv: false,
             received: Vec::new(),
             in_hand: Vec::new(),
             write: None,
@@ -182,7 +185,11 @@ impl RequesterOps for Host {
 
 impl ResponderOps for Host {
     fn recv_start(&mut self) -> RecvStart {
-        assert!(self.recv.is_none(), "a receive is in use");
+        if let Some((_, data)) = &mut self.recv {
+            assert!(self.reuses_recv, "a receive is in use");
+            data.clear();
+            return RecvStart::Taken;
+        }
         match self.recvs.pop_front() {
             None => RecvStart::Empty,
             Some(Ok(size)) => {

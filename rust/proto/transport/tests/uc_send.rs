@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The send queue of an unreliable connection: requests that fail, packets that are taken back,
+//! states.
+
+use super::super::{
+    ConnectedQp, Events, Modify, Request, SendOp, State, Status, UcQp, Verdict, MAX_MESSAGE,
+};
+use super::pair::{pattern, signaled, BASE, RKEY};
+use super::uc::ends;
+
+/// IBTA 9.2, Table 38: UC has no READs, atomics, or SENDs with invalidate. Such a request takes the
+/// send queue to the SQE state (IBTA 10.3.1.6).
+#[test]
+fn other_operations_fail() {
+    let ops = [
+        SendOp::Read,
+        SendOp::SendInv(7),
+        SendOp::FetchAdd { add: 1 },
+        SendOp::CompareSwap {
+            compare: 1,
+            swap: 2,
+        },
+    ];
+    for op in ops {
+        let (mut a, mut b) = ends(1);
+        a.post(SendOp::Send, 10);
+        a.post(op, 8);
+        a.post(SendOp::Send, 10);
+        assert_eq!(a.transmit_all().len(), 1);
+        let want = [Status::Success, Status::LocQpOp, Status::WrFlush];
+        assert_eq!(a.statuses(), want, "{op:?}");
+        assert_eq!(a.qp.state(), State::Sqe);
+        // The receive half works on, and the send half after it was set up again.
+        let packet = b.send(5);
+        a.host.recvs.push_back(Ok(10));
+        assert_eq!(a.receive(&packet[0]), Verdict::Accepted);
+        a.become_state(State::Rts);
+        assert_eq!(a.send(20).len(), 1);
+    }
+}
+
+/// IBTA 9.7.2: a message is no longer than 2^31 bytes.
+#[test]
+fn a_message_that_is_too_long_fails() {
+    let (mut a, _) = ends(0);
+    let request = Request::new(SendOp::Send, MAX_MESSAGE + 1, BASE, RKEY, signaled());
+    a.post_request(request, Vec::new());
+    assert_eq!(a.poll(1), None);
+    assert_eq!(a.statuses(), [Status::LocLen]);
+}
+
+/// Packets that were not sent are returned again, also the rest of several segments.
+#[test]
+fn packets_that_were_not_sent_come_again() {
+    let (mut a, _) = ends(0);
+    a.post(SendOp::Send, 256 * 5);
+    let first = a.poll(9).unwrap();
+    a.qp.undo(&first, &mut a.host);
+    assert_eq!(a.poll(9), Some(first));
+    let middle = a.poll(9).unwrap();
+    let rest = middle.rest(1).unwrap();
+    a.qp.undo(&rest, &mut a.host);
+    assert_eq!(a.poll(9), Some(rest));
+    let last = a.poll(9).unwrap();
+    assert!(a.poll(9).is_none());
+    a.qp.undo(&last, &mut a.host);
+    assert!(a.statuses().is_empty());
+    assert_eq!(a.poll(9), Some(last));
+    assert_eq!(a.statuses(), [Status::Success]);
+}
+
+/// IBTA 10.3.1.6: a payload that cannot be read ends the send queue; the peer drops the message.
+#[test]
+fn a_payload_that_cannot_be_read_fails() {
+    let (mut a, mut b) = ends(2);
+    a.post(SendOp::Send, 600);
+    a.post(SendOp::Send, 6);
+    let packet = a.transmit().unwrap();
+    assert_eq!(b.receive(&packet), Verdict::Accepted);
+    let second = a.poll(1).unwrap();
+    a.qp.local_error(&second, Status::LocProt, &mut a.host);
+    assert_eq!(a.poll(1), None);
+    assert_eq!(a.statuses(), [Status::LocProt, Status::WrFlush]);
+    a.become_state(State::Rts);
+    assert_eq!(b.receive_all(&a.send(300)), [Verdict::Accepted; 2]);
+    assert_eq!(b.received(), [pattern(300, 2)]);
+}
+
+/// Without a route a message is lost, and complete.
+#[test]
+fn without_a_route_messages_are_lost() {
+    for at in 0..3 {
+        let (mut a, mut b) = ends(1);
+        a.post(SendOp::Send, 600);
+        for _ in 0..at {
+            let _ = b.receive(&a.transmit().unwrap());
+        }
+        let lost = a.poll(1).unwrap();
+        assert!(a.qp.lose(&lost, &a.host));
+        assert_eq!(a.statuses(), [Status::Success]);
+        assert!(b
+            .receive_all(&a.send(300))
+            .iter()
+            .all(|v| *v == Verdict::Accepted));
+        assert_eq!(b.received(), [pattern(300, 1)]);
+    }
+}
+
+/// A request that sends nothing waits until no payload is to be read any more.
+#[test]
+fn a_local_request_waits_for_the_payloads_before_it() {
+    let (mut a, _) = ends(0);
+    a.post(SendOp::Send, 600);
+    a.post(SendOp::Local, 0);
+    a.post(SendOp::Send, 1);
+    assert_eq!(a.transmit_all().len(), 3);
+    assert_eq!(a.qp.poll_local(&a.host), None);
+    assert_eq!(a.statuses(), [Status::Success]);
+    assert_eq!(a.qp.poll_local(&a.host), Some(1));
+    a.qp.finish_local(Ok(()), &mut a.host);
+    assert_eq!(a.qp.poll_local(&a.host), None);
+    assert_eq!(a.transmit_all().len(), 1);
+    assert_eq!(a.statuses(), [Status::Success; 2]);
+    a.post(SendOp::Local, 0);
+    assert_eq!(a.qp.poll_local(&a.host), Some(3));
+    a.qp.finish_local(Err(Status::MwBind), &mut a.host);
+    assert_eq!(a.qp.poll_local(&a.host), None);
+    assert_eq!(a.statuses(), [Status::MwBind]);
+    assert_eq!(a.qp.state(), State::Sqe);
+}
+
+/// IBTA 10.3.1.5: in SQD the message that was begun is finished, and no other begins.
+#[test]
+fn a_send_queue_is_drained_at_the_end_of_a_message() {
+    let (mut a, _) = ends(0);
+    a.post(SendOp::Send, 600);
+    a.post(SendOp::Send, 1);
+    a.transmit().unwrap();
+    a.become_state(State::Sqd);
+    assert!(a.qp.is_draining());
+    assert!(!a.qp.take_events().contains(Events::SQ_DRAINED));
+    assert_eq!(a.transmit_all().len(), 2);
+    assert_eq!(a.statuses(), [Status::Success]);
+    assert!(!a.qp.is_draining());
+    assert!(a.qp.take_events().contains(Events::SQ_DRAINED));
+    a.become_state(State::Rts);
+    assert_eq!(a.transmit_all().len(), 1);
+    a.statuses();
+    a.become_state(State::Sqd);
+    assert!(a.qp.take_events().contains(Events::SQ_DRAINED));
+}
+
+/// IBTA 10.3.1: only RTS begins messages; the error state flushes, a reset forgets.
+#[test]
+fn states_of_the_send_queue() {
+    let (mut a, _) = ends(0);
+    a.post(SendOp::Send, 600);
+    a.transmit().unwrap();
+    a.become_state(State::Err);
+    assert!(a.transmit().is_none());
+    assert_eq!(a.statuses(), [Status::WrFlush]);
+    a.become_state(State::Reset);
+    assert_eq!(a.qp.attr(), UcQp::new().attr());
+    for state in [State::Init, State::Rtr] {
+        a.become_state(state);
+        assert!(a.transmit().is_none());
+    }
+    assert!(a.qp.modify(&Modify::to_state(State::Sqd)).is_err());
+    assert_eq!(a.qp.state(), State::Rtr);
+}

@@ -1,0 +1,34 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Unreliable connections: ibv_uc_pingpong between two hosts and on one device, with sizes, path
+# MTUs, busy polling and events, IPv4 and IPv6; then messages, what becomes of lost ones, and errors
+# (py/uc.py).
+. "$(dirname "$0")/lib.sh"
+hosts_up 9000
+
+pingpong() { # GID-A GID-B OPTION...
+	local a=$1 b=$2
+	shift 2
+	PORT=$((PORT + 1))
+	pair "tcp $PORT" "ibv_uc_pingpong -d $DEV_A -g $a -p $PORT $*" \
+		"ibv_uc_pingpong -d $DEV_B -g $b -p $PORT $* $IP4_A"
+}
+loopback() {
+	PORT=$((PORT + 1))
+	pair "tcp $PORT" "ibv_uc_pingpong -d $DEV_A -g $GID4_A -p $PORT $*" \
+		"nsenter --net=/run/netns/$NS_A ibv_uc_pingpong -d $DEV_A -g $GID4_A -p $PORT $* $IP4_A"
+}
+
+for size in 1 63 1024 4096 65537 1000003; do
+	t "UC pingpong of $size bytes" pingpong "$GID4_A" "$GID4_B" -n 20 -e -s $size
+done
+for mtu in 256 1024 4096; do
+	t "UC pingpong at path MTU $mtu" pingpong "$GID4_A" "$GID4_B" -n 50 -m $mtu -s 9001 -e
+done
+t "UC pingpong over IPv6" pingpong "$GID6_A" "$GID6_B" -n 100 -e
+t "UC pingpong, busy polling" pingpong "$GID4_A" "$GID4_B" -n 200
+t "UC pingpong on one device, events" loopback -n 100 -e
+t "UC pingpong on one device, polling, 256 KiB" loopback -n 30 -s 262144
+relay_py uc
+finish
