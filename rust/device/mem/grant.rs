@@ -4,10 +4,9 @@
 //! part of a region or window.
 
 use super::error::MemError;
-use super::mkey::{Mkey, Party};
+use super::mkey::{self, Admission, Mkey, Use};
 use crate::device::Core;
 use crate::proto::transport::{AccessError, AtomicOp};
-use crate::rdma::access::Access;
 use crate::rdma::strided::StridedSrc;
 use kernel::sync::Arc;
 
@@ -24,80 +23,53 @@ pub(crate) struct Grant {
 /// The region of the latest lookup of a queue.
 pub(crate) type MkeyCache = Option<Arc<Mkey>>;
 
-/// How many of the bytes that a lookup names must be inside.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cover {
-    /// All of them.
-    Whole,
-    /// None: the grant is for as many from the first one on as there are.
-    Front,
-}
-
 impl Grant {
-    /// Looks up `key` for `len` bytes from `va`. Any context with bottom halves disabled.
+    /// Looks up the key for `wanted`. Any context with bottom halves disabled.
     ///
     /// # Errors
     ///
-    /// Key or Bounds: the checks of IBTA 10.6.3.1 for local access, of 9.7.4.1 for remote access.
+    /// Key; Bounds for [`Cover::Whole`](super::range::Cover::Whole).
     #[inline]
-    pub(crate) fn lookup(
-        core: &Core,
-        party: Party,
-        key: u32,
-        (va, len): (u64, u32),
-        access: Access,
-    ) -> Result<Self, MemError> {
-        let (mkey, admission) = Mkey::find(core, party, key, access)?;
-        admission.range.offset(va, len.into())?;
-        Ok(Grant {
-            mkey,
-            generation: admission.generation,
-            len,
-            va,
-        })
+    pub(crate) fn lookup(core: &Core, wanted: &Use) -> Result<Self, MemError> {
+        let mkey = mkey::get(core, wanted.key)?;
+        let admission = mkey.admit(wanted)?;
+        Ok(Self::new(mkey, admission, wanted))
     }
 
-    /// As [`Grant::lookup`], but tries the cached region first, and `cover` says which bytes must
-    /// be inside.
+    /// As [`Grant::lookup`], of the cached region. `None` if that has another key, is closed, or
+    /// does not permit the use.
+    #[inline]
+    pub(crate) fn from_cache(wanted: &Use, cache: &MkeyCache) -> Option<Self> {
+        let mkey = cache.as_ref()?;
+        let admission = mkey.admit(wanted).ok()?;
+        Some(Self::new(mkey.clone(), admission, wanted))
+    }
+
+    /// As [`Grant::lookup`], and caches the region.
     ///
     /// # Errors
     ///
-    /// Key; Bounds for [`Cover::Whole`].
-    pub(crate) fn lookup_cached(
+    /// As for [`Grant::lookup`].
+    #[inline(never)]
+    pub(crate) fn lookup_anew(
         core: &Core,
-        party: Party,
-        key: u32,
-        (va, len): (u64, u32),
-        (access, cover): (Access, Cover),
+        wanted: &Use,
         cache: &mut MkeyCache,
     ) -> Result<Self, MemError> {
-        // The cached one may be closed, and another one may have its key.
-        let cached = cache.as_ref().and_then(|mkey| {
-            let admission = mkey.admit(party, key, access)?;
-            Some((mkey.clone(), admission))
-        });
-        let (mkey, admission) = match cached {
-            Some(found) => found,
-            None => {
-                *cache = None;
-                let found = Mkey::find(core, party, key, access)?;
-                *cache = Some(found.0.clone());
-                found
-            }
-        };
-        let len = match cover {
-            Cover::Whole => {
-                admission.range.offset(va, len.into())?;
-                len
-            }
-            Cover::Front => admission.range.bytes_from(va).min(len.into()) as u32,
-        };
-        Ok(Grant {
+        *cache = None;
+        let grant = Self::lookup(core, wanted)?;
+        *cache = Some(grant.mkey.clone());
+        Ok(grant)
+    }
+
+    #[inline]
+    fn new(mkey: Arc<Mkey>, admission: Admission, wanted: &Use) -> Self {
+        Grant {
             mkey,
             generation: admission.generation,
-            len,
-            va,
-        })
+            len: admission.len,
+            va: wanted.va,
+        }
     }
 
     /// Its length in bytes.
@@ -106,13 +78,17 @@ impl Grant {
         self.len
     }
 
-    /// The part of the grant that has `len` bytes from byte `offset` on.
+    /// The part of the grant that has `len` bytes from byte `offset` on, if an access is still
+    /// possible. Any context.
     ///
     /// # Errors
     ///
-    /// Bounds.
+    /// Bounds, Revoked.
     #[inline]
     pub(crate) fn part(&self, offset: u32, len: u32) -> Result<Self, MemError> {
+        if !self.mkey.is_open(self.generation) {
+            return Err(MemError::Revoked);
+        }
         let va = self.address(offset, len as usize)?;
         Ok(Grant {
             mkey: self.mkey.clone(),
@@ -120,12 +96,6 @@ impl Grant {
             len,
             va,
         })
-    }
-
-    /// Whether an access is still possible. Any context.
-    #[inline]
-    pub(crate) fn is_open(&self) -> bool {
-        self.mkey.is_open(self.generation)
     }
 
     /// Calls `each` with `len` bytes from byte `offset` on, chunk by chunk. Any context with

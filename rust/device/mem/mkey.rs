@@ -6,7 +6,7 @@ use super::error::MemError;
 use super::fast_mr::{FastMr, Registration};
 use super::mr::Mr;
 use super::mw::{Bind, Bindable, Mw};
-use super::range::Range;
+use super::range::{Cover, Range};
 use crate::device::pd::PdId;
 use crate::device::Core;
 use crate::proto::transport::{AccessError, AtomicOp};
@@ -39,12 +39,24 @@ pub(crate) enum Party {
     Peer { pd: PdId, qpn: u32 },
 }
 
-/// The result of a lookup: the use of a key was admitted.
+/// What a work request or a peer wants to do with the memory that a key names.
+#[derive(Clone, Copy)]
+pub(crate) struct Use {
+    pub(crate) party: Party,
+    pub(crate) key: u32,
+    pub(crate) va: u64,
+    pub(crate) len: u32,
+    pub(crate) access: Access,
+    pub(crate) cover: Cover,
+}
+
+/// The result of a lookup: the use of a key was admitted. It fits in two registers.
 #[derive(Clone, Copy)]
 pub(super) struct Admission {
     /// For [`Mkey::is_open`] and the accesses.
     pub(super) generation: u32,
-    pub(super) range: Range,
+    /// How many bytes may be used.
+    pub(super) len: u32,
 }
 
 /// The Rust part of an ib_mr or an ib_mw.
@@ -151,7 +163,7 @@ impl MkeyObject {
 
 /// What the index of `key` names.
 #[inline]
-fn get(core: &Core, key: u32) -> Result<Arc<Mkey>, MemError> {
+pub(super) fn get(core: &Core, key: u32) -> Result<Arc<Mkey>, MemError> {
     core.mkeys.get(key >> KEY_SHIFT).ok_or(MemError::Key)
 }
 
@@ -219,47 +231,37 @@ impl Bindable for Mkey {
 }
 
 impl Mkey {
-    /// Looks up `key`, if `party` may use it in the way `access`. Any context with bottom halves
-    /// disabled.
+    /// Whether the use is permitted: this may have its key.
     ///
     /// # Errors
     ///
-    /// Key.
+    /// Key or Bounds: the checks of IBTA 10.6.3.1 for local access, of 9.7.4.1 for remote access.
     #[inline]
-    pub(super) fn find(
-        core: &Core,
-        party: Party,
-        key: u32,
-        access: Access,
-    ) -> Result<(Arc<Self>, Admission), MemError> {
-        let mkey = get(core, key)?;
-        let admission = mkey.admit(party, key, access).ok_or(MemError::Key)?;
-        Ok((mkey, admission))
-    }
-
-    /// Whether `party` may use `key` in the way `access`: this may have it.
-    #[inline]
-    pub(super) fn admit(&self, party: Party, key: u32, access: Access) -> Option<Admission> {
+    pub(super) fn admit(&self, wanted: &Use) -> Result<Admission, MemError> {
         let Mkey::Mr(mr) = self else {
-            return self.admit_passing(party, key, access);
+            return self.admit_passing(wanted);
         };
-        let admission = Admission {
-            generation: 0,
-            range: mr.range(),
-        };
-        (mr.allows(party.pd(), key, access) && mr.is_open()).then_some(admission)
+        if !mr.allows(wanted.party.pd(), wanted.key, wanted.access) || !mr.is_open() {
+            return Err(MemError::Key);
+        }
+        let range = mr.range();
+        let len = range.covered(wanted.va, wanted.len, wanted.cover)?;
+        Ok(Admission { generation: 0, len })
     }
 
     /// As [`Mkey::admit`], of what is valid for a while.
     #[inline(never)]
-    fn admit_passing(&self, party: Party, key: u32, access: Access) -> Option<Admission> {
-        let (generation, range) = match (self, party) {
-            (Mkey::FastMr(mr), _) => mr.admit(party.pd(), key, access)?,
-            (Mkey::Mw(mw), Party::Peer { pd, qpn }) => mw.admit(pd, qpn, key, access)?,
+    fn admit_passing(&self, wanted: &Use) -> Result<Admission, MemError> {
+        let (key, access) = (wanted.key, wanted.access);
+        let admitted = match (self, wanted.party) {
+            (Mkey::FastMr(mr), party) => mr.admit(party.pd(), key, access),
+            (Mkey::Mw(mw), Party::Peer { pd, qpn }) => mw.admit(pd, qpn, key, access),
             // A window has an R_Key alone (IBTA 10.6.7.1).
-            (Mkey::Mr(_), _) | (Mkey::Mw(_), Party::Local(_)) => return None,
+            (Mkey::Mr(_), _) | (Mkey::Mw(_), Party::Local(_)) => None,
         };
-        Some(Admission { generation, range })
+        let (generation, range) = admitted.ok_or(MemError::Key)?;
+        let len = range.covered(wanted.va, wanted.len, wanted.cover)?;
+        Ok(Admission { generation, len })
     }
 
     /// Whether an access by a lookup of this generation is still possible. Any context.

@@ -46,25 +46,6 @@ pub(crate) enum PayloadRef {
 }
 
 impl PayloadRef {
-    /// The same reference, if its regions are still open. Any context.
-    ///
-    /// # Errors
-    ///
-    /// Revoked.
-    #[inline]
-    pub(crate) fn if_open(self) -> Result<Self, PayloadError> {
-        let open = match &self {
-            PayloadRef::None | PayloadRef::Inline { .. } => true,
-            PayloadRef::Region(grant) => grant.is_open(),
-            PayloadRef::List(list) => list.iter().all(Grant::is_open),
-        };
-        if open {
-            Ok(self)
-        } else {
-            Err(MemError::Revoked.into())
-        }
-    }
-
     /// Calls `each` with the `len` bytes, chunk by chunk: the number of bytes before the chunk, and
     /// its bytes. Any context.
     ///

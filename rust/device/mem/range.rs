@@ -11,7 +11,29 @@ pub(crate) struct Range {
     pub(crate) length: u64,
 }
 
+/// How many of the bytes that a lookup names must be inside.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cover {
+    /// All of them.
+    Whole,
+    /// None: the lookup is for as many from the first one on as there are.
+    Front,
+}
+
 impl Range {
+    /// How many of the `len` bytes from `va` on a lookup is for.
+    ///
+    /// # Errors
+    ///
+    /// Bounds for [`Cover::Whole`].
+    #[inline]
+    pub(crate) fn covered(&self, va: u64, len: u32, cover: Cover) -> Result<u32, MemError> {
+        match cover {
+            Cover::Whole => self.offset(va, len.into()).map(|_| len),
+            Cover::Front => Ok(self.bytes_from(va).min(len.into()) as u32),
+        }
+    }
+
     /// The offset of `va`, if the `len` bytes from there are all inside.
     ///
     /// # Errors
@@ -29,7 +51,7 @@ impl Range {
 
     /// How many bytes there are from `va` on.
     #[inline]
-    pub(crate) fn bytes_from(&self, va: u64) -> u64 {
+    fn bytes_from(&self, va: u64) -> u64 {
         self.offset(va, 0)
             .map_or(0, |offset| self.length.saturating_sub(offset))
     }

@@ -3,9 +3,10 @@
 //! Scatter/gather lists: the local memory of a work request, keys already resolved.
 
 use super::error::MemError;
-use super::grant::{Cover, Grant, MkeyCache};
-use super::mkey::Party;
+use super::grant::{Grant, MkeyCache};
+use super::mkey::{Party, Use};
 use super::payload::{PayloadError, PayloadRef};
+use super::range::Cover;
 use crate::device::pd::PdId;
 use crate::device::uabi::wqe::RxeSge;
 use crate::device::Core;
@@ -34,34 +35,44 @@ pub(crate) enum Purpose {
 }
 
 impl Sge {
-    /// Resolves the key of `raw`. `cache` is what the latest lookup found. The key of an empty
-    /// element is ignored (IBTA 10.8.3).
+    /// Becomes `raw`, with its key resolved. `cache` is what the latest lookup found. The key of an
+    /// empty element is ignored (IBTA 10.8.3).
     ///
     /// # Errors
     ///
     /// As for [`Grant::lookup`]; for a receive Key alone.
     #[inline]
     pub(crate) fn resolve(
+        &mut self,
         core: &Core,
         pd: PdId,
         raw: &RxeSge,
         purpose: Purpose,
         cache: &mut MkeyCache,
-    ) -> Result<Self, MemError> {
+    ) -> Result<(), MemError> {
         if raw.length == 0 {
-            return Ok(Sge::default());
+            *self = Sge::default();
+            return Ok(());
         }
-        let how = match purpose {
+        let (access, cover) = match purpose {
             Purpose::Source => (Access::NONE, Cover::Whole),
             Purpose::Response => (Access::LOCAL_WRITE, Cover::Whole),
             Purpose::Receive => (Access::LOCAL_WRITE, Cover::Front),
         };
-        let (party, range) = (Party::Local(pd), (raw.addr, raw.length));
-        let grant = Grant::lookup_cached(core, party, raw.lkey, range, how, cache)?;
-        Ok(Sge {
-            grant: Some(grant),
+        let wanted = Use {
+            party: Party::Local(pd),
+            key: raw.lkey,
+            va: raw.addr,
             len: raw.length,
-        })
+            access,
+            cover,
+        };
+        self.len = raw.length;
+        self.grant = Grant::from_cache(&wanted, cache);
+        if self.grant.is_none() {
+            self.grant = Some(Grant::lookup_anew(core, &wanted, cache)?);
+        }
+        Ok(())
     }
 
     /// Its length in bytes.

@@ -214,12 +214,12 @@ fn handle(
     deferred: &mut Deferred,
 ) {
     let (sq, rq) = (&mut inner.sq, &mut inner.rq);
-    let dropped = match &mut inner.transport {
+    let handled = match &mut inner.transport {
         Transport::Rc(rc) => rc.handle(&qp.ctx, sq, rq, now, packet, deferred),
         Transport::Uc(uc) => uc.handle(&qp.ctx, sq, rq, now, packet, deferred),
         Transport::Datagram(ud) => ud.handle(&qp.ctx, rq, packet, deferred),
     };
-    if let Err(cause) = dropped {
+    if let Err(cause) = handled {
         qp.ctx.core.counters.dropped(cause);
     }
 }
@@ -282,13 +282,8 @@ fn step(
         inner.fetch(&qp.ctx.core);
         let progress = match &mut inner.transport {
             Transport::Rc(rc) => rc.transmit(&qp.ctx, &mut inner.sq, now, batch),
-            Transport::Uc(uc) => uc.transmit(&qp.ctx, &mut inner.sq, now, batch),
-            Transport::Datagram(ud) => ud.transmit(&qp.ctx, &mut inner.sq, batch),
+            _ => transmit_unreliable(qp, inner, now, batch),
         };
-        // Packets for the wire have their payload; a loopback packet refers to it.
-        if batch.loopback.is_empty() {
-            inner.transport.release();
-        }
         let released = complete(qp, inner, deferred);
         match progress {
             Progress::Idle => {}
@@ -302,14 +297,37 @@ fn step(
     Progress::More
 }
 
+/// As [`step`], transmits for a service without acknowledgements. Apart from `step` so that the
+/// compiler does not make one large function of all services.
+#[inline(never)]
+fn transmit_unreliable(
+    qp: &Arc<Qp>,
+    inner: &mut Inner,
+    now: Instant,
+    batch: &mut Batch<'_, Qp>,
+) -> Progress {
+    let progress = match &mut inner.transport {
+        Transport::Rc(_) => Progress::Idle,
+        Transport::Uc(uc) => uc.transmit(&qp.ctx, &mut inner.sq, now, batch),
+        Transport::Datagram(ud) => ud.transmit(&qp.ctx, &mut inner.sq, batch),
+    };
+    // Packets for the wire have their payload; a loopback packet refers to it.
+    if batch.loopback.is_empty() {
+        inner.transport.release();
+    }
+    progress
+}
+
 /// Pushes completions to their CQs and collects events. Returns whether slots became free.
 #[inline]
 fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> bool {
+    let (sq, wake) = (&mut inner.sq, &mut deferred.send);
     let released = match &mut inner.transport {
-        Transport::Rc(rc) => rc.complete(&qp.ctx, &mut inner.sq, deferred),
-        Transport::Uc(uc) => uc.complete(&qp.ctx, &mut inner.sq, deferred),
-        Transport::Datagram(ud) => ud.complete(&qp.ctx, &mut inner.sq, deferred),
+        Transport::Rc(rc) => sq.complete(&qp.ctx, wake, |sq| rc.conn.poll_send_completion(sq)),
+        Transport::Uc(uc) => sq.complete(&qp.ctx, wake, |sq| uc.conn.poll_send_completion(sq)),
+        Transport::Datagram(ud) => sq.complete(&qp.ctx, wake, |sq| ud.qp.poll_send_completion(sq)),
     };
+    deferred.events = deferred.events.union(inner.transport.take_events());
     if inner.is_in_error() && inner.flush_receives(qp, deferred) {
         inner.rerun = true;
     }

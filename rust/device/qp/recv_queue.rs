@@ -118,9 +118,9 @@ impl RecvQueue {
             mkey_cache,
             ..
         } = self;
-        let each = |index, raw: &RxeSge| {
-            let place = sges.get_mut(index).ok_or(Status::LocQpOp)?;
-            *place = Sge::resolve(core, *pd, raw, Purpose::Receive, mkey_cache)?;
+        let each = |index: usize, raw: &RxeSge| {
+            let place: &mut Sge = sges.get_mut(index).ok_or(Status::LocQpOp)?;
+            place.resolve(core, *pd, raw, Purpose::Receive, mkey_cache)?;
             Ok(())
         };
         let taken = match source {

@@ -265,7 +265,7 @@ impl SendQueue {
         for place in places.iter_mut().take(dma.num_sge as usize) {
             let raw: RxeSge = self.ring.load(index, at).ok_or(Status::LocQpOp)?;
             at = at.wrapping_add(size_of::<RxeSge>());
-            *place = Sge::resolve(core, pd, &raw, purpose, &mut self.mkey_cache)?;
+            place.resolve(core, pd, &raw, purpose, &mut self.mkey_cache)?;
             total = total.checked_add(place.len()).ok_or(Status::LocLen)?;
         }
         Ok((dma.num_sge, total))

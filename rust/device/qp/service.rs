@@ -5,7 +5,7 @@
 pub(crate) mod connected;
 pub(crate) mod ud;
 
-use crate::proto::transport::{ConnectedQp, State, UcQp};
+use crate::proto::transport::{ConnectedQp, Events, State, UcQp};
 use crate::rdma::qp::QpType;
 use connected::{Connected, Link, Rc, Uc};
 use kernel::prelude::*;
@@ -38,6 +38,16 @@ impl Transport {
             Transport::Rc(rc) => rc.conn.state(),
             Transport::Uc(uc) => uc.conn.state(),
             Transport::Datagram(ud) => ud.qp.state(),
+        }
+    }
+
+    /// The events since the last call.
+    #[inline]
+    pub(crate) fn take_events(&mut self) -> Events {
+        match self {
+            Transport::Rc(rc) => rc.conn.take_events(),
+            Transport::Uc(uc) => uc.conn.take_events(),
+            Transport::Datagram(ud) => ud.qp.take_events(),
         }
     }
 

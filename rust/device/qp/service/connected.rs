@@ -7,8 +7,9 @@ use crate::device::counters::Count;
 use crate::device::cq::completion::Completion;
 use crate::device::mem::error::MemError;
 use crate::device::mem::grant::Grant;
-use crate::device::mem::mkey;
+use crate::device::mem::mkey::{self, Use};
 use crate::device::mem::payload::{PayloadError, PayloadRef};
+use crate::device::mem::range::Cover;
 use crate::device::packet::gso::{Packets, Whole};
 use crate::device::packet::loopback::{LoopbackOrigin, LoopbackPacket, LoopbackQueue};
 use crate::device::packet::path::Path;
@@ -195,7 +196,7 @@ impl<C: ConnectedQp> Connected<C> {
                 return local_ops::carry_out_next(qp, &mut self.conn, sq);
             };
             let source = source(qp, &transmit.payload, sq, &self.link.read_keys);
-            match source.and_then(PayloadRef::if_open) {
+            match source {
                 Ok(source) => loopback.put(LoopbackPacket {
                     repr: transmit.header,
                     sender: LoopbackOrigin::connected(qp.qpn, path),
@@ -227,21 +228,6 @@ impl<C: ConnectedQp> Connected<C> {
                 return Progress::Idle;
             }
         }
-    }
-
-    /// Pushes completions of send requests. Returns whether there were any.
-    #[inline]
-    pub(crate) fn complete(
-        &mut self,
-        qp: &QpContext,
-        sq: &mut SendQueue,
-        deferred: &mut Deferred,
-    ) -> bool {
-        let any = sq.complete(qp, &mut deferred.send, |sq| {
-            self.conn.poll_send_completion(sq)
-        });
-        deferred.events = deferred.events.union(self.conn.take_events());
-        any
     }
 
     /// Passes a received packet to the connection.
@@ -353,7 +339,26 @@ fn read_again(
     (offset, len): (u32, u32),
 ) -> Result<Grant, MemError> {
     let range = (va.wrapping_add(offset.into()), len);
-    Grant::lookup(&qp.core, qp.peer(), rkey, range, Access::REMOTE_READ)
+    lookup(qp, rkey, range, Access::REMOTE_READ)
+}
+
+/// Looks up a key that the peer named.
+#[inline]
+fn lookup(
+    qp: &QpContext,
+    key: u32,
+    (va, len): (u64, u32),
+    access: Access,
+) -> Result<Grant, MemError> {
+    let wanted = Use {
+        party: qp.peer(),
+        key,
+        va,
+        len,
+        access,
+        cover: Cover::Whole,
+    };
+    Grant::lookup(&qp.core, &wanted)
 }
 
 /// The parts of the QP that the transport uses while it handles a packet.
@@ -365,14 +370,6 @@ struct Env<'a> {
     read_keys: &'a mut ReadKeys,
     write_key: &'a mut Option<Grant>,
     deferred: &'a mut Deferred,
-}
-
-impl Env<'_> {
-    /// Looks up a key that the peer named.
-    #[inline]
-    fn lookup(&self, rkey: u32, range: (u64, u32), access: Access) -> Result<Grant, MemError> {
-        Grant::lookup(&self.qp.core, self.qp.peer(), rkey, range, access)
-    }
 }
 
 impl RequestQueue for Env<'_> {
@@ -436,7 +433,7 @@ impl ResponderOps for Env<'_> {
     #[inline]
     fn write_start(&mut self, va: u64, rkey: u32, len: u32) -> Result<(), AccessError> {
         *self.write_key = None;
-        *self.write_key = Some(self.lookup(rkey, (va, len), Access::REMOTE_WRITE)?);
+        *self.write_key = Some(lookup(self.qp, rkey, (va, len), Access::REMOTE_WRITE)?);
         Ok(())
     }
 
@@ -449,7 +446,7 @@ impl ResponderOps for Env<'_> {
 
     #[inline]
     fn read_start(&mut self, res: u8, va: u64, rkey: u32, len: u32) -> Result<(), AccessError> {
-        let grant = self.lookup(rkey, (va, len), Access::REMOTE_READ);
+        let grant = lookup(self.qp, rkey, (va, len), Access::REMOTE_READ);
         let place = self.read_keys.get_mut(usize::from(res));
         let place = place.ok_or(AccessError::Op)?;
         *place = None;
@@ -461,8 +458,7 @@ impl ResponderOps for Env<'_> {
         if va & 7 != 0 {
             return Err(AccessError::Misaligned);
         }
-        self.lookup(rkey, (va, 8), Access::REMOTE_ATOMIC)?
-            .atomic(op)
+        lookup(self.qp, rkey, (va, 8), Access::REMOTE_ATOMIC)?.atomic(op)
     }
 
     fn invalidate(&mut self, rkey: u32) -> Result<(), AccessError> {

@@ -6,7 +6,7 @@
 use crate::device::cq::completion::Completion;
 use crate::device::limits;
 use crate::device::mem::error::MemError;
-use crate::device::mem::payload::{PayloadError, PayloadRef};
+use crate::device::mem::payload::PayloadError;
 use crate::device::packet::gso::Packets;
 use crate::device::packet::loopback::{LoopbackOrigin, LoopbackPacket};
 use crate::device::packet::rx_packet::RxPacket;
@@ -77,21 +77,6 @@ impl Ud {
         Progress::Idle
     }
 
-    /// Pushes completions of send requests. Returns whether there were any.
-    #[inline]
-    pub(crate) fn complete(
-        &mut self,
-        qp: &QpContext,
-        sq: &mut SendQueue,
-        deferred: &mut Deferred,
-    ) -> bool {
-        let any = sq.complete(qp, &mut deferred.send, |sq| {
-            self.qp.poll_send_completion(sq)
-        });
-        deferred.events = deferred.events.union(self.qp.take_events());
-        any
-    }
-
     /// Passes a received packet to the transport.
     #[inline]
     pub(crate) fn handle(
@@ -143,7 +128,7 @@ fn send<Q: RoomHandler>(
     loopback
         .reserve(sq.payer())
         .map_err(|_| NoPacket::NoMemory)?;
-    let source = match sq.source(n, 0, len).and_then(PayloadRef::if_open) {
+    let source = match sq.source(n, 0, len) {
         Ok(source) => source,
         Err(PayloadError::NoMemory) => return Err(NoPacket::NoMemory),
         Err(PayloadError::Gone(why)) => return Err(NoPacket::Payload(why)),
