@@ -123,6 +123,7 @@ impl UcQp {
         };
         let (index, attr) = (self.index, &self.attr);
         let transmit = message_packet(Service::Uc, request, n, index, segments, false, attr);
+        self.queue.note_packet();
         self.psn = self.psn.add(segments.into());
         self.index = index.wrapping_add(segments.into());
         if self.index >= request.psns {

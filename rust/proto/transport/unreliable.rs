@@ -21,6 +21,9 @@ pub(super) struct UnreliableQueue {
     /// completion.
     next: u32,
     failed: Option<Status>,
+    /// Packets were returned since the latest release: the owner may still need the payload of
+    /// request `next`, too, though that is not sent to its end, or has failed.
+    unreleased: bool,
 }
 
 impl UnreliableQueue {
@@ -30,6 +33,7 @@ impl UnreliableQueue {
         released: 0,
         next: 0,
         failed: None,
+        unreleased: false,
     };
 
     /// The first request that is not sent to its end.
@@ -47,7 +51,13 @@ impl UnreliableQueue {
     /// Whether the owner needs no payload any more.
     #[inline]
     pub(super) const fn is_released(&self) -> bool {
-        self.released == self.next
+        self.released == self.next && !self.unreleased
+    }
+
+    /// A packet of the next request was returned.
+    #[inline]
+    pub(super) fn note_packet(&mut self) {
+        self.unreleased = true;
     }
 
     /// The next request is sent to its end.
@@ -74,6 +84,7 @@ impl UnreliableQueue {
     pub(super) fn release(&mut self) -> bool {
         let waited = !self.is_released();
         self.released = self.next;
+        self.unreleased = false;
         waited
     }
 
@@ -90,7 +101,7 @@ impl UnreliableQueue {
         let request: &Request = q.get(n)?;
         let status = if n != self.released {
             Status::Success
-        } else if n != self.next {
+        } else if n != self.next || self.unreleased {
             return None;
         } else if let Some(status) = self.failed.take() {
             if *state == State::Rts {

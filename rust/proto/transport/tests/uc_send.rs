@@ -87,6 +87,36 @@ fn a_payload_that_cannot_be_read_fails() {
     assert_eq!(b.received(), [pattern(300, 2)]);
 }
 
+/// IBTA 10.3.1, 10.3.1.6: a message that fails or is flushed completes when the payload of the
+/// packets that were returned for it is copied.
+#[test]
+fn a_message_that_was_begun_is_not_complete_before_its_payload_is_copied() {
+    for (state, status) in [
+        (State::Rts, Status::LocProt),
+        (State::Sqd, Status::LocProt),
+        (State::Err, Status::WrFlush),
+    ] {
+        let (mut a, _) = ends(0);
+        a.post(SendOp::Send, 600);
+        let begun = a.poll(1);
+        assert!(begun.is_some());
+        if state != State::Err {
+            let second = a.poll(1).unwrap();
+            a.qp.local_error(&second, Status::LocProt, &mut a.host);
+        }
+        if state != State::Rts {
+            a.become_state(state);
+        }
+        assert_eq!(a.qp.poll_send_completion(&mut a.host), None, "{state:?}");
+        assert!(!a.qp.take_events().contains(Events::SQ_DRAINED));
+        assert!(a.qp.release());
+        assert!(!a.qp.release());
+        assert_eq!(a.statuses(), [status], "{state:?}");
+        let drained = a.qp.take_events().contains(Events::SQ_DRAINED);
+        assert_eq!(drained, state == State::Sqd);
+    }
+}
+
 /// Without a route a message is lost, and complete.
 #[test]
 fn without_a_route_messages_are_lost() {
