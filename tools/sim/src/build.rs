@@ -123,6 +123,7 @@ impl World {
             self.build_pair(&pair, large, &mut rng);
         }
         self.build_datagrams(&mut rng);
+        self.build_uc(&mut rng.clone().fork(11));
         if self.plan.forge != 0 {
             self.network.tapped = true;
             self.after(rng.below(100 * US), Event::Attack);

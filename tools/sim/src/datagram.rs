@@ -62,6 +62,13 @@ pub struct Datagrams {
     todo: u64,
 }
 
+impl Datagrams {
+    /// Whether a UD QP has this number.
+    pub fn has(&self, qpn: u32) -> bool {
+        self.endpoints.iter().any(|e| e.qpn == qpn)
+    }
+}
+
 impl World {
     /// Makes the UD QPs.
     pub fn build_datagrams(&mut self, rng: &mut Rng) {

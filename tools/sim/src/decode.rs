@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A second, independent reader of packets, for the judges: the reader of the code under test must
-//! not be the only one that checks its writer. It knows RC only, and trusts the lengths it is
+//! not be the only one that checks its writer. It knows RC and UC only, and trusts the lengths it is
 //! given.
+
+/// The first UC opcode. The operations that UC has are numbered as those of RC.
+const UC: u8 = 0x20;
 
 /// RC opcodes by value (IBTA 9.2, Table 38).
 pub mod op {
@@ -75,8 +78,19 @@ impl Cursor<'_> {
 impl<'a> Seen<'a> {
     /// Reads a UDP payload whose last four bytes are the ICRC. `None` if it is no RC packet.
     pub fn decode(bytes: &'a [u8]) -> Option<Seen<'a>> {
+        Self::decode_service(bytes, 0)
+    }
+
+    /// As [`Seen::decode`], of a UC packet, with the opcode that RC has for the same operation.
+    pub fn decode_uc(bytes: &'a [u8]) -> Option<Seen<'a>> {
+        let seen = Self::decode_service(bytes, UC)?;
+        (seen.opcode <= op::WRITE_ONLY_IMM).then_some(seen)
+    }
+
+    fn decode_service(bytes: &'a [u8], service: u8) -> Option<Seen<'a>> {
         let mut at = Cursor(bytes.get(..bytes.len().checked_sub(4)?)?);
         let [opcode, flags, key0, key1] = at.take()?;
+        let opcode = opcode.checked_sub(service)?;
         let mut seen = Seen {
             opcode,
             solicited: flags & 0x80 != 0,
@@ -151,6 +165,15 @@ mod tests {
             ..Seen::default()
         };
         assert_eq!(seen, expected);
+        assert_eq!(Seen::decode_uc(&bytes), None);
+        let mut uc = bytes.clone();
+        uc[0] = 0x2b;
+        assert_eq!(
+            (Seen::decode_uc(&uc), Seen::decode(&uc)),
+            (Some(expected), None)
+        );
+        uc[0] = 0x2c;
+        assert_eq!(Seen::decode_uc(&uc), None);
         for len in 0..bytes.len() - 4 {
             let _ = Seen::decode(&bytes[..len]);
         }

@@ -37,6 +37,7 @@ impl World {
             Event::QpReuse { qp } => self.qp_reuse(qp),
             Event::Deregister { qp } => self.deregister(qp),
             Event::Datagram { host } => self.send_datagram(host),
+            Event::Uc { end, action } => self.uc_step(end, action),
             Event::Attack => self.attack(),
         }
     }
@@ -179,6 +180,9 @@ impl World {
             let taken = segments.len().min(limit.into());
             self.deliver(qp, &parsed.repr, &segments[..taken])?;
             return Ok(taken);
+        }
+        if let Some(end) = self.uc.find(host, dest) {
+            return self.deliver_uc(end, &parsed.repr, segments);
         }
         self.deliver_datagram(host, &parsed.repr, payload)?;
         Ok(1)

@@ -40,7 +40,7 @@ impl World {
                 flow.consuming.len()
             );
         }
-        Ok(())
+        self.uc_at_rest()
     }
 
     /// The programs close their QPs, with something still posted.
@@ -61,7 +61,7 @@ impl World {
             self.pump(qp)?;
         }
         self.allow(200 * MS);
-        Ok(())
+        self.uc_close()
     }
 
     /// Judges the end of the run.
@@ -69,6 +69,7 @@ impl World {
         for qp in 0..self.qps.len() {
             self.settle(qp)?;
         }
+        self.uc_at_end()?;
         for (index, host) in self.hosts.iter().enumerate() {
             let kept = host.srq.as_ref().filter(|q| q.taken != q.completed);
             ensure!(kept.is_none(), "host{index}: a receive was lost: {kept:?}");

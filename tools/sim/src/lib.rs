@@ -44,6 +44,7 @@ pub mod rules;
 pub mod runner;
 pub mod sabotage;
 pub mod send;
+pub mod uc;
 pub mod udqueue;
 pub mod watch;
 pub mod workload;

@@ -42,6 +42,8 @@ pub enum Profile {
     TxFail,
     /// Unreliable datagrams beside connections.
     Datagram,
+    /// Unreliable connections beside the others.
+    Uc,
     /// One end of each connection is a stock implementation, on any network.
     Foreign,
     /// A third party sends forged, well-formed packets into connections.
@@ -52,9 +54,9 @@ use Profile::*;
 
 impl Profile {
     /// All of them, in the order in which seeds are dealt out.
-    pub const ALL: [Profile; 16] = [
+    pub const ALL: [Profile; 17] = [
         Clean, Lossy, Bulk, Shuffle, Corrupt, Storm, NotReady, Errors, Exhaust, Abort, Deregister,
-        Drain, TxFail, Datagram, Foreign, Hostile,
+        Drain, TxFail, Datagram, Uc, Foreign, Hostile,
     ];
 
     /// The name on the command line.
@@ -74,6 +76,7 @@ impl Profile {
             Drain => "drain",
             TxFail => "tx-fail",
             Datagram => "datagram",
+            Uc => "uc",
             Foreign => "foreign",
             Hostile => "hostile",
         }
@@ -152,6 +155,8 @@ pub struct Plan {
     pub srq: bool,
     /// Programs post requests that send nothing, and some connections have keys that live and die.
     pub local: bool,
+    /// There are UC QPs.
+    pub uc: bool,
     /// A flow has one request that must fail.
     pub fault: Ppm,
     /// A QP is moved to error at a random moment.
@@ -208,6 +213,7 @@ impl Plan {
             late_receives: rng.one_in(4),
             srq: rng.one_in(4),
             local: false,
+            uc: false,
             fault: 0,
             kill: 0,
             deregister: 0,
@@ -231,6 +237,8 @@ impl Plan {
             // Programs that post all at once cannot heed what they hear.
             plan.batch = plan.batch.min(4);
         }
+        let mixed = matches!(profile, Lossy | Shuffle | Storm | Datagram);
+        plan.uc = profile == Uc || mixed && rng.clone().fork(10).one_in(4);
         plan
     }
 
@@ -293,6 +301,11 @@ impl Plan {
                 self.storm_perhaps(rng);
             }
             Datagram => self.storm_perhaps(rng),
+            Uc => {
+                self.connections = 1;
+                self.requests = (5, 20);
+                self.storm_perhaps(rng);
+            }
             Foreign => self.meet_foreign(rng),
             Hostile => {
                 // Forged messages take receives that nobody posted for them.

@@ -74,11 +74,69 @@ pub enum Sabotage {
     SkipFinish,
     /// A READ is said to be whole twice.
     RepeatFinish,
+    /// The first byte of a payload that a UC QP takes is stored wrong.
+    UcCorruptByte,
+    /// The byte before a payload that a UC QP takes is changed.
+    UcStrayWrite,
+    /// A receive completion of a UC QP vanishes.
+    UcLoseReceive,
+    /// A receive completion of a UC QP comes twice.
+    UcRepeatReceive,
+    /// The receive that a dropped message leaves is not used for the next one.
+    UcTakeAnother,
+    /// A UC QP lets its peer write to memory that the peer may only read.
+    UcIgnoreRights,
+    /// A UC QP goes on with a message of which a packet is missing.
+    UcTakeGap,
+    /// A UC QP takes a duplicate for a new message.
+    UcTakeDuplicate,
+    /// A UC QP drops a packet for no reason.
+    UcDropPacket,
+    /// AckReq is set in a UC packet.
+    UcAskAck,
+    /// A UC packet that is not the last of its message asks for a solicited event.
+    UcEarlySolicited,
+    /// A UC packet has the PSN after its own.
+    UcSkipPsn,
+    /// The RETH of a UC WRITE has a wrong length.
+    UcWrongLength,
+    /// A UC packet is sent twice.
+    UcRepeatPacket,
+    /// A UC packet that cannot be sent is not taken back.
+    UcForgetUndo,
+    /// A payload of a UC QP that cannot be read is sent.
+    UcIgnoreUnreadable,
+    /// A UC QP acknowledges a packet.
+    UcAcknowledge,
+    /// A UC message begins in SQD.
+    UcBeginInSqd,
+    /// A UC QP goes on in RTS after a request has failed.
+    UcIgnoreFailure,
+    /// A UC message completes before its payload is copied.
+    UcEarlyRelease,
+    /// A send completion of a UC QP vanishes.
+    UcLoseCompletion,
+    /// A send completion of a UC QP comes twice.
+    UcRepeatCompletion,
+    /// Success of a UC request becomes a flush.
+    UcWrongStatus,
+    /// An unsignalled UC request is reported.
+    UcWrongSignal,
+    /// A UC request that sends nothing is not carried out.
+    UcSkipLocal,
+    /// A UC request that sends nothing is carried out before payloads are copied.
+    UcEarlyLocal,
+    /// The receive in use of a UC QP in error is not flushed.
+    UcForgetFlush,
+    /// A receive of a UC QP in error is flushed twice.
+    UcFlushTwice,
+    /// The events of a UC QP are lost.
+    UcLoseEvent,
 }
 
 impl Sabotage {
     /// All kinds.
-    pub const ALL: [Sabotage; 34] = [
+    pub const ALL: [Sabotage; 63] = [
         Sabotage::CorruptByte,
         Sabotage::StrayWrite,
         Sabotage::RepeatAtomic,
@@ -113,7 +171,41 @@ impl Sabotage {
         Sabotage::EarlyFinish,
         Sabotage::SkipFinish,
         Sabotage::RepeatFinish,
+        Sabotage::UcCorruptByte,
+        Sabotage::UcStrayWrite,
+        Sabotage::UcLoseReceive,
+        Sabotage::UcRepeatReceive,
+        Sabotage::UcTakeAnother,
+        Sabotage::UcIgnoreRights,
+        Sabotage::UcTakeGap,
+        Sabotage::UcTakeDuplicate,
+        Sabotage::UcDropPacket,
+        Sabotage::UcAskAck,
+        Sabotage::UcEarlySolicited,
+        Sabotage::UcSkipPsn,
+        Sabotage::UcWrongLength,
+        Sabotage::UcRepeatPacket,
+        Sabotage::UcForgetUndo,
+        Sabotage::UcIgnoreUnreadable,
+        Sabotage::UcAcknowledge,
+        Sabotage::UcBeginInSqd,
+        Sabotage::UcIgnoreFailure,
+        Sabotage::UcEarlyRelease,
+        Sabotage::UcLoseCompletion,
+        Sabotage::UcRepeatCompletion,
+        Sabotage::UcWrongStatus,
+        Sabotage::UcWrongSignal,
+        Sabotage::UcSkipLocal,
+        Sabotage::UcEarlyLocal,
+        Sabotage::UcForgetFlush,
+        Sabotage::UcFlushTwice,
+        Sabotage::UcLoseEvent,
     ];
+
+    /// Whether it is about UC QPs.
+    pub fn is_uc(self) -> bool {
+        self as usize >= Sabotage::UcCorruptByte as usize
+    }
 
     /// Whether it is there for good, or happens once.
     fn is_lasting(self) -> bool {

@@ -135,6 +135,11 @@ pub enum Event {
     Deregister { qp: usize },
     /// A datagram is to be sent.
     Datagram { host: usize },
+    /// Something happens to a UC QP.
+    Uc {
+        end: usize,
+        action: crate::uc::Action,
+    },
     /// The attacker does something.
     Attack,
 }
@@ -149,6 +154,7 @@ pub struct World {
     pub qps: Vec<Qp>,
     pub network: Network,
     pub datagrams: crate::datagram::Datagrams,
+    pub uc: crate::uc::Connections,
     pub saboteur: Saboteur,
     pub stats: Stats,
     /// When everything must have come to rest.
@@ -181,6 +187,7 @@ pub struct Stats {
     pub reborn: u64,
     pub forged: u64,
     pub datagrams: u64,
+    pub uc: crate::uc::Stats,
     /// Packets that a QP took together with the one before.
     pub together: u64,
     /// Requests carried out that send nothing; those posted with a fast-registered key, and with
@@ -212,6 +219,7 @@ impl Stats {
         self.reborn += other.reborn;
         self.forged += other.forged;
         self.datagrams += other.datagrams;
+        self.uc.add(&other.uc);
         self.together += other.together;
         self.locals += other.locals;
         self.leased += other.leased;
@@ -249,6 +257,7 @@ impl World {
             qps: Vec::new(),
             network,
             datagrams: crate::datagram::Datagrams::default(),
+            uc: crate::uc::Connections::default(),
             saboteur,
             stats: Stats::default(),
             deadline: 0,
@@ -295,6 +304,10 @@ impl World {
         match event {
             Event::Timer { qp } => self.qps[*qp].timer_at != Some(time),
             Event::Pump { qp } => self.qps[*qp].pump_at != Some(time),
+            Event::Uc {
+                end,
+                action: crate::uc::Action::Pump,
+            } => self.uc.pump_at(*end) != Some(time),
             _ => false,
         }
     }

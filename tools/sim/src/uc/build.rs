@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Makes the UC QPs of a run.
+
+use super::arrival::Responder;
+use super::device::{RecvQueue, SendQueue};
+use super::{Action, End, Habits, Phase};
+use crate::build::draw_psn;
+use crate::memory::{Right, ALL_RIGHTS};
+use crate::profile::{Profile, MS, US};
+use crate::rng::Rng;
+use crate::world::{Event, World};
+use oxe_proto::transport::{UcQp, LOOPBACK_MTU};
+
+/// About so many bytes are sent by a QP.
+const BYTES: u64 = 512 << 10;
+
+/// The longest message of a QP.
+fn draw_max_len(pmtu: u32, rng: &mut Rng) -> u64 {
+    let packets = match rng.below(8) {
+        _ if pmtu == LOOPBACK_MTU => 2,
+        0 => 1,
+        1 => 40,
+        // More packets than the rule on duplicates looks back.
+        2 if pmtu == 256 => 700,
+        _ => 8,
+    };
+    packets * u64::from(pmtu) + rng.below(9)
+}
+
+/// What programs and devices do: often nothing of all that makes messages fail.
+fn draw_habits(profile: Profile, rng: &mut Rng) -> Habits {
+    let mut habits = Habits {
+        tx_fail: rng.pick(&[0, 20_000, 200_000]),
+        late_release: rng.pick(&[0, 200_000, 800_000]),
+        local: rng.pick(&[0, 50_000, 300_000]),
+        pause: rng.pick(&[0, 50_000, 200_000]),
+        ..Habits::default()
+    };
+    if profile == Profile::Uc && !rng.one_in(4) {
+        habits.no_route = rng.pick(&[0, 0, 5_000, 50_000]);
+        habits.fault = rng.pick(&[0, 20_000, 100_000]);
+        habits.bad_key = rng.pick(&[0, 50_000, 200_000]);
+        habits.short = rng.pick(&[0, 100_000, 300_000]);
+        habits.unusable = rng.pick(&[0, 0, 10_000, 50_000]);
+        habits.scarce = rng.one_in(4);
+        habits.kill = rng.pick(&[0, 0, 10_000, 50_000]);
+        habits.reset = rng.pick(&[0, 0, 10_000, 50_000]);
+        habits.change = rng.pick(&[0, 0, 50_000]);
+    }
+    habits
+}
+
+impl World {
+    /// Makes the UC QPs.
+    pub fn build_uc(&mut self, rng: &mut Rng) {
+        if !self.plan.uc {
+            return;
+        }
+        let profile = self.plan.profile;
+        self.uc.habits = draw_habits(profile, rng);
+        let pairs = match profile {
+            Profile::Uc => rng.range(1, 3),
+            _ => 1,
+        };
+        for _ in 0..pairs {
+            self.build_uc_pair(rng);
+        }
+    }
+
+    fn build_uc_pair(&mut self, rng: &mut Rng) {
+        let first = rng.index(self.plan.hosts);
+        let second = match rng.below(10) {
+            0 => first,
+            _ => (first + 1 + rng.index(self.plan.hosts - 1)) % self.plan.hosts,
+        };
+        let pmtu = rng.pick(&[256, 256, 512, 1024, 2048, 4096, LOOPBACK_MTU]);
+        let good = self.uc.habits.are_good();
+        let pkeys = match rng.below(16) {
+            // Limited members do not talk to each other.
+            0 if !good => [0x0001, 0x0001],
+            1..=3 => [0x8001, 0x0001],
+            4..=6 => [0x7fff, 0xffff],
+            _ => [0xffff, 0xffff],
+        };
+        let max_len = draw_max_len(pmtu, rng);
+        let base = self.uc.ends.len();
+        for (i, host) in [first, second].into_iter().enumerate() {
+            let end = self.build_uc_end(host, pmtu, max_len, rng);
+            self.uc.ends.push(End {
+                peer: base + 1 - i,
+                pkey: pkeys[i],
+                ..end
+            });
+            let connect = match good {
+                true => 0,
+                false => rng.below(2) * rng.below(MS),
+            };
+            let (end, connecting) = (base + i, Action::Connect);
+            let ticks = Action::Tick;
+            self.at(
+                connect,
+                Event::Uc {
+                    end,
+                    action: connecting,
+                },
+            );
+            let first = US + rng.below(MS);
+            self.at(first, Event::Uc { end, action: ticks });
+            self.allow(first + 2 * MS);
+        }
+    }
+
+    fn build_uc_end(&mut self, host: usize, pmtu: u32, max_len: u64, rng: &mut Rng) -> End {
+        let qpn = loop {
+            let qpn = rng.next_u32() & 0xff_ffff;
+            let mut taken = self.qps.iter().map(|q| q.qpn);
+            let mut ours = self.uc.ends.iter().map(|e| e.qpn);
+            let used = taken.any(|n| n == qpn) || ours.any(|n| n == qpn);
+            if qpn > 1 && !used && !self.datagrams.has(qpn) {
+                break qpn;
+            }
+        };
+        let at = &mut self.hosts[host];
+        let (memory, regions) = (&mut at.memory, &mut at.regions);
+        let len = max_len as usize * 2;
+        let at = memory.alloc(len, rng);
+        let inbox = regions.add(at, len, ALL_RIGHTS, rng);
+        let at = memory.alloc(len, rng);
+        let read_only = regions.add(at, len, &[Right::Read], rng);
+        let psn = draw_psn(rng);
+        let most = (3 * BYTES / (max_len + 1)).clamp(4, 60);
+        End {
+            host,
+            qpn,
+            peer: 0,
+            pkey: 0,
+            pmtu,
+            max_len,
+            qp: UcQp::new(),
+            send: SendQueue::default(),
+            recv: RecvQueue::default(),
+            inbox,
+            permits_write: true,
+            read_only,
+            messages: Vec::new(),
+            base: 0,
+            current: 0,
+            completed: 0,
+            psn,
+            uncopied: Vec::new(),
+            responder: Responder::NEW,
+            phase: Phase::Down,
+            todo: rng.range(3, most),
+            resets: 0,
+            pump_at: None,
+        }
+    }
+}

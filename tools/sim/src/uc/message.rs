@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The messages of a UC QP, as the judges know them.
+
+use crate::api::*;
+use crate::decode::{op, Seen};
+
+/// The operation of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    Send,
+    Write,
+    /// It sends nothing. Some give the memory that the peer writes to another key.
+    Local {
+        rekeys: bool,
+    },
+}
+
+/// The reason that a request fails at its own side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It did not pass the device's checks.
+    Posted,
+    /// UC has no such operation (IBTA 9.2, Table 38).
+    Unsupported(SendOp),
+    /// It is longer than a message may be (IBTA 9.7.2).
+    TooLong,
+    /// The payload cannot be read from this byte on.
+    Unreadable(usize),
+    /// The request that sends nothing cannot be carried out.
+    Unbindable,
+}
+
+impl Fault {
+    /// The status with which the request completes (IBTA 11.6.2).
+    pub fn status(self) -> Status {
+        match self {
+            Fault::Posted | Fault::Unreadable(_) => Status::LocProt,
+            Fault::Unsupported(_) => Status::LocQpOp,
+            Fault::TooLong => Status::LocLen,
+            Fault::Unbindable => Status::MwBind,
+        }
+    }
+}
+
+/// A message or another request of a send queue.
+#[derive(Clone, Debug)]
+pub struct Message {
+    pub verb: Verb,
+    pub imm: Option<[u8; 4]>,
+    /// Where the data is in the memory of the host, and what it is.
+    pub at: usize,
+    pub data: Vec<u8>,
+    /// The remote memory of a WRITE, and where that is if the peer may write to it.
+    pub va: u64,
+    pub rkey: u32,
+    pub place: Option<usize>,
+    pub signaled: bool,
+    pub solicited: bool,
+    pub fault: Option<Fault>,
+    /// The first PSN, how many packets there are, and how many of them are sent.
+    pub first: u32,
+    pub span: u32,
+    pub sent: u32,
+    /// It is sent to its end, lost for want of a route, or carried out.
+    pub finished: bool,
+    /// Its payload was copied.
+    pub copied: bool,
+    /// It has failed, and waits for its completion.
+    pub failed: bool,
+    pub done: Option<Status>,
+    /// How often it arrived whole.
+    pub arrived: u32,
+}
+
+impl Message {
+    /// A request of `verb` with nothing else.
+    pub fn new(verb: Verb, pmtu: u32, at: usize, data: Vec<u8>) -> Message {
+        Message {
+            verb,
+            imm: None,
+            at,
+            va: 0,
+            rkey: 0,
+            place: None,
+            signaled: false,
+            solicited: false,
+            fault: None,
+            first: 0,
+            // IBTA 9.7.2: a packet for each path MTU, and one for a message without data.
+            span: (data.len() as u32).div_ceil(pmtu).max(1),
+            data,
+            sent: 0,
+            finished: false,
+            copied: false,
+            failed: false,
+            done: None,
+            arrived: 0,
+        }
+    }
+
+    pub fn len(&self) -> u32 {
+        self.data.len() as u32
+    }
+
+    pub fn is_local(&self) -> bool {
+        matches!(self.verb, Verb::Local { .. })
+    }
+
+    /// Whether it fails before a packet is sent.
+    pub fn fails_at_once(&self) -> bool {
+        let fault = self.fault.filter(|_| !self.is_local());
+        fault.is_some_and(|fault| !matches!(fault, Fault::Unreadable(_)))
+    }
+
+    /// The request as it is posted.
+    pub fn request(&self) -> Request {
+        let flags = Flags {
+            signaled: self.signaled,
+            solicited: self.solicited,
+            fence: false,
+        };
+        let op = match (self.verb, self.imm, self.fault) {
+            (_, _, Some(Fault::Posted)) => return Request::with_local_error(Status::LocProt),
+            (_, _, Some(Fault::Unsupported(op))) => op,
+            (Verb::Send, None, _) => SendOp::Send,
+            (Verb::Send, Some(imm), _) => SendOp::SendImm(imm),
+            (Verb::Write, None, _) => SendOp::Write,
+            (Verb::Write, Some(imm), _) => SendOp::WriteImm(imm),
+            (Verb::Local { .. }, ..) => SendOp::Local,
+        };
+        let len = match self.fault {
+            Some(Fault::TooLong) => (1 << 31) + 1,
+            _ => self.len(),
+        };
+        Request::new(op, len, self.va, self.rkey, flags)
+    }
+
+    /// Whether a packet with this PSN was sent for it: which one.
+    pub fn packet(&self, psn: u32) -> Option<u32> {
+        let k = psn.wrapping_sub(self.first) & 0xff_ffff;
+        (k < self.sent).then_some(k)
+    }
+
+    /// Where the payload of packet `k` begins and ends.
+    pub fn chunk(&self, k: u32, pmtu: u32) -> std::ops::Range<usize> {
+        let from = (k as usize * pmtu as usize).min(self.data.len());
+        from..(from + pmtu as usize).min(self.data.len())
+    }
+
+    /// The last packet of the message.
+    pub fn ends_with(&self, k: u32) -> bool {
+        k + 1 == self.span
+    }
+
+    /// Packet `k` as it has to look (IBTA 9.2, 9.2.3, 9.7.2), but for PSN and addresses. AckReq is
+    /// never set: nothing is acknowledged (IBTA 9.8.2).
+    pub fn packet_expected(&self, k: u32, pmtu: u32) -> Seen<'_> {
+        let (first, last) = (k == 0, self.ends_with(k));
+        let opcodes = match (self.verb, self.imm.is_some()) {
+            (Verb::Send, false) => [op::SEND_FIRST, op::SEND_LAST, op::SEND_ONLY],
+            (Verb::Send, true) => [op::SEND_FIRST, op::SEND_LAST_IMM, op::SEND_ONLY_IMM],
+            (_, false) => [op::WRITE_FIRST, op::WRITE_LAST, op::WRITE_ONLY],
+            (_, true) => [op::WRITE_FIRST, op::WRITE_LAST_IMM, op::WRITE_ONLY_IMM],
+        };
+        let middle = match self.verb {
+            Verb::Send => op::SEND_MIDDLE,
+            _ => op::WRITE_MIDDLE,
+        };
+        let writes = self.verb == Verb::Write;
+        let payload = &self.data[self.chunk(k, pmtu)];
+        Seen {
+            opcode: match (first, last) {
+                (true, false) => opcodes[0],
+                (false, false) => middle,
+                (false, true) => opcodes[1],
+                (true, true) => opcodes[2],
+            },
+            solicited: last && self.solicited && (self.imm.is_some() || !writes),
+            pad: payload.len().wrapping_neg() as u8 & 3,
+            reth: (first && writes).then_some((self.va, self.rkey, self.len())),
+            imm: self.imm.filter(|_| last),
+            payload,
+            ..Seen::default()
+        }
+    }
+}
