@@ -31,6 +31,8 @@ struct Habits {
     no_route: Ppm,
     /// Payloads are copied some time after the packets were built.
     late_release: Ppm,
+    /// A peer sends packets of wrong lengths.
+    flaw: Ppm,
     /// A request has a fault; a WRITE is to memory that the peer may not write to.
     fault: Ppm,
     bad_key: Ppm,
@@ -52,7 +54,7 @@ impl Habits {
     /// Whether each message arrives on a network without faults.
     fn are_good(&self) -> bool {
         let harm = [self.no_route, self.fault, self.bad_key, self.short];
-        let more = [self.unusable, self.kill, self.reset, self.change];
+        let more = [self.flaw, self.unusable, self.kill, self.reset, self.change];
         !self.scarce && harm.iter().chain(&more).all(|ppm| *ppm == 0)
     }
 }
@@ -173,6 +175,8 @@ pub struct Stats {
     pub locals: u64,
     /// Receives that took a QP to the error state.
     pub unusable: u64,
+    /// Messages with packets of wrong lengths.
+    pub flawed: u64,
 }
 
 impl Stats {
@@ -193,5 +197,6 @@ impl Stats {
         self.resets += other.resets;
         self.locals += other.locals;
         self.unusable += other.unusable;
+        self.flawed += other.flawed;
     }
 }

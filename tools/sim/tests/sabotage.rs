@@ -13,6 +13,7 @@ const RUNS: u64 = 40;
 /// retries, and a packet that the ICRC should stop must be there to be let through.
 fn profile(kind: Sabotage) -> Profile {
     match kind {
+        kind if kind.is_uc() => Profile::Uc,
         Sabotage::DropAckReq => Profile::Clean,
         Sabotage::DeafTimer => Profile::Lossy,
         Sabotage::IgnoreIcrc => Profile::Corrupt,
@@ -53,6 +54,17 @@ fn least(kind: Sabotage) -> u64 {
         // The QP may go to error for another reason before the request completes.
         IgnoreLocalFailure => 90,
         EarlyFinish | SkipFinish | RepeatFinish => 100,
+        // Of UC QPs.
+        _ => 95,
+    }
+}
+
+/// Prints the rates of the sabotage of UC QPs.
+#[test]
+#[ignore = "for a table"]
+fn uc_rates() {
+    for kind in Sabotage::ALL.into_iter().filter(|kind| kind.is_uc()) {
+        println!("{kind:?}: {}", found(kind));
     }
 }
 

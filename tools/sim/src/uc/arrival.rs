@@ -7,6 +7,8 @@
 //!   in progress. Anything else drops the message in progress, and is dropped itself (IBTA 9.8.2.2).
 //! - A message start whose PSN is 1 to 1024 before the expected one is dropped as a duplicate. This
 //!   rule is beyond the specification, whose networks duplicate and delay nothing.
+//! - A message of which a packet has a wrong length for its position, or more or fewer bytes than
+//!   the RETH says, is dropped (IBTA 9.8.2.2, 9.7.4.1.6).
 //! - A message without a fitting receive, and a WRITE to memory that the key and the QP do not
 //!   permit, are dropped whole (IBTA 9.9.3). The receive of a dropped message is used for the next.
 //! - A receive that is not usable completes with an error, which takes the QP to the error state
@@ -141,6 +143,7 @@ impl Responder {
             return Ok(Ruling::drop(reason));
         }
         let ruling = match arrival.message.verb {
+            _ if arrival.message.is_misshapen(arrival.k) => Ruling::drop(DropReason::Refused),
             Verb::Send => self.send(arrival, place),
             _ => self.write(arrival, place),
         };
@@ -205,6 +208,15 @@ impl Responder {
     fn write(&mut self, arrival: &Arrival, place: &Place) -> Ruling {
         let Arrival { message, k, .. } = *arrival;
         let refused = Ruling::drop(DropReason::Refused);
+        // IBTA 9.7.4.1.6: the packets must carry exactly as many bytes as the RETH says.
+        let (after, total) = (k * place.pmtu + arrival.len, message.reth_len());
+        let fits = match arrival.ends() {
+            true => after == total,
+            false => after < total,
+        };
+        if !fits {
+            return refused;
+        }
         // The key of a WRITE without data is not looked at (IBTA 9.7.4.1.5).
         let valid = place.regions.is_valid(message.rkey) && message.place.is_some();
         let permitted = place.permits_write && (valid || message.len() == 0);

@@ -39,6 +39,7 @@ fn draw_habits(profile: Profile, rng: &mut Rng) -> Habits {
     };
     if profile == Profile::Uc && !rng.one_in(4) {
         habits.no_route = rng.pick(&[0, 0, 5_000, 50_000]);
+        habits.flaw = rng.pick(&[0, 0, 50_000]);
         habits.fault = rng.pick(&[0, 20_000, 100_000]);
         habits.bad_key = rng.pick(&[0, 50_000, 200_000]);
         habits.short = rng.pick(&[0, 100_000, 300_000]);

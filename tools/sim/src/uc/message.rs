@@ -43,6 +43,19 @@ impl Fault {
     }
 }
 
+/// Something wrong with the packets of a message, as a peer may send them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// This packet, which is not the last one, is shorter than the path MTU.
+    Short(u32),
+    /// The last packet is longer than the path MTU.
+    Long,
+    /// The last of several packets is empty.
+    Empty,
+    /// The RETH has this length.
+    Length(u32),
+}
+
 /// A message or another request of a send queue.
 #[derive(Clone, Debug)]
 pub struct Message {
@@ -58,6 +71,7 @@ pub struct Message {
     pub signaled: bool,
     pub solicited: bool,
     pub fault: Option<Fault>,
+    pub flaw: Option<Flaw>,
     /// The first PSN, how many packets there are, and how many of them are sent.
     pub first: u32,
     pub span: u32,
@@ -86,6 +100,7 @@ impl Message {
             signaled: false,
             solicited: false,
             fault: None,
+            flaw: None,
             first: 0,
             // IBTA 9.7.2: a packet for each path MTU, and one for a message without data.
             span: (data.len() as u32).div_ceil(pmtu).max(1),
@@ -146,6 +161,35 @@ impl Message {
     pub fn chunk(&self, k: u32, pmtu: u32) -> std::ops::Range<usize> {
         let from = (k as usize * pmtu as usize).min(self.data.len());
         from..(from + pmtu as usize).min(self.data.len())
+    }
+
+    /// Whether packet `k` has a wrong length for its position (IBTA 9.8.2.2).
+    pub fn is_misshapen(&self, k: u32) -> bool {
+        match self.flaw {
+            Some(Flaw::Short(short)) => k == short,
+            Some(Flaw::Long | Flaw::Empty) => self.ends_with(k),
+            Some(Flaw::Length(_)) | None => false,
+        }
+    }
+
+    /// The payload of packet `k` as it leaves.
+    pub fn payload(&self, k: u32, pmtu: u32) -> Vec<u8> {
+        let mut payload = self.data[self.chunk(k, pmtu)].to_vec();
+        match self.flaw.filter(|_| self.is_misshapen(k)) {
+            Some(Flaw::Short(_)) => payload.truncate(pmtu as usize - 4),
+            Some(Flaw::Long) => payload.resize(pmtu as usize + 4, 0),
+            Some(Flaw::Empty) => payload.clear(),
+            Some(Flaw::Length(_)) | None => {}
+        }
+        payload
+    }
+
+    /// The length that the RETH of a WRITE has when it leaves.
+    pub fn reth_len(&self) -> u32 {
+        match self.flaw {
+            Some(Flaw::Length(len)) => len,
+            _ => self.len(),
+        }
     }
 
     /// The last packet of the message.

@@ -2,11 +2,12 @@
 
 //! The programs behind UC QPs.
 
-use super::message::{Fault, Message, Verb};
+use super::message::{Fault, Flaw, Message, Verb};
 use super::{Action, Phase};
 use crate::api::*;
 use crate::profile::US;
 use crate::world::{tell, World};
+use oxe_proto::transport::LOOPBACK_MTU;
 
 impl World {
     /// Processes an event of a UC QP.
@@ -122,7 +123,32 @@ impl World {
         if verb == Verb::Write {
             self.uc_draw_target(end, &mut message);
         }
+        if !local && self.rng.chance(habits.flaw) {
+            message.flaw = self.uc_draw_flaw(end, &message);
+            self.stats.uc.flawed += u64::from(message.flaw.is_some());
+        }
         message
+    }
+
+    /// Something wrong with the packets of the message.
+    fn uc_draw_flaw(&mut self, end: usize, message: &Message) -> Option<Flaw> {
+        let e = &self.uc.ends[end];
+        let peer = &self.uc.ends[e.peer];
+        let inbox = &self.hosts[peer.host].regions.0[peer.inbox];
+        let (span, len) = (message.span, message.len());
+        // The key permits one byte more, so that the length alone is wrong.
+        let after = message.place.map(|at| at + message.data.len());
+        let room = after.is_some_and(|after| after < inbox.at + inbox.len);
+        let rng = &mut self.rng;
+        match rng.below(5) {
+            0 | 1 if span > 1 => Some(Flaw::Short(rng.below(u64::from(span) - 1) as u32)),
+            2 if span > 1 => Some(Flaw::Empty),
+            3 if e.pmtu != LOOPBACK_MTU => Some(Flaw::Long),
+            _ if message.verb != Verb::Write => None,
+            _ if room && rng.one_in(2) => Some(Flaw::Length(len + 1)),
+            _ if len > 0 => Some(Flaw::Length(len - 1)),
+            _ => None,
+        }
     }
 
     fn uc_draw_fault(&mut self, message: &Message) -> Option<Fault> {

@@ -31,18 +31,23 @@ impl World {
         let middle = repr.bth.opcode.info().position == Position::Middle;
         let due = e.responder.in_progress() == Some((m, k)) && middle && len == e.pmtu;
         ensure!(limit == 1 || due, "uc{end}: takes {limit} of {repr:?}");
-        let count = segments.len().min(limit.into());
-        for (i, frame) in segments[..count].iter().enumerate() {
+        let most = segments.len().min(limit.into());
+        let mut count = 0;
+        for (i, frame) in segments[..most].iter().enumerate() {
+            let (_, bytes) = frame::read_unchecked(frame).map_err(|why| format!("{why:?}"))?;
+            if bytes.len() != first.len() {
+                break;
+            }
             let this = self.uc_identify(end, frame)?;
             ensure!(this == (m, k + i as u32), "uc{end}: mixed segments");
-            let (_, bytes) = frame::read_unchecked(frame).map_err(|why| format!("{why:?}"))?;
             payload.extend_from_slice(bytes);
+            count += 1;
         }
         self.stats.uc.together += count as u64 - 1;
         let header = self.uc_hide_gap(end, (m, k), repr);
         let ruling = self.uc_rule(end, (m, k), count as u32, payload.len() as u32)?;
         let header = self.uc_hide_duplicate(end, &ruling, header);
-        let (verdict, notes) = self.uc_handle(end, &header, count as u16, &payload);
+        let (verdict, notes) = self.uc_handle(end, &header, &ruling, count as u16, &payload);
         tell!(self, "uc{end} <- {m}.{k}*{count}+{len} {verdict:?}");
         if let Some(text) = notes.violation {
             return Err(format!("uc{end}: {text}, message {m} packet {k}"));
@@ -73,7 +78,7 @@ impl World {
         let found = sent.find_map(|(m, message)| Some((m, message.packet(seen.psn)?)));
         let (m, k) = found.ok_or_else(|| format!("uc{end}: packet never sent, {seen:x?}"))?;
         let message = &sender.messages[m];
-        let same = seen.payload == &message.data[message.chunk(k, sender.pmtu)];
+        let same = seen.payload == message.payload(k, sender.pmtu);
         ensure!(same, "uc{end}: packet {k} of {m} changed on its way");
         Ok((m, k))
     }
@@ -115,6 +120,7 @@ impl World {
         &mut self,
         end: usize,
         repr: &PacketRepr,
+        ruling: &Ruling,
         count: u16,
         payload: &[u8],
     ) -> (Verdict, Notes) {
@@ -130,7 +136,8 @@ impl World {
             notes: &mut notes,
             saboteur: &mut self.saboteur,
         };
-        if e.qp.state().responds() && hand.saboteur.strikes(Sabotage::UcDropPacket) {
+        let good = ruling.verdict == Verdict::Accepted;
+        if good && hand.saboteur.strikes(Sabotage::UcDropPacket) {
             return (Verdict::Dropped(DropReason::OutOfSequence), notes);
         }
         let len = payload.len() as u32 / u32::from(count);

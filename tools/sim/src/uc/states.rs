@@ -150,6 +150,10 @@ impl World {
         }
         tell!(self, "uc{end} is reset");
         self.stats.uc.resets += 1;
+        if e.phase == Phase::Dead {
+            let open = e.recv.receives.iter().position(|r| r.done.is_none());
+            ensure!(open.is_none(), "uc{end}: receive {open:?} is not flushed");
+        }
         self.uc_modify(end, &Modify::to_state(State::Reset))?;
         let e = &mut self.uc.ends[end];
         let in_use = e.qp.abandon_recv();

@@ -231,14 +231,37 @@ impl World {
             ipv6: self.plan.ipv6,
         };
         self.ip_id = self.ip_id.wrapping_add(1);
-        let frame = frame::build(route, self.ip_id, &packet.header, payload)?;
+        let mut frame = frame::build(route, self.ip_id, &packet.header, payload)?;
+        let k = message.sent;
         self.uc_judge_packet(end, m, &frame)?;
+        if self.uc.ends[end].messages[m].flaw.is_some() {
+            frame = self.uc_flawed(end, (m, k), &packet.header, route)?;
+        }
         let mut frames = vec![frame.clone()];
         if self.saboteur.strikes(Sabotage::UcRepeatPacket) {
             self.uc_judge_packet(end, m, &frame)?;
             frames.push(frame);
         }
         Ok(frames)
+    }
+
+    /// Another frame for packet `k`, as a peer may send it.
+    fn uc_flawed(
+        &self,
+        end: usize,
+        (m, k): (usize, u32),
+        header: &PacketRepr,
+        route: Route,
+    ) -> Result<Vec<u8>, String> {
+        let e = &self.uc.ends[end];
+        let message = &e.messages[m];
+        let payload = message.payload(k, e.pmtu);
+        let mut header = *header;
+        header.bth.pad = payload.len().wrapping_neg() as u8 & 3;
+        if let Ext::Reth(reth) | Ext::RethImm(reth, _) = &mut header.ext {
+            reth.dma_len = message.reth_len();
+        }
+        frame::build(route, self.ip_id, &header, &payload)
     }
 
     /// A packet is as it has to be: the next one of the message whose turn it is.
