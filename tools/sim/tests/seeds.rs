@@ -6,9 +6,22 @@
 use oxe_sim::profile::Profile;
 use oxe_sim::runner::{run, run_many, Summary};
 use oxe_sim::sabotage::Saboteur;
+use oxe_sim::uc;
 use oxe_sim::world::Stats;
 
 const SEEDS: u64 = 50 * Profile::ALL.len() as u64;
+
+/// UC QPs do what they are for, and in their own profile all that may go wrong does.
+fn uc_does_it_all(profile: Profile, stats: &uc::Stats, least: u64) {
+    let busy = stats.posted > 100 * least && stats.arrived > 50 * least;
+    let harmed = stats.dropped > least && stats.duplicates > least && stats.together > 100 * least;
+    let sends = stats.undone > 10 * least && stats.drained > least && stats.locals > 10 * least;
+    assert!(busy && harmed && sends, "{profile:?}: {stats:?}");
+    let programs = stats.failed > 10 && stats.flushed > 100 && stats.resets > 10;
+    let receives = stats.reused > 10 && stats.unusable > 3 && stats.flawed > 10;
+    let all = programs && receives && stats.unrouted > 10;
+    assert!(all || profile != Profile::Uc, "{profile:?}: {stats:?}");
+}
 
 fn summary() -> Summary {
     run_many(0, SEEDS, &Profile::ALL, 2, &|_| {})
@@ -66,6 +79,9 @@ fn all_profiles_pass_and_do_what_they_are_for() {
     assert!(of(Profile::Drain).drained > 100);
     assert!(of(Profile::TxFail).undone > 1_000);
     assert!(of(Profile::Datagram).datagrams > 2_000);
+    for (profile, least) in [(Profile::Uc, 10), (Profile::Storm, 1)] {
+        uc_does_it_all(profile, &of(profile).uc, least);
+    }
     let foreign = of(Profile::Foreign);
     assert!(foreign.succeeded > 2_000 && foreign.failed > 5 && foreign.dropped > 10_000);
     assert!(of(Profile::Hostile).forged > 10_000);

@@ -35,6 +35,13 @@ impl World {
         if e.phase != Phase::Down {
             return Ok(());
         }
+        let near = self.uc.ends[e.peer].psn;
+        let rq_psn = match self.rng.below(3) {
+            0 => near,
+            1 => near.wrapping_add(self.rng.below(1024) as u32),
+            _ => self.rng.next_u32(),
+        };
+        let e = &self.uc.ends[end];
         let init = Modify {
             state: Some(State::Init),
             pkey: Some(e.pkey),
@@ -45,7 +52,7 @@ impl World {
             state: Some(State::Rtr),
             dest_qpn: Some(self.uc.ends[e.peer].qpn),
             pmtu: Some(e.pmtu),
-            rq_psn: Some(self.rng.next_u32()),
+            rq_psn: Some(rq_psn),
             ..Modify::default()
         };
         self.uc_modify(end, &init)?;
@@ -172,17 +179,33 @@ impl World {
         e.uncopied.clear();
         e.phase = Phase::Down;
         e.resets += 1;
-        // The peer takes the new PSNs: none is shortly before the one that it expects.
-        let skip = self.rng.pick(&[0, 1, 100, 5_000, 1 << 21]);
-        e.psn = (e.psn + skip) & 0xff_ffff;
-        let again = self.uc_poll_nothing(end)?;
-        let pause = self.rng.below(MS) + u64::from(again);
+        self.uc_poll_nothing(end)?;
+        let mut pause = self.rng.below(MS);
+        if !self.plan.impairment.is_ill() && self.rng.one_in(2) {
+            // No packet with one of these PSNs is under way by then.
+            pause += 3 * MS;
+            self.uc_start_late(end);
+        } else {
+            // The peer takes the new PSNs: none is shortly before the one that it expects.
+            let skip = self.rng.pick(&[0, 1, 100, 5_000, 1 << 21]);
+            let e = &mut self.uc.ends[end];
+            e.psn = (e.psn + skip) & 0xff_ffff;
+        }
         self.uc_later(end, pause, Action::Connect);
         Ok(())
     }
 
+    /// The first PSN is one that the peer takes for that of a duplicate, or just not.
+    fn uc_start_late(&mut self, end: usize) {
+        let peer = self.uc.ends[end].peer;
+        let expected = self.uc.ends[peer].responder.expected();
+        let before = self.rng.pick(&[1, 2, 500, 1_023, 1_024, 1_025, 1_026]);
+        let e = &mut self.uc.ends[end];
+        e.psn = expected.unwrap_or(e.psn).wrapping_sub(before) & 0xff_ffff;
+    }
+
     /// A QP that was reset has nothing to send and nothing to report.
-    fn uc_poll_nothing(&mut self, end: usize) -> Result<bool, String> {
+    fn uc_poll_nothing(&mut self, end: usize) -> Result<(), String> {
         let now = Instant(self.now);
         let e = &mut self.uc.ends[end];
         let packet = e.qp.poll_transmit(now, 1, &mut e.send);
@@ -192,6 +215,6 @@ impl World {
         ensure!(nothing, "uc{end}: works on after a reset");
         let released = e.qp.release();
         ensure!(!released, "uc{end}: waits for payloads after a reset");
-        Ok(released)
+        Ok(())
     }
 }

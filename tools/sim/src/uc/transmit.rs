@@ -295,8 +295,8 @@ impl World {
         Ok(())
     }
 
-    /// A message begins, or goes on. It begins in RTS alone, and goes on in SQD, too (IBTA 10.3.1,
-    /// 10.3.1.5); not after a failure (IBTA 10.3.1.6).
+    /// A message begins, or goes on. It begins in RTS alone, and goes on in SQD, too
+    /// (IBTA 10.3.1, 10.3.1.5); not after a failure (IBTA 10.3.1.6).
     fn uc_begins(&mut self, end: usize, m: usize) -> Result<(), String> {
         let e = &mut self.uc.ends[end];
         let state = e.qp.state();
