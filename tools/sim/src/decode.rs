@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A second, independent reader of packets, for the judges: the reader of the code under test must
-//! not be the only one that checks its writer. It knows RC and UC only, and trusts the lengths it is
-//! given.
+//! not be the only one that checks its writer. It knows RC and UC only, and trusts the lengths
+//! it is given.
 
 /// The first UC opcode. The operations that UC has are numbered as those of RC.
 const UC: u8 = 0x20;

@@ -4,7 +4,8 @@
 //! dropped for a reason that the judge knows:
 //!
 //! - A packet begins a message, or is the one after the last packet that was taken of the message
-//!   in progress. Anything else drops the message in progress, and is dropped itself (IBTA 9.8.2.2).
+//!   in progress. Anything else drops the message in progress, and is dropped itself
+//!   (IBTA 9.8.2.2).
 //! - A message start whose PSN is 1 to 1024 before the expected one is dropped as a duplicate. This
 //!   rule is beyond the specification, whose networks duplicate and delay nothing.
 //! - A message of which a packet has a wrong length for its position, or more or fewer bytes than

@@ -167,7 +167,7 @@ impl World {
             ensure!(near.is_none(), "uc{end}: written before packet {k} of {m}");
             memory.accept(at, payload.len());
         }
-        let one = received.len() <= 1 && ruling.completes.is_some() == !received.is_empty();
+        let one = received.len() == usize::from(ruling.completes.is_some());
         ensure!(
             one,
             "uc{end}: packet {k} of {m} completes {received:?}, not {:?}",
