@@ -312,10 +312,12 @@ fn transmit_unreliable(
         Transport::Datagram(ud) => ud.transmit(&qp.ctx, &mut inner.sq, batch),
     };
     // Packets for the wire have their payload; a loopback packet refers to it.
-    if batch.loopback.is_empty() {
-        inner.transport.release();
+    let waited = batch.loopback.is_empty() && inner.transport.release();
+    match progress {
+        // A local request may have waited for that.
+        Progress::Idle if waited && inner.sq.has_barrier() => Progress::Refetch,
+        progress => progress,
     }
-    progress
 }
 
 /// Pushes completions to their CQs and collects events. Returns whether slots became free.

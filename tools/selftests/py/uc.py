@@ -441,6 +441,27 @@ def windows(opts):
     shut(a, b)
 
 
+def bind_behind_a_send(opts):
+    """A bind request is carried out when the send before it needs its memory no more, without
+    another doorbell."""
+    a, b = pair(**opts)
+    b.mr.close()
+    b.mr = MR(b.host.pd, BIG, LOCAL | e.IBV_ACCESS_MW_BIND)
+    a.recv(a.sge(100))
+    mw = MW(b.host.pd, e.IBV_MW_TYPE_2)
+    bind = SendWR(2, opcode=e.IBV_WR_BIND_MW, num_sge=0, send_flags=SIG)
+    bind.set_bind_wr(mw, MWBindInfo(b.mr, b.mr.buf, 1000, e.IBV_ACCESS_REMOTE_WRITE))
+    send = SendWR(1, opcode=e.IBV_WR_SEND, num_sge=1, sg=[b.sge(100)], next_wr=bind)
+    b.qp.post_send(send)
+    same([wc.wr_id for wc in good(poll(b.cq, 2))], [1, 2], "completions")
+    good(poll(a.rcq))
+    a.send(e.IBV_WR_RDMA_WRITE, a.sge(1000), remote=(b.mr.buf, bind.rkey))
+    good(poll(a.cq))
+    until(lambda: content(b, 0, 1000) == content(a, 0, 1000), "the data")
+    mw.close()
+    shut(a, b)
+
+
 ONE, SIX = {"one": True}, {"gids": (GID6_A, GID6_B)}
 CASES = [
     ("sends", sends, {}),
@@ -473,6 +494,8 @@ CASES = [
     ("a shared receive queue on one device", shared_receives, ONE),
     ("windows", windows, {}),
     ("windows on one device", windows, ONE),
+    ("a bind behind a send", bind_behind_a_send, {}),
+    ("a bind behind a send on one device", bind_behind_a_send, ONE),
 ]
 
 if __name__ == "__main__":
