@@ -20,7 +20,8 @@ use super::{
 /// A new message that begins no more than so many PSNs before the expected one is no new message,
 /// but a packet that the network delivered twice, or late. The specification knows no such packets,
 /// as a fabric keeps their order. There must be few such PSNs, since any number of packets may have
-/// been lost.
+/// been lost. It drops the message in progress all the same: if the peer was reset and begins anew,
+/// its next packets must not be taken for the rest of that message.
 const STALE: i32 = 1024;
 
 /// The protocol state of one UC queue pair.
@@ -154,13 +155,13 @@ impl UcQp {
         let info = pkt.bth.opcode.info();
         let starts = info.position.is_start();
         let ahead = pkt.bth.psn.distance(self.epsn);
-        if self.established && starts && (-STALE..0).contains(&ahead) {
-            return Err(DropReason::Duplicate);
-        }
         // IBTA 9.8.2.2: a gap in the PSNs, or a new message before the end of this one, drops this
         // one. The first packet of a message is taken whatever its PSN is.
         if starts || ahead != 0 {
             self.reassembly.restart();
+        }
+        if self.established && starts && (-STALE..0).contains(&ahead) {
+            return Err(DropReason::Duplicate);
         }
         if !starts && self.reassembly.is_idle() {
             return Err(DropReason::OutOfSequence);

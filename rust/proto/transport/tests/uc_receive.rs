@@ -45,26 +45,29 @@ fn a_new_message_ends_one_that_is_not_whole() {
 /// A packet that comes again, or late, is neither a new message nor the end of one.
 #[test]
 fn a_packet_that_comes_again_is_dropped() {
-    let (mut a, mut b) = ends(3);
-    let packets = [a.send(10), a.send(600), a.send(10)].concat();
-    for packet in &packets {
-        let start = packet.opcode().info().position.is_start();
-        assert_eq!(b.receive(packet), Verdict::Accepted);
-        let again = if start {
-            DropReason::Duplicate
-        } else {
-            DropReason::OutOfSequence
-        };
-        if packet.opcode() != Opcode::UcSendMiddle {
-            assert_eq!(b.receive(packet), Verdict::Dropped(again));
-        }
+    let (mut a, mut b) = ends(2);
+    let again = Verdict::Dropped(DropReason::Duplicate);
+    let packets = [a.send(10), a.send(600)].concat();
+    assert_eq!(b.receive_all(&packets), [Verdict::Accepted; 4]);
+    assert_eq!(b.receive_all(&packets), [again, again, LOST, LOST]);
+    assert_eq!(b.received().len(), 2);
+}
+
+/// A message start that comes again ends the message in progress: a peer that was reset may have
+/// sent it, and what follows is not the rest of the message then.
+#[test]
+fn messages_of_a_peer_that_was_reset_are_not_joined() {
+    let (mut a, mut b) = ends(1);
+    let old = a.send(600);
+    assert_eq!(b.receive(&old[0]), Verdict::Accepted);
+    let mut new = a.send(700);
+    for (new, old) in new.iter_mut().zip(&old) {
+        new.header.bth.psn = old.header.bth.psn;
     }
-    assert_eq!(b.received().len(), 3);
-    assert!(b
-        .receive_all(&packets)
-        .iter()
-        .all(|v| *v != Verdict::Accepted));
-    assert_eq!(b.received().len(), 3);
+    let again = Verdict::Dropped(DropReason::Duplicate);
+    assert_eq!(b.receive_all(&new), [again, LOST, LOST]);
+    assert_eq!(b.receive_all(&a.send(10)), [Verdict::Accepted]);
+    assert_eq!(b.received(), [pattern(10, 2)]);
 }
 
 /// However many packets were lost, the next message is taken.

@@ -6,8 +6,9 @@
 //! - A packet begins a message, or is the one after the last packet that was taken of the message
 //!   in progress. Anything else drops the message in progress, and is dropped itself
 //!   (IBTA 9.8.2.2).
-//! - A message start whose PSN is 1 to 1024 before the expected one is dropped as a duplicate. This
-//!   rule is beyond the specification, whose networks duplicate and delay nothing.
+//! - A message start whose PSN is 1 to 1024 before the expected one is dropped as a duplicate. It
+//!   drops the message in progress, too, so that packets of a peer that was reset are not joined to
+//!   it. This rule is beyond the specification, whose networks duplicate and delay nothing.
 //! - A message of which a packet has a wrong length for its position, or more or fewer bytes than
 //!   the RETH says, is dropped (IBTA 9.8.2.2, 9.7.4.1.6).
 //! - A message without a fitting receive, and a WRITE to memory that the key and the QP do not
@@ -162,12 +163,12 @@ impl Responder {
         let psn = arrival.message.first.wrapping_add(k) & PSN_MASK;
         let starts = k == 0;
         let before = self.expected.map(|e| e.wrapping_sub(psn) & PSN_MASK);
-        if starts && before.is_some_and(|before| (1..=STALE).contains(&before)) {
-            return Ok(Some(DropReason::Duplicate));
-        }
         let continues = self.in_progress == Some((m, k));
         if !continues {
             self.drop_message();
+        }
+        if starts && before.is_some_and(|before| (1..=STALE).contains(&before)) {
+            return Ok(Some(DropReason::Duplicate));
         }
         if !starts && !continues {
             return Ok(Some(DropReason::OutOfSequence));
