@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Unreliable connections: ibv_uc_pingpong between two hosts and on one device, with sizes, path
-# MTUs, busy polling and events, IPv4 and IPv6; then messages, what becomes of lost ones, and errors
-# (py/uc.py).
+# MTUs, busy polling and events, IPv4 and IPv6; then messages (py/uc.py), what becomes of lost ones,
+# and errors (py/uc_errors.py).
 . "$(dirname "$0")/lib.sh"
 hosts_up 9000
 
@@ -31,4 +31,5 @@ t "UC pingpong, busy polling" pingpong "$GID4_A" "$GID4_B" -n 200
 t "UC pingpong on one device, events" loopback -n 100 -e
 t "UC pingpong on one device, polling, 256 KiB" loopback -n 30 -s 262144
 relay_py uc
+relay_py uc_errors
 finish

@@ -59,15 +59,6 @@ fn least(kind: Sabotage) -> u64 {
     }
 }
 
-/// Prints the rates of the sabotage of UC QPs.
-#[test]
-#[ignore = "for a table"]
-fn uc_rates() {
-    for kind in Sabotage::ALL.into_iter().filter(|kind| kind.is_uc()) {
-        println!("{kind:?}: {}", found(kind));
-    }
-}
-
 /// How many of a hundred runs in which the saboteur struck have failed.
 fn found(kind: Sabotage) -> u64 {
     let (mut struck, mut found, mut seed) = (0, 0, 0);
