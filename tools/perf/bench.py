@@ -269,6 +269,17 @@ def scale():
             )
 
 
+def unreliable():
+    """Rows of UC. There is a receive for each message, as one that finds none is lost."""
+    for where, size in (("wire", 64), ("wire", 1 << 20), ("loop", 64), ("loop", 1 << 20)):
+        yield (
+            f"{where}{' 1500' if where == 'wire' else ''}, UC send {size} B",
+            "Gb/s",
+            lambda d, w=where, s=size: d.bandwidth("send", w, s, "-c UC -r 1000", 1000, 100 << 20),
+            None,
+        )
+
+
 def rows(mtu):
     """The rows at this MTU: (name, unit, function of a driver, value to compare with or None)."""
     for size in (64, 4096, 65536, 1 << 20):
@@ -302,6 +313,7 @@ def rows(mtu):
                 lambda d, v=verb, s=size: d.bandwidth_any(v, "loop", s),
                 lambda s=size: memcpy(s),
             )
+    yield from unreliable()
     yield from scale()
     for what in ("qp", "cq"):
         yield f"memory of an idle {what.upper()}", "bytes", lambda d, w=what: d.memory(w), None
