@@ -11,10 +11,10 @@
 //!   time ────────────┘                       └─> Events, the next timeout
 //! ```
 //!
-//! [`UcQp`] (UC) and [`UdQp`] (UD, GSI) work in the same way, without time. After any call to a
-//! [`Connection`] that may have changed something the owner runs [`ConnectedQp::poll_transmit`] and
-//! [`ConnectedQp::poll_send_completion`] until they give `None`, then takes the events and arms its
-//! timer for [`Connection::poll_timeout`].
+//! [`UcQp`] (UC) works in the same way, and so does [`UdQp`] (UD, GSI), without time. After any
+//! call to a [`Connection`] that may have changed something the owner runs
+//! [`ConnectedQp::poll_transmit`] and [`ConnectedQp::poll_send_completion`] until they give `None`,
+//! then takes the events and arms its timer for [`Connection::poll_timeout`].
 //!
 //! Rules are cited by their section of the InfiniBand Architecture Specification, Volume 1
 //! ("IBTA"), or of an RFC. "as in" an RFC marks a policy that is modelled after that RFC, and is no

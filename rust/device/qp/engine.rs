@@ -182,11 +182,11 @@ fn process_input(
                 rc.conn.handle_timeout(now, &mut inner.sq);
             }
         }
-        Input::Flush => {
-            if let Transport::Rc(rc) = &mut inner.transport {
-                rc.conn.flush_delayed();
-            }
-        }
+        Input::Flush => match &mut inner.transport {
+            Transport::Rc(rc) => rc.conn.flush_delayed(),
+            Transport::Uc(uc) => uc.conn.flush_delayed(),
+            Transport::Datagram(_) => {}
+        },
         Input::Packets(group) => {
             while let Some(packet) = group.next(&qp.ctx.core) {
                 if packet.skb.is_gso() {
@@ -353,7 +353,8 @@ fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
             due
         }
         (Transport::Rc(rc), _) => rc.conn.poll_timeout(),
-        (Transport::Uc(_) | Transport::Datagram(_), _) => None,
+        (Transport::Uc(uc), _) => uc.conn.poll_timeout(),
+        (Transport::Datagram(_), _) => None,
     };
     let Some(due) = due else { return };
     qp.timer.arm_at(qp.as_arc_borrow(), due.0);

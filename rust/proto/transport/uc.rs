@@ -7,6 +7,7 @@
 //! dropped, and the first packet of the next message is waited for. A receive request that a
 //! dropped message has taken is used for the next one.
 
+use super::autocork::Autocork;
 use super::followers::request_followers;
 use super::reassembly::{Reassembly, Refusal};
 use super::request_packet::message_packet;
@@ -33,6 +34,7 @@ pub struct UcQp {
     draining: bool,
     events: Events,
     queue: UnreliableQueue,
+    autocork: Autocork,
     /// The packet to send next: its index in the message of the first request that is not sent to
     /// its end, and its PSN.
     index: u32,
@@ -59,6 +61,7 @@ impl UcQp {
             draining: false,
             events: Events::NONE,
             queue: UnreliableQueue::NEW,
+            autocork: Autocork::NEW,
             index: 0,
             psn: Psn::ZERO,
             epsn: Psn::ZERO,
@@ -83,6 +86,18 @@ impl UcQp {
     #[inline]
     pub fn is_draining(&self) -> bool {
         self.state == State::Sqd && !self.is_drained()
+    }
+
+    /// The time to call [`ConnectedQp::poll_transmit`] again, as requests are corked until then.
+    #[inline]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.autocork.deadline.filter(|_| self.may_send())
+    }
+
+    /// Uncorks all requests. The owner calls this, and then [`ConnectedQp::poll_transmit`], before
+    /// it resets or destroys the queue pair.
+    pub fn flush_delayed(&mut self) {
+        self.autocork.reset();
     }
 
     /// Whether every request that was begun is sent, and its payload is not needed any more.
@@ -167,6 +182,8 @@ impl UcQp {
             return Err(DropReason::OutOfSequence);
         }
         self.epsn = pkt.bth.psn.add(segments.into());
+        // A program that receives messages may be about to reply.
+        self.autocork.reset();
         if !self.established {
             self.established = true;
             if self.state == State::Rtr {
@@ -292,7 +309,7 @@ impl ConnectedQp for UcQp {
     #[inline]
     fn poll_transmit<Q: RequestQueue>(
         &mut self,
-        _now: Instant,
+        now: Instant,
         max_segments: u16,
         q: &mut Q,
     ) -> Option<Transmit> {
@@ -300,6 +317,9 @@ impl ConnectedQp for UcQp {
             return None;
         }
         let n = self.queue.next();
+        if self.index == 0 && n != q.tail() && self.autocork.is_corked(now, n, q) {
+            return None;
+        }
         let request = q.get_mut(n)?;
         if self.index == 0 {
             let supported = is_supported(&request.op);

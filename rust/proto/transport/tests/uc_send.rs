@@ -4,10 +4,11 @@
 //! states.
 
 use super::super::{
-    ConnectedQp, Events, Modify, Request, SendOp, State, Status, UcQp, Verdict, MAX_MESSAGE,
+    ConnectedQp, Events, Flags, Instant, Modify, Request, SendOp, State, Status, UcQp, Verdict,
+    MAX_MESSAGE,
 };
 use super::pair::{pattern, signaled, BASE, RKEY};
-use super::uc::ends;
+use super::uc::{ends, End};
 
 /// IBTA 9.2, Table 38: UC has no READs, atomics, or SENDs with invalidate. Such a request takes the
 /// send queue to the SQE state (IBTA 10.3.1.6).
@@ -198,4 +199,56 @@ fn states_of_the_send_queue() {
     }
     assert!(a.qp.modify(&Modify::to_state(State::Sqd)).is_err());
     assert_eq!(a.qp.state(), State::Rtr);
+}
+
+/// Small messages that nobody waits for are corked once they follow each other closely, and sent
+/// together: when there are enough, when the program waits, or in time.
+#[test]
+fn small_messages_are_coalesced() {
+    let (mut a, _) = ends(0);
+    let mut now = Instant(1_000_000);
+    let mut post = |a: &mut End, flags: Flags| {
+        let request = Request::new(SendOp::Send, 64, BASE, RKEY, flags);
+        a.post_request(request, pattern(64, 0));
+        now.0 += 1_000;
+        let mut sent = 0;
+        while a.qp.poll_transmit(now, 1, &mut a.host).is_some() {
+            sent += 1;
+        }
+        (now, sent)
+    };
+    let alone = Flags::default();
+    for _ in 0..8 {
+        assert_eq!(post(&mut a, alone).1, 1);
+        assert_eq!(a.qp.poll_timeout(), None);
+    }
+    for _ in 0..31 {
+        assert_eq!(post(&mut a, alone).1, 0);
+        assert!(a.qp.poll_timeout().is_some());
+    }
+    assert_eq!(post(&mut a, alone).1, 32);
+    assert_eq!(a.qp.poll_timeout(), None);
+    assert_eq!(post(&mut a, alone).1, 0);
+    assert_eq!(post(&mut a, signaled()).1, 2);
+    let (now, sent) = post(&mut a, alone);
+    assert_eq!(sent, 0);
+    let due = a.qp.poll_timeout().unwrap();
+    assert!(due > now && due < now.after(1_000_000));
+    assert!(a.qp.poll_transmit(now, 1, &mut a.host).is_none());
+    assert!(a.qp.poll_transmit(due, 1, &mut a.host).is_some());
+    // It was in vain: the next streak has to be longer. The owner uncorks before a reset, and the
+    // error state waits for nothing.
+    for _ in 0..16 {
+        assert_eq!(post(&mut a, alone).1, 1);
+    }
+    let (now, sent) = post(&mut a, alone);
+    assert_eq!(sent, 0);
+    a.qp.flush_delayed();
+    assert!(a.qp.poll_transmit(now, 1, &mut a.host).is_some());
+    for _ in 0..17 {
+        post(&mut a, alone);
+    }
+    assert!(a.qp.poll_timeout().is_some());
+    a.become_state(State::Err);
+    assert_eq!(a.qp.poll_timeout(), None);
 }

@@ -53,6 +53,9 @@ impl World {
                 break;
             }
         }
+        if let Some(due) = self.uc.ends[end].qp.poll_timeout() {
+            self.uc_pump_by(end, due.0.max(self.now));
+        }
         let waits = !self.uc.ends[end].uncopied.is_empty();
         if waits && self.rng.chance(self.uc.habits.late_release) {
             let pause = self.rng.below(30 * US);
