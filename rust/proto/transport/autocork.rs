@@ -85,7 +85,7 @@ impl Autocork {
     };
 
     /// Whether the requests from `next` on, which have not begun, stay corked.
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_corked<Q: RequestQueue>(&mut self, now: Instant, next: u32, q: &Q) -> bool {
         let tail = q.tail();
         if tail != self.seen {
@@ -108,7 +108,7 @@ impl Autocork {
     }
 
     /// Takes the requests into account that were posted since the last call.
-    #[inline]
+    #[inline(always)]
     fn note_posts<Q: RequestQueue>(&mut self, now: Instant, next: u32, tail: u32, q: &Q) {
         let newest = tail.wrapping_sub(1);
         let single = newest == self.seen;

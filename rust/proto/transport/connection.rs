@@ -95,7 +95,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         max_segments: u16,
         q: &mut Q,
     ) -> Option<Transmit> {
-        if !self.state.requests() {
+        // Most polls find nothing.
+        if !self.state.requests() || !self.requester.may_transmit(q) {
             return None;
         }
         let draining = self.state == State::Sqd;
@@ -126,7 +127,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
 
     #[inline]
     fn poll_responder(&mut self, now: Instant, max_segments: u16) -> Option<Transmit> {
-        if self.state.responds() || self.responder.closing {
+        let due = self.responder.acknowledge.is_some() || !self.responder.ring.is_idle();
+        if due && (self.state.responds() || self.responder.closing) {
             self.responder.poll(now, &self.attr, max_segments)
         } else {
             None
