@@ -31,10 +31,6 @@ pub(crate) struct Packets<'a> {
     pub(crate) count: u16,
     /// The bytes of payload of each packet.
     pub(crate) segment_size: u32,
-    /// How many packets are expected to follow on the same path, of the same length except perhaps
-    /// the last. It is an estimate. If it is 0, the last of `count` packets may end a super-packet,
-    /// but begins none.
-    pub(crate) more: u32,
 }
 
 impl<'a> Packets<'a> {
@@ -45,7 +41,6 @@ impl<'a> Packets<'a> {
             repr,
             count: 1,
             segment_size: len,
-            more: 0,
         }
     }
 

@@ -101,14 +101,18 @@ impl<'bh, Q: RoomHandler> Batch<'bh, Q> {
         self.packets = self.packets.saturating_add(1);
     }
 
-    /// Builds packets and adds them. `fill(offset, len, out)` writes `len` bytes of payload to
-    /// `out`, from byte `offset` of the payload of all packets on.
+    /// Builds packets and adds them. `more` returns how many packets are expected to follow on the
+    /// same path, of the same length except perhaps the last. It is an estimate, and asked for
+    /// where a super-packet may begin. If it is 0, the last of these packets may end one, but
+    /// begins none. `fill(offset, len, out)` writes `len` bytes of payload to `out`, from byte
+    /// `offset` of the payload of all packets on.
     #[inline]
     pub(crate) fn add(
         &mut self,
         core: &Core,
         path: &mut Path,
         packets: &Packets<'_>,
+        more: impl Fn() -> u32,
         mut fill: impl FnMut(u32, usize, &mut StridedDst<'_>) -> Result<(), MemError>,
     ) -> Result<(), Unsent> {
         let segment_size = packets.segment_size as usize;
@@ -119,7 +123,7 @@ impl<'bh, Q: RoomHandler> Batch<'bh, Q> {
             if left == 0 {
                 self.close();
                 let follow = packets.count.wrapping_sub(done).wrapping_sub(1);
-                let more = packets.more.saturating_add(follow.into());
+                let more = more().saturating_add(follow.into());
                 let gso = self.open(core, path, len, more);
                 let gso = gso.map_err(|why| Unsent { why, done })?;
                 left = gso.takes(len);

@@ -147,9 +147,9 @@ impl<C: ConnectedQp> Connected<C> {
                 repr: &transmit.header,
                 count: transmit.segments,
                 segment_size: transmit.segment_size(),
-                more: self.conn.followers(&transmit, slots),
             };
-            let built = batch.add(&qp.core, path, &packets, |skip, len, out| {
+            let more = || self.conn.followers(&transmit, slots);
+            let built = batch.add(&qp.core, path, &packets, more, |skip, len, out| {
                 payload(qp, &transmit.payload, slots, keys, (skip, len), out)
             });
             let Err(Unsent { why, done }) = built else {

@@ -118,9 +118,13 @@ fn send<Q: RoomHandler>(
     if !ah.with_path(|path| path.keeps_leading_back(&qp.core.port)) {
         let packets = Packets::one(&transmit.header, len);
         let built = ah.with_path(|path| {
-            batch.add(&qp.core, path, &packets, |_, len, out| {
-                sq.gather(n, 0, len, out)
-            })
+            batch.add(
+                &qp.core,
+                path,
+                &packets,
+                || 0,
+                |_, len, out| sq.gather(n, 0, len, out),
+            )
         });
         return built.map_err(|unsent| unsent.why);
     }
