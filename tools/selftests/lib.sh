@@ -335,6 +335,16 @@ pair() {
 	[ $status = 0 ] && [ $server_status = 0 ]
 }
 
+# pingpong SERVICE GID-A GID-B OPTION...: ibv_SERVICE_pingpong (rc, uc, ud) between the hosts; with
+# "self" as GID-B both ends are on host A's device.
+pingpong() {
+	local run="ibv_$1_pingpong" a="-d $DEV_A -g $2" b="-d $DEV_B -g $3" enter=
+	[ "$3" != self ] || b=$a enter="nsenter --net=/run/netns/$NS_A"
+	shift 3
+	PORT=$((PORT + 1))
+	pair "tcp $PORT" "$run $a -p $PORT $*" "$enter $run $b -p $PORT $* $IP4_A"
+}
+
 # rows TOOL-OUTPUT: the number of result rows perftest printed. Before each size it measures the
 # tick of its clock. On a busy machine that may fail, and the row's times are "inf"; the row still
 # shows that the size went through.

@@ -7,30 +7,17 @@
 . "$(dirname "$0")/lib.sh"
 hosts_up 9000
 
-pingpong() { # GID-A GID-B OPTION...
-	local a=$1 b=$2
-	shift 2
-	PORT=$((PORT + 1))
-	pair "tcp $PORT" "ibv_rc_pingpong -d $DEV_A -g $a -p $PORT $*" \
-		"ibv_rc_pingpong -d $DEV_B -g $b -p $PORT $* $IP4_A"
-}
-loopback() {
-	PORT=$((PORT + 1))
-	pair "tcp $PORT" "ibv_rc_pingpong -d $DEV_A -g $GID4_A -p $PORT $*" \
-		"nsenter --net=/run/netns/$NS_A ibv_rc_pingpong -d $DEV_A -g $GID4_A -p $PORT $* $IP4_A"
-}
-
 for size in 1 63 1024 4096 65537 1000003; do
-	t "RC pingpong of $size bytes, data checked" pingpong "$GID4_A" "$GID4_B" -c -n 20 -e -s $size
+	t "RC pingpong of $size bytes, data checked" pingpong rc "$GID4_A" "$GID4_B" -c -n 20 -e -s $size
 done
 for mtu in 256 512 1024 2048 4096; do
-	t "RC pingpong at path MTU $mtu" pingpong "$GID4_A" "$GID4_B" -c -n 50 -m $mtu -s 9001 -e
+	t "RC pingpong at path MTU $mtu" pingpong rc "$GID4_A" "$GID4_B" -c -n 50 -m $mtu -s 9001 -e
 done
-t "RC pingpong over IPv6" pingpong "$GID6_A" "$GID6_B" -c -n 100 -e
-t "RC pingpong, busy polling" pingpong "$GID4_A" "$GID4_B" -c -n 200
-t "RC pingpong, one receive buffer" pingpong "$GID4_A" "$GID4_B" -c -n 50 -r 1 -e
+t "RC pingpong over IPv6" pingpong rc "$GID6_A" "$GID6_B" -c -n 100 -e
+t "RC pingpong, busy polling" pingpong rc "$GID4_A" "$GID4_B" -c -n 200
+t "RC pingpong, one receive buffer" pingpong rc "$GID4_A" "$GID4_B" -c -n 50 -r 1 -e
 t "RC pingpong, a thousand receive buffers" \
-	pingpong "$GID4_A" "$GID4_B" -c -n 1500 -r 1000 -e -s 256
-t "RC pingpong on one device, events" loopback -c -n 100 -e
-t "RC pingpong on one device, polling, 256 KiB" loopback -c -n 30 -s 262144
+	pingpong rc "$GID4_A" "$GID4_B" -c -n 1500 -r 1000 -e -s 256
+t "RC pingpong on one device, events" pingpong rc "$GID4_A" self -c -n 100 -e
+t "RC pingpong on one device, polling, 256 KiB" pingpong rc "$GID4_A" self -c -n 30 -s 262144
 finish

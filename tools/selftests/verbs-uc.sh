@@ -7,29 +7,16 @@
 . "$(dirname "$0")/lib.sh"
 hosts_up 9000
 
-pingpong() { # GID-A GID-B OPTION...
-	local a=$1 b=$2
-	shift 2
-	PORT=$((PORT + 1))
-	pair "tcp $PORT" "ibv_uc_pingpong -d $DEV_A -g $a -p $PORT $*" \
-		"ibv_uc_pingpong -d $DEV_B -g $b -p $PORT $* $IP4_A"
-}
-loopback() {
-	PORT=$((PORT + 1))
-	pair "tcp $PORT" "ibv_uc_pingpong -d $DEV_A -g $GID4_A -p $PORT $*" \
-		"nsenter --net=/run/netns/$NS_A ibv_uc_pingpong -d $DEV_A -g $GID4_A -p $PORT $* $IP4_A"
-}
-
 for size in 1 63 1024 4096 65537 1000003; do
-	t "UC pingpong of $size bytes" pingpong "$GID4_A" "$GID4_B" -n 20 -e -s $size
+	t "UC pingpong of $size bytes" pingpong uc "$GID4_A" "$GID4_B" -n 20 -e -s $size
 done
 for mtu in 256 1024 4096; do
-	t "UC pingpong at path MTU $mtu" pingpong "$GID4_A" "$GID4_B" -n 50 -m $mtu -s 9001 -e
+	t "UC pingpong at path MTU $mtu" pingpong uc "$GID4_A" "$GID4_B" -n 50 -m $mtu -s 9001 -e
 done
-t "UC pingpong over IPv6" pingpong "$GID6_A" "$GID6_B" -n 100 -e
-t "UC pingpong, busy polling" pingpong "$GID4_A" "$GID4_B" -n 200
-t "UC pingpong on one device, events" loopback -n 100 -e
-t "UC pingpong on one device, polling, 256 KiB" loopback -n 30 -s 262144
+t "UC pingpong over IPv6" pingpong uc "$GID6_A" "$GID6_B" -n 100 -e
+t "UC pingpong, busy polling" pingpong uc "$GID4_A" "$GID4_B" -n 200
+t "UC pingpong on one device, events" pingpong uc "$GID4_A" self -n 100 -e
+t "UC pingpong on one device, polling, 256 KiB" pingpong uc "$GID4_A" self -n 30 -s 262144
 relay_py uc
 relay_py uc_errors
 finish
