@@ -204,12 +204,13 @@ def query_returns():
 
 
 def missing_service():
-    """UC is not supported yet. (A queue pair that is made all the same would be of a service not
-    asked for.)"""
+    """XRC and raw packets are not supported. (A queue pair that is made all the same would be of a
+    service not asked for.)"""
     host = host_a()
     cq = CQ(host.ctx, 16)
-    init = QPInitAttr(qp_type=e.IBV_QPT_UC, scq=cq, rcq=cq, cap=QPCap())
-    same(errno_of(QP, host.pd, init), errno.EOPNOTSUPP, "a UC queue pair")
+    for kind in (e.IBV_QPT_XRC_SEND, e.IBV_QPT_RAW_PACKET):
+        init = QPInitAttr(qp_type=kind, scq=cq, rcq=cq, cap=QPCap())
+        same(errno_of(QP, host.pd, init), errno.EOPNOTSUPP, f"a queue pair of type {kind}")
     host.close()
 
 
@@ -405,7 +406,7 @@ CASES = [
     ("bad attributes", attributes),
     ("path MTU above the port's", mtu_beyond_port),
     ("attributes are told as set", query_returns),
-    ("a service that is not there (UC)", missing_service),
+    ("services that are not there", missing_service),
     ("limits of objects", limits),
     ("path migration state", migration_state),
     ("a query tells nothing else", query_tells_nothing_else),
