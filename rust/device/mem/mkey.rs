@@ -39,7 +39,7 @@ pub(crate) enum Party {
     Peer { pd: PdId, qpn: u32 },
 }
 
-/// What a work request or a peer wants to do with the memory that a key names.
+/// The use that a work request or a peer wants to make of the memory that a key names.
 #[derive(Clone, Copy)]
 pub(crate) struct Use {
     pub(crate) party: Party,

@@ -365,7 +365,8 @@ impl Inner {
     pub(crate) fn may_transmit(&self) -> bool {
         let due = match &self.transport {
             Transport::Rc(rc) => rc.conn.may_transmit(&self.sq),
-            Transport::Uc(_) | Transport::Datagram(_) => false,
+            Transport::Uc(uc) => uc.conn.may_transmit(&self.sq),
+            Transport::Datagram(_) => false,
         };
         due || self.rerun || self.sq.has_unfetched()
     }

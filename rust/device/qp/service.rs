@@ -5,9 +5,9 @@
 pub(crate) mod connected;
 pub(crate) mod ud;
 
-use crate::proto::transport::{ConnectedQp, Events, State, UcQp};
+use crate::proto::transport::{ConnectedQp, Connection, Events, State, UcQp};
 use crate::rdma::qp::QpType;
-use connected::{Connected, Link, Rc, Uc};
+use connected::{Connected, Link, Rc, Resources, Uc};
 use kernel::prelude::*;
 use ud::Ud;
 
@@ -25,7 +25,7 @@ impl Transport {
     /// A QP of this type in the reset state. ENOMEM.
     pub(crate) fn new(kind: QpType, qpn: u32) -> Result<Self> {
         Ok(match kind {
-            QpType::Rc => Transport::Rc(Rc::new_rc()?),
+            QpType::Rc => Transport::Rc(Connected::new(Connection::new(Resources::new(0)?))),
             QpType::Uc => Transport::Uc(Connected::new(UcQp::new())),
             QpType::Ud | QpType::Gsi => Transport::Datagram(Ud::new(qpn)),
         })

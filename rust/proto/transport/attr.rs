@@ -177,8 +177,17 @@ impl Modify {
         }
     }
 
+    /// The state and the attributes of a connected queue pair with this change, or an error when
+    /// there is no such transition, or an attribute is out of its range.
+    pub(super) fn transition(&self, from: State, old: &Attr) -> Result<(State, Attr), Invalid> {
+        match self.state {
+            Some(to) if !from.may_become(to) => Err(Invalid),
+            to => Ok((to.unwrap_or(from), self.apply(old)?)),
+        }
+    }
+
     /// The attributes `old` with this change, or an error when one is out of its range.
-    pub(super) fn apply(&self, old: &Attr) -> Result<Attr, Invalid> {
+    fn apply(&self, old: &Attr) -> Result<Attr, Invalid> {
         let mut new = *old;
         if let Some(qpn) = self.dest_qpn {
             if qpn > Qpn::MASK {

@@ -2,9 +2,9 @@
 
 //! The interface of a connected queue pair, RC or UC, to its owner.
 
-use super::wire::PacketRepr;
+use super::wire::{PacketRepr, Service};
 use super::{
-    Attr, Events, Instant, Invalid, Modify, RequestQueue, RequesterOps, ResponderOps,
+    Attr, DropReason, Events, Instant, Invalid, Modify, RequestQueue, RequesterOps, ResponderOps,
     SendCompletion, State, Status, Transmit, Verdict,
 };
 
@@ -17,6 +17,28 @@ pub trait ConnectedQp {
 
     /// The current attributes.
     fn attr(&self) -> &Attr;
+
+    /// Whether the QP takes packets now, and this is one of its `service` and partition.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which it is dropped.
+    #[inline]
+    fn check_packet(&self, pkt: &PacketRepr, service: Service) -> Result<(), DropReason> {
+        if !self.state().responds() {
+            return Err(DropReason::State);
+        }
+        match pkt.bth.opcode.info().service {
+            of if of == service => {}
+            Service::Cnp => return Err(DropReason::Cnp),
+            _ => return Err(DropReason::Service),
+        }
+        // IBTA 9.6.1.1 and 10.9.3.
+        if !pkt.bth.pkey.matches(self.attr().pkey) {
+            return Err(DropReason::PKey);
+        }
+        Ok(())
+    }
 
     /// Changes attributes and, perhaps, the state: all of it or nothing. The caller checks which
     /// attributes a transition allows. In the reset state all attributes are forgotten, and
@@ -59,7 +81,8 @@ pub trait ConnectedQp {
     fn lose<Q: RequestQueue>(&mut self, t: &Transmit, q: &Q) -> bool;
 
     /// The payload of the packets of `t` could not be read, and they were not sent; if the first
-    /// segments were, `t` is the rest of it. A request completes with `status` in its turn.
+    /// segments were, `t` is the rest of it. A request completes with `status` when all before it
+    /// are complete.
     fn local_error<Q: RequestQueue>(&mut self, t: &Transmit, status: Status, q: &mut Q);
 
     /// The request whose turn it is, if it sends nothing ([`SendOp::Local`](super::SendOp::Local)):

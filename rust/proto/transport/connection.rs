@@ -270,11 +270,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
     }
 
     fn modify(&mut self, change: &Modify) -> Result<(), Invalid> {
-        let to = change.state.unwrap_or(self.state);
-        if change.state.is_some() && !self.state.may_become(to) {
-            return Err(Invalid);
-        }
-        let attr = change.apply(&self.attr)?;
+        let (to, attr) = change.transition(self.state, &self.attr)?;
         match (self.state, to) {
             (_, State::Reset) if change.state.is_some() => {
                 self.reset();
@@ -427,19 +423,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
         payload_len: u32,
         env: &mut E,
     ) -> Verdict {
-        if !self.state.responds() {
-            return Verdict::Dropped(DropReason::State);
+        if let Err(reason) = self.check_packet(pkt, Service::Rc) {
+            return Verdict::Dropped(reason);
         }
         let info = pkt.bth.opcode.info();
-        match info.service {
-            Service::Rc => {}
-            Service::Cnp => return Verdict::Dropped(DropReason::Cnp),
-            _ => return Verdict::Dropped(DropReason::Service),
-        }
-        // IBTA 9.6.1.1 and 10.9.3.
-        if !pkt.bth.pkey.matches(self.attr.pkey) {
-            return Verdict::Dropped(DropReason::PKey);
-        }
         if info.kind.is_response() {
             return self.handle_response(now, pkt, segments, payload_len, env);
         }

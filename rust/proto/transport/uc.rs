@@ -270,11 +270,7 @@ impl ConnectedQp for UcQp {
     }
 
     fn modify(&mut self, change: &Modify) -> Result<(), Invalid> {
-        let to = change.state.unwrap_or(self.state);
-        if change.state.is_some() && !self.state.may_become(to) {
-            return Err(Invalid);
-        }
-        let attr = change.apply(&self.attr)?;
+        let (to, attr) = change.transition(self.state, &self.attr)?;
         match (self.state, to) {
             (_, State::Reset) if change.state.is_some() => {
                 let mut reassembly = core::mem::replace(&mut self.reassembly, Reassembly::NEW);
@@ -426,19 +422,10 @@ impl ConnectedQp for UcQp {
         payload_len: u32,
         env: &mut E,
     ) -> Verdict {
-        if !self.state.responds() {
-            return Verdict::Dropped(DropReason::State);
-        }
-        match pkt.bth.opcode.info().service {
-            Service::Uc => {}
-            Service::Cnp => return Verdict::Dropped(DropReason::Cnp),
-            _ => return Verdict::Dropped(DropReason::Service),
-        }
-        // IBTA 9.6.1.1 and 10.9.3.
-        if !pkt.bth.pkey.matches(self.attr.pkey) {
-            return Verdict::Dropped(DropReason::PKey);
-        }
-        match self.receive(pkt, segments, payload_len, env) {
+        let received = self
+            .check_packet(pkt, Service::Uc)
+            .and_then(|()| self.receive(pkt, segments, payload_len, env));
+        match received {
             Ok(()) => Verdict::Accepted,
             Err(reason) => Verdict::Dropped(reason),
         }

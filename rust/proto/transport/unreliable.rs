@@ -72,7 +72,7 @@ impl UnreliableQueue {
         self.next = n;
     }
 
-    /// The next request fails with `status` in its turn.
+    /// The next request completes with `status` when all before it are complete.
     #[inline]
     pub(super) fn fail(&mut self, status: Status) {
         self.failed = Some(status);

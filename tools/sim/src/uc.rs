@@ -23,7 +23,7 @@ use device::{RecvQueue, SendQueue};
 use message::Message;
 use oxe_proto::transport::UcQp;
 
-/// What programs and devices do in a run.
+/// The behaviour of programs and devices in a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Habits {
     /// A packet cannot be sent now, or there is no route for it.

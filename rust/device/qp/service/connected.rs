@@ -98,13 +98,6 @@ pub(crate) type Rc = Connected<Connection<Resources>>;
 /// A UC QP.
 pub(crate) type Uc = Connected<UcQp>;
 
-impl Rc {
-    /// An RC QP in the reset state.
-    pub(crate) fn new_rc() -> Result<Self> {
-        Ok(Connected::new(Connection::new(Resources::new(0)?)))
-    }
-}
-
 impl<C: ConnectedQp> Connected<C> {
     /// A QP without a path.
     pub(crate) fn new(conn: C) -> Self {

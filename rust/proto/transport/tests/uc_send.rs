@@ -201,8 +201,8 @@ fn states_of_the_send_queue() {
     assert_eq!(a.qp.state(), State::Rtr);
 }
 
-/// Small messages that nobody waits for are corked once they follow each other closely, and sent
-/// together: when there are enough, when the program waits, or in time.
+/// Small unsignaled messages are corked once they follow each other closely, and sent together:
+/// when there are enough, when a signaled one comes, or in time.
 #[test]
 fn small_messages_are_coalesced() {
     let (mut a, _) = ends(0);

@@ -28,7 +28,7 @@ fn draw_max_len(pmtu: u32, rng: &mut Rng) -> u64 {
     packets * u64::from(pmtu) + rng.below(9)
 }
 
-/// What programs and devices do: often nothing of all that makes messages fail.
+/// The behaviour of programs and devices: often without anything that makes messages fail.
 fn draw_habits(profile: Profile, rng: &mut Rng) -> Habits {
     let mut habits = Habits {
         tx_fail: rng.pick(&[0, 20_000, 200_000]),
