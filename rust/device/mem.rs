@@ -11,3 +11,4 @@ pub(crate) mod mw;
 pub(crate) mod payload;
 pub(crate) mod range;
 pub(crate) mod sge;
+pub(crate) mod writer;

@@ -188,6 +188,9 @@ impl<'a> StridedDst<'a> {
             };
             // SAFETY: `out` has room for all bytes of `part`.
             unsafe { part.copy_to(out.as_mut_ptr()) };
+            if part.len == rest.len {
+                break;
+            }
             rest = rest.part(part.len..rest.len)?;
         }
         Some(())

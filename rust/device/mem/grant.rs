@@ -5,6 +5,7 @@
 
 use super::error::MemError;
 use super::mkey::{self, Admission, Mkey, Use};
+use super::writer::Writer;
 use crate::device::Core;
 use crate::proto::transport::{AccessError, AtomicOp};
 use crate::rdma::strided::StridedSrc;
@@ -20,7 +21,7 @@ pub(crate) struct Grant {
     va: u64,
 }
 
-/// The region of the latest lookup of a queue.
+/// The region or window of the latest lookup, for the next one.
 pub(crate) type MkeyCache = Option<Arc<Mkey>>;
 
 impl Grant {
@@ -30,10 +31,27 @@ impl Grant {
     ///
     /// Key; Bounds for [`Cover::Whole`](super::range::Cover::Whole).
     #[inline]
-    pub(crate) fn lookup(core: &Core, wanted: &Use) -> Result<Self, MemError> {
+    fn lookup(core: &Core, wanted: &Use) -> Result<Self, MemError> {
         let mkey = mkey::get(core, wanted.key)?;
         let admission = mkey.admit(wanted)?;
         Ok(Self::new(mkey, admission, wanted))
+    }
+
+    /// As [`Grant::lookup`], of the cached region if that is the one, and caches it otherwise.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Grant::lookup`].
+    #[inline]
+    pub(crate) fn lookup_cached(
+        core: &Core,
+        wanted: &Use,
+        cache: &mut MkeyCache,
+    ) -> Result<Self, MemError> {
+        match Self::from_cache(wanted, cache) {
+            Some(grant) => Ok(grant),
+            None => Self::lookup_anew(core, wanted, cache),
+        }
     }
 
     /// As [`Grant::lookup`], of the cached region. `None` if that has another key, is closed, or
@@ -113,6 +131,19 @@ impl Grant {
     ) -> Result<(), MemError> {
         let va = self.address(offset, len)?;
         self.mkey.for_each_chunk(self.generation, va, len, each)
+    }
+
+    /// For copying `len` bytes in parts to the grant, from byte `offset` on. Any context with bottom
+    /// halves disabled until the returned value is dropped; the caller must not close a region
+    /// meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Bounds, Revoked.
+    #[inline]
+    pub(crate) fn writer(&self, offset: u32, len: u32) -> Result<Writer<'_>, MemError> {
+        let va = self.address(offset, len as usize)?;
+        Writer::new(&self.mkey, self.generation, va, len)
     }
 
     /// Copies `bytes` to the grant, from byte `offset` on. Any context with bottom halves disabled.

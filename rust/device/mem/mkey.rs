@@ -321,7 +321,7 @@ impl Mkey {
 
     /// As [`Mkey::write`], to what is valid for a while.
     #[inline(never)]
-    fn write_passing(
+    pub(super) fn write_passing(
         &self,
         generation: u32,
         va: u64,

@@ -10,7 +10,7 @@ use crate::proto::transport::{AccessError, AtomicOp};
 use crate::rdma::access::Access;
 use crate::rdma::strided::StridedSrc;
 use crate::rdma::umem::{KernelMemory, UserMemory};
-use crate::sync::revocable::Revocable;
+use crate::sync::revocable::{Revocable, RevocableGuard};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
 
@@ -31,6 +31,28 @@ pub(crate) struct Mr {
     memory: Memory,
     /// The number of windows bound to it, or [`CLOSED`].
     windows: Atomic<u32>,
+}
+
+/// The memory of a region that stays open while this lives.
+pub(super) enum OpenMr<'a> {
+    User(RevocableGuard<'a, UserMemory>),
+    Kernel(RevocableGuard<'a, KernelMemory>),
+}
+
+impl OpenMr<'_> {
+    /// Copies bytes to `at`: an offset in the memory of a process, a kernel address. Any context.
+    ///
+    /// # Errors
+    ///
+    /// Fault.
+    #[inline]
+    pub(super) fn write(&self, at: u64, bytes: StridedSrc<'_>) -> Result<(), MemError> {
+        match self {
+            OpenMr::User(memory) => memory.write(at, bytes),
+            OpenMr::Kernel(memory) => memory.write(at, bytes),
+        }
+        .ok_or(MemError::Fault)
+    }
 }
 
 /// The region is being deregistered: no window can be bound to it.
@@ -147,15 +169,27 @@ impl Mr {
         self.range
     }
 
-    /// The offset of `va` in the region, if the `len` bytes from there are all inside.
+    /// The memory of the region, and where `va` is in it, if the `len` bytes from there are all
+    /// inside. The region cannot be deregistered until the returned value is dropped.
     ///
     /// # Errors
     ///
-    /// Bounds.
+    /// Bounds, Revoked.
     #[inline]
-    fn offset(&self, va: u64, len: u64) -> Result<u64, MemError> {
-        self.range.offset(va, len)
+    pub(super) fn open(&self, va: u64, len: u64) -> Result<(OpenMr<'_>, u64), MemError> {
+        let offset = self.range.offset(va, len)?;
+        Ok(match &self.memory {
+            Memory::User(revocable) => {
+                let memory = revocable.try_access().ok_or(MemError::Revoked)?;
+                (OpenMr::User(memory), offset)
+            }
+            Memory::Kernel(revocable) => {
+                let memory = revocable.try_access().ok_or(MemError::Revoked)?;
+                (OpenMr::Kernel(memory), va)
+            }
+        })
     }
+
     /// Calls `each` with the `len` bytes at `va`, chunk by chunk.
     ///
     /// Any context with bottom halves disabled; `each` must not close a region.
@@ -170,16 +204,9 @@ impl Mr {
         len: usize,
         each: impl FnMut(StridedSrc<'_>) -> Option<()>,
     ) -> Result<(), MemError> {
-        let offset = self.offset(va, len as u64)?;
-        match &self.memory {
-            Memory::User(revocable) => {
-                let memory = revocable.try_access().ok_or(MemError::Revoked)?;
-                memory.for_each_chunk(offset, len, each)
-            }
-            Memory::Kernel(revocable) => {
-                let memory = revocable.try_access().ok_or(MemError::Revoked)?;
-                memory.for_each_chunk(va, len, each)
-            }
+        match self.open(va, len as u64)? {
+            (OpenMr::User(memory), at) => memory.for_each_chunk(at, len, each),
+            (OpenMr::Kernel(memory), at) => memory.for_each_chunk(at, len, each),
         }
         .ok_or(MemError::Fault)
     }
@@ -200,18 +227,8 @@ impl Mr {
     /// Bounds, Revoked, Fault.
     #[inline]
     pub(super) fn write(&self, va: u64, bytes: StridedSrc<'_>) -> Result<(), MemError> {
-        let offset = self.offset(va, bytes.len() as u64)?;
-        match &self.memory {
-            Memory::User(revocable) => {
-                let memory = revocable.try_access().ok_or(MemError::Revoked)?;
-                memory.write(offset, bytes)
-            }
-            Memory::Kernel(revocable) => {
-                let memory = revocable.try_access().ok_or(MemError::Revoked)?;
-                memory.write(va, bytes)
-            }
-        }
-        .ok_or(MemError::Fault)
+        let (open, at) = self.open(va, bytes.len() as u64)?;
+        open.write(at, bytes)
     }
 
     /// Carries out an atomic operation on the 8 bytes at `va`, in the processor's byte order;
@@ -228,24 +245,15 @@ impl Mr {
         if va & 7 != 0 {
             return Err(AccessError::Misaligned);
         }
-        let offset = self.offset(va, 8)?;
-        match &self.memory {
-            Memory::User(revocable) => {
-                let memory = revocable.try_access().ok_or(MemError::Revoked)?;
-                match op {
-                    AtomicOp::CompareSwap { compare, swap } => {
-                        memory.cmpxchg(offset, compare, swap)
-                    }
-                    AtomicOp::FetchAdd { add } => memory.fetch_add(offset, add),
-                }
+        match (self.open(va, 8)?, op) {
+            ((OpenMr::User(memory), at), AtomicOp::CompareSwap { compare, swap }) => {
+                memory.cmpxchg(at, compare, swap)
             }
-            Memory::Kernel(revocable) => {
-                let memory = revocable.try_access().ok_or(MemError::Revoked)?;
-                match op {
-                    AtomicOp::CompareSwap { compare, swap } => memory.cmpxchg(va, compare, swap),
-                    AtomicOp::FetchAdd { add } => memory.fetch_add(va, add),
-                }
+            ((OpenMr::User(memory), at), AtomicOp::FetchAdd { add }) => memory.fetch_add(at, add),
+            ((OpenMr::Kernel(memory), at), AtomicOp::CompareSwap { compare, swap }) => {
+                memory.cmpxchg(at, compare, swap)
             }
+            ((OpenMr::Kernel(memory), at), AtomicOp::FetchAdd { add }) => memory.fetch_add(at, add),
         }
         // `va` is aligned, but not the address in memory: iova and start differ in their low bits.
         .ok_or(AccessError::Misaligned)

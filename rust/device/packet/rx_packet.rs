@@ -47,6 +47,12 @@ impl RxPacket<'_> {
         }
     }
 
+    /// The bytes of payload of all of them.
+    #[inline]
+    pub(crate) fn total_len(&self) -> u32 {
+        self.payload_len().saturating_mul(self.count().into())
+    }
+
     /// Whether it came from the peer of `path`.
     #[inline]
     pub(crate) fn came_by(&self, path: &Path) -> bool {

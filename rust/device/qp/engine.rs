@@ -323,12 +323,11 @@ fn transmit_unreliable(
 /// Pushes completions to their CQs and collects events. Returns whether slots became free.
 #[inline]
 fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> bool {
-    let (sq, wake) = (&mut inner.sq, &mut deferred.send);
-    let released = match &mut inner.transport {
-        Transport::Rc(rc) => sq.complete(&qp.ctx, wake, |sq| rc.conn.poll_send_completion(sq)),
-        Transport::Uc(uc) => sq.complete(&qp.ctx, wake, |sq| uc.conn.poll_send_completion(sq)),
-        Transport::Datagram(ud) => sq.complete(&qp.ctx, wake, |sq| ud.qp.poll_send_completion(sq)),
-    };
+    let mut released = false;
+    while let Some(done) = inner.transport.poll_send_completion(&mut inner.sq) {
+        released = true;
+        deferred.send.merge(inner.sq.complete(&qp.ctx, &done));
+    }
     deferred.events = deferred.events.union(inner.transport.take_events());
     if inner.is_in_error() && inner.flush_receives(qp, deferred) {
         inner.rerun = true;

@@ -407,27 +407,10 @@ impl SendQueue {
         Some(&self.slot(n)?.dest.as_ref()?.ah)
     }
 
-    /// Completes requests for as long as `poll`, the transport, returns one. Returns whether there
-    /// were any.
-    #[inline]
-    pub(crate) fn complete(
-        &mut self,
-        qp: &QpContext,
-        wake: &mut Wake,
-        mut poll: impl FnMut(&mut Self) -> Option<SendCompletion>,
-    ) -> bool {
-        let mut any = false;
-        while let Some(done) = poll(self) {
-            any = true;
-            wake.merge(self.complete_one(qp, &done));
-        }
-        any
-    }
-
     /// Completes the oldest request, which `done` is about: releases its element to the consumer,
     /// and pushes its completion to the send CQ of `qp`, if it is signaled or failed.
     #[inline]
-    fn complete_one(&mut self, qp: &QpContext, done: &SendCompletion) -> Wake {
+    pub(crate) fn complete(&mut self, qp: &QpContext, done: &SendCompletion) -> Wake {
         let Some(slot) = self.slot(done.n).filter(|_| done.n == self.head) else {
             return Wake::default();
         };

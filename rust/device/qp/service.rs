@@ -5,7 +5,8 @@
 pub(crate) mod connected;
 pub(crate) mod ud;
 
-use crate::proto::transport::{ConnectedQp, Connection, Events, State, UcQp};
+use super::send_queue::SendQueue;
+use crate::proto::transport::{ConnectedQp, Connection, Events, SendCompletion, State, UcQp};
 use crate::rdma::qp::QpType;
 use connected::{Connected, Link, Rc, Resources, Uc};
 use kernel::prelude::*;
@@ -38,6 +39,16 @@ impl Transport {
             Transport::Rc(rc) => rc.conn.state(),
             Transport::Uc(uc) => uc.conn.state(),
             Transport::Datagram(ud) => ud.qp.state(),
+        }
+    }
+
+    /// The completion of the oldest request, if it is complete.
+    #[inline]
+    pub(crate) fn poll_send_completion(&mut self, sq: &mut SendQueue) -> Option<SendCompletion> {
+        match self {
+            Transport::Rc(rc) => rc.conn.poll_send_completion(sq),
+            Transport::Uc(uc) => uc.conn.poll_send_completion(sq),
+            Transport::Datagram(ud) => ud.qp.poll_send_completion(sq),
         }
     }
 

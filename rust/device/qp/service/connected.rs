@@ -6,7 +6,7 @@
 use crate::device::counters::Count;
 use crate::device::cq::completion::Completion;
 use crate::device::mem::error::MemError;
-use crate::device::mem::grant::Grant;
+use crate::device::mem::grant::{Grant, MkeyCache};
 use crate::device::mem::mkey::{self, Use};
 use crate::device::mem::payload::{PayloadError, PayloadRef};
 use crate::device::mem::range::Cover;
@@ -74,12 +74,14 @@ pub(crate) struct Link {
     /// Empty for UC, which has no READs.
     pub(crate) read_keys: ReadKeys,
     write_key: Option<Grant>,
+    peer_cache: MkeyCache,
 }
 
 impl Link {
     /// Drops the references to memory regions: a QP that does nothing any more must not hold them.
     pub(crate) fn put_mrs(&mut self) {
         self.write_key = None;
+        self.peer_cache = None;
         for key in self.read_keys.iter_mut() {
             *key = None;
         }
@@ -105,6 +107,7 @@ impl<C: ConnectedQp> Connected<C> {
             path: None,
             read_keys: KVec::new(),
             write_key: None,
+            peer_cache: None,
         };
         Connected { conn, link }
     }
@@ -253,6 +256,7 @@ impl<C: ConnectedQp> Connected<C> {
             rq,
             read_keys: &mut self.link.read_keys,
             write_key: &mut self.link.write_key,
+            peer_cache: &mut self.link.peer_cache,
             deferred,
         };
         match self
@@ -286,11 +290,15 @@ fn payload(
             ..
         } => {
             let at = offset.wrapping_add(skip);
-            match keys.get(usize::from(res)) {
-                Some(Some(grant)) => grant.for_each_chunk(at, len, |bytes| out.put(bytes)),
-                _ => read_again(qp, va, rkey, (at, len as u32))?
-                    .for_each_chunk(0, len, |bytes| out.put(bytes)),
-            }
+            let again;
+            let (grant, at) = match keys.get(usize::from(res)) {
+                Some(Some(grant)) => (grant, at),
+                _ => {
+                    again = read_again(qp, va, rkey, (at, len as u32))?;
+                    (&again, 0)
+                }
+            };
+            grant.for_each_chunk(at, len, |bytes| out.put(bytes))
         }
     }
 }
@@ -332,16 +340,17 @@ fn read_again(
     (offset, len): (u32, u32),
 ) -> Result<Grant, MemError> {
     let range = (va.wrapping_add(offset.into()), len);
-    lookup(qp, rkey, range, Access::REMOTE_READ)
+    lookup(qp, rkey, range, Access::REMOTE_READ, &mut None)
 }
 
-/// Looks up a key that the peer named.
+/// Looks up a key that the peer named, in `cache` first.
 #[inline]
 fn lookup(
     qp: &QpContext,
     key: u32,
     (va, len): (u64, u32),
     access: Access,
+    cache: &mut MkeyCache,
 ) -> Result<Grant, MemError> {
     let wanted = Use {
         party: qp.peer(),
@@ -351,7 +360,7 @@ fn lookup(
         access,
         cover: Cover::Whole,
     };
-    Grant::lookup(&qp.core, &wanted)
+    Grant::lookup_cached(&qp.core, &wanted, cache)
 }
 
 /// The parts of the QP that the transport uses while it handles a packet.
@@ -362,7 +371,16 @@ struct Env<'a> {
     rq: &'a mut RecvQueue,
     read_keys: &'a mut ReadKeys,
     write_key: &'a mut Option<Grant>,
+    peer_cache: &'a mut MkeyCache,
     deferred: &'a mut Deferred,
+}
+
+impl Env<'_> {
+    /// Looks up a key that the peer named.
+    #[inline]
+    fn lookup(&mut self, key: u32, range: (u64, u32), access: Access) -> Result<Grant, MemError> {
+        lookup(self.qp, key, range, access, self.peer_cache)
+    }
 }
 
 impl RequestQueue for Env<'_> {
@@ -426,20 +444,21 @@ impl ResponderOps for Env<'_> {
     #[inline]
     fn write_start(&mut self, va: u64, rkey: u32, len: u32) -> Result<(), AccessError> {
         *self.write_key = None;
-        *self.write_key = Some(lookup(self.qp, rkey, (va, len), Access::REMOTE_WRITE)?);
+        *self.write_key = Some(self.lookup(rkey, (va, len), Access::REMOTE_WRITE)?);
         Ok(())
     }
 
     #[inline]
     fn write_place(&mut self, offset: u32) -> Result<(), AccessError> {
         let grant = self.write_key.as_ref().ok_or(AccessError::Access)?;
+        let place = grant.writer(offset, self.packet.total_len())?;
         self.packet
-            .for_payload(|at, bytes| Ok(grant.write(offset.wrapping_add(at), bytes)?))
+            .for_payload(|at, bytes| Ok(place.put(at, bytes)?))
     }
 
     #[inline]
     fn read_start(&mut self, res: u8, va: u64, rkey: u32, len: u32) -> Result<(), AccessError> {
-        let grant = lookup(self.qp, rkey, (va, len), Access::REMOTE_READ);
+        let grant = self.lookup(rkey, (va, len), Access::REMOTE_READ);
         let place = self.read_keys.get_mut(usize::from(res));
         let place = place.ok_or(AccessError::Op)?;
         *place = None;
@@ -451,7 +470,8 @@ impl ResponderOps for Env<'_> {
         if va & 7 != 0 {
             return Err(AccessError::Misaligned);
         }
-        lookup(self.qp, rkey, (va, 8), Access::REMOTE_ATOMIC)?.atomic(op)
+        self.lookup(rkey, (va, 8), Access::REMOTE_ATOMIC)?
+            .atomic(op)
     }
 
     fn invalidate(&mut self, rkey: u32) -> Result<(), AccessError> {
