@@ -48,6 +48,12 @@ void oxe_bh_disable(void)
 	local_bh_disable();
 }
 
+/* As vfree() sees it: also where bottom halves are disabled. */
+bool oxe_in_interrupt(void)
+{
+	return in_interrupt();
+}
+
 bool oxe_irqs_disabled(void)
 {
 	return in_hardirq() || irqs_disabled();

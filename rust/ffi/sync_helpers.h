@@ -20,6 +20,7 @@ bool oxe_spin_trylock_irqsave(spinlock_t *lock, unsigned long *flags);
 void oxe_bh_disable(void);
 void oxe_bh_enable(void);
 bool oxe_irqs_disabled(void);
+bool oxe_in_interrupt(void);
 bool oxe_cond_resched_killable(void);
 
 void oxe_wait_for_value(u32 *place, u32 value);

@@ -7,22 +7,86 @@
 
 use crate::ffi;
 use crate::sync::memory::GFP_CHARGED;
+use crate::sync::work;
 use core::ptr::NonNull;
 use kernel::page::page_align;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Release};
 use kernel::sync::Arc;
+use kernel::workqueue::{impl_has_work, new_work, Work, WorkItem};
+
+/// Whole pages of vmalloc memory.
+///
+/// In interrupts the kernel frees such memory later, and until then the pages hold a node of the
+/// list of what is to be freed: a process that still has them mapped would read kernel addresses,
+/// and could change them. So an interrupt leaves the free to a worker.
+///
+/// # Invariants
+///
+/// `addr` is the start of vmalloc memory that this owns.
+#[pin_data(PinnedDrop)]
+struct Memory {
+    addr: NonNull<u8>,
+    #[pin]
+    work: Work<Memory>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Memory { self.work }
+}
+
+// SAFETY: vmalloc memory belongs to no thread.
+unsafe impl Send for Memory {}
+// SAFETY: all that is done through a shared reference is to queue the work.
+unsafe impl Sync for Memory {}
+
+impl WorkItem for Memory {
+    type Pointer = Arc<Memory>;
+
+    /// Drops the last reference.
+    fn run(_this: Arc<Memory>) {}
+}
+
+impl Memory {
+    /// Allocates `len` bytes, zeroed. Process context. ENOMEM.
+    fn new(len: usize) -> Result<Arc<Self>> {
+        // SAFETY: any length may be asked for; the result is null or zeroed memory of that length.
+        let addr = unsafe { ffi::oxe_shared_alloc(len) };
+        let addr = NonNull::new(addr.cast()).ok_or(ENOMEM)?;
+        // INVARIANT: that is what `oxe_shared_alloc` gives.
+        let memory = pin_init!(Memory {
+            addr,
+            work <- new_work!("oxe_shared"),
+        });
+        Arc::pin_init(memory, GFP_CHARGED).inspect_err(|_| {
+            // SAFETY: it is vmalloc memory that nothing refers to.
+            unsafe { ffi::oxe_shared_free(addr.as_ptr().cast()) }
+        })
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Memory {
+    /// Process context. Processes that have it mapped keep the pages, each by a reference of its
+    /// own.
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: by the type's invariant this is vmalloc memory that we own; no pointer into it is
+        // left.
+        unsafe { ffi::oxe_shared_free(self.addr.as_ptr().cast()) };
+    }
+}
 
 /// A zeroed buffer of whole pages.
 ///
 /// # Invariants
 ///
-/// `addr` is the start of `len` bytes of vmalloc memory that this owns; `len` is a multiple of the
-/// page size and not zero. It can be mapped by processes if `mappable`.
+/// `addr` is the start of the `len` bytes of `memory`, which is there until the buffer is dropped;
+/// `len` is a multiple of the page size and not zero. It can be mapped by processes if `mappable`.
 pub(crate) struct SharedBuf {
     addr: NonNull<u8>,
     len: usize,
     mappable: bool,
+    memory: Option<Arc<Memory>>,
 }
 
 // SAFETY: vmalloc memory belongs to no thread.
@@ -37,14 +101,13 @@ impl SharedBuf {
     /// ENOMEM also when `len` is zero or absurdly large; the caller checks any real limit.
     pub(crate) fn new(len: usize, user: bool) -> Result<Arc<Self>> {
         let len = page_align(len).filter(|len| *len != 0).ok_or(ENOMEM)?;
-        // SAFETY: any length may be asked for; the result is null or zeroed memory of that length.
-        let addr = unsafe { ffi::oxe_shared_alloc(len) };
-        let addr = NonNull::new(addr.cast()).ok_or(ENOMEM)?;
-        // INVARIANT: that is what `oxe_shared_alloc` gives.
+        let memory = Memory::new(len)?;
+        // INVARIANT: these are the address and the length of the memory.
         let buf = SharedBuf {
-            addr,
+            addr: memory.addr,
             len,
             mappable: user,
+            memory: Some(memory),
         };
         Ok(Arc::new(buf, GFP_CHARGED)?)
     }
@@ -128,11 +191,10 @@ impl SharedBuf {
 }
 
 impl Drop for SharedBuf {
-    /// Process context, or softirq. Processes that have it mapped keep the pages, each by a
-    /// reference of its own.
+    /// Process context, or softirq.
     fn drop(&mut self) {
-        // SAFETY: by the type's invariant this is vmalloc memory that we own; no pointer into it is
-        // left.
-        unsafe { ffi::oxe_shared_free(self.addr.as_ptr().cast()) };
+        if let Some(memory) = self.memory.take() {
+            work::drop_in_process(memory);
+        }
     }
 }

@@ -70,7 +70,7 @@ pub(crate) fn queue_bh<T, const ID: u64>(object: &Arc<T>) -> bool
 where
     T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
 {
-    queue(&BH, object)
+    queue(&BH, object.clone())
 }
 
 /// Queues the object's work to run in process context soon. Any context. Returns as [`queue_bh`]
@@ -79,10 +79,22 @@ pub(crate) fn queue_process<T, const ID: u64>(object: &Arc<T>) -> bool
 where
     T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
 {
-    queue(&PROCESS, object)
+    queue(&PROCESS, object.clone())
 }
 
-fn queue<T, const ID: u64>(place: &Atomic<usize>, object: &Arc<T>) -> bool
+/// Drops this reference in process context: at once if that is the context, else by the object's
+/// work, which need not do anything. Process context or softirq.
+pub(crate) fn drop_in_process<T, const ID: u64>(object: Arc<T>)
+where
+    T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
+{
+    // SAFETY: no requirements.
+    if unsafe { ffi::oxe_in_interrupt() } {
+        queue(&PROCESS, object);
+    }
+}
+
+fn queue<T, const ID: u64>(place: &Atomic<usize>, object: Arc<T>) -> bool
 where
     T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
 {
@@ -93,5 +105,5 @@ where
     }
     // SAFETY: a queue is destroyed no earlier than a grace period after its address is gone.
     let queue = unsafe { Queue::from_raw(queue) };
-    queue.enqueue::<Arc<T>, ID>(object.clone()).is_ok()
+    queue.enqueue::<Arc<T>, ID>(object).is_ok()
 }

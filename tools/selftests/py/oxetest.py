@@ -7,6 +7,7 @@ ends of a connection; what lies between them is still the wire.
 """
 
 import os
+import select
 import signal
 import sys
 import time
@@ -97,9 +98,9 @@ def errno_of(function, *args, **kwargs):
     return 0
 
 
-def child(function):
+def child(function, meanwhile=lambda: None):
     """Runs in a process of its own, which may die in its library; if it lives it must not find a
-    fault."""
+    fault. Another function runs here meanwhile."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if not pid:
@@ -111,6 +112,7 @@ def child(function):
             code = 3 if isinstance(error, Skip) else 1
         os._exit(code)
     os.close(write_end)
+    meanwhile()
     with os.fdopen(read_end, errors="replace") as file:
         text = file.read()
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -286,6 +288,36 @@ class End:
             self.mr.close()
         self.cq.close()
         self.rcq.close()
+
+
+def async_fds():
+    """The files of asynchronous events that this process has open, from /proc, as pyverbs does not
+    name them."""
+    found = set()
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            if "infinibandevent" in os.readlink(f"/proc/self/fd/{fd}"):
+                found.add(int(fd))
+        except FileNotFoundError:
+            pass  # the directory's own
+    return found
+
+
+def with_events(open_host):
+    """The host that open_host opens, and the file of its asynchronous events."""
+    before = async_fds()
+    host = open_host()
+    (events,) = async_fds() - before
+    return host, events
+
+
+def next_event(host, events, seconds=60):
+    """The type of the next asynchronous event; None if there is none within this time."""
+    if not select.select([events], [], [], seconds * SLOW)[0]:
+        return None
+    event = host.ctx.get_async_event()
+    event.ack()
+    return event.event_type
 
 
 def gid_object(text):

@@ -20,6 +20,7 @@ from pyverbs.mr import MR
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 
 from oxetest import (
+    SLOW,
     End,
     Skip,
     child,
@@ -357,6 +358,30 @@ def unmapped():
     h.close()
 
 
+def outlived():
+    """A child keeps the rings mapped when their queues are destroyed, and still finds what was in
+    them: the kernel does not use that memory for something else."""
+    h = Hostile()
+    destroyed, told = os.pipe()
+
+    def keep():
+        os.close(told)
+        rings = h.others + [h.sq]
+        before = [ctypes.string_at(ring.address, DATA) for ring in rings]
+        os.read(destroyed, 1)
+        end = time.monotonic() + SLOW
+        while time.monotonic() < end:
+            after = [ctypes.string_at(ring.address, DATA) for ring in rings]
+            same(after == before, True, "the rings' headers")
+
+    def destroy():
+        os.close(destroyed)
+        h.close()
+        os.close(told)
+
+    child(keep, destroy)
+
+
 def alone(function):
     same(child(function), True, "the process ended by itself")
     honest_works()
@@ -387,6 +412,7 @@ CASES = [
     ("a CQ resized in between", lambda: attack(resize_cq, ROUNDS)),
     ("made-up mappings", alone, made_up_mappings),
     ("rings unmapped", alone, unmapped),
+    ("rings mapped when their queues are gone", outlived),
 ]
 
 if __name__ == "__main__":

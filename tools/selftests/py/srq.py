@@ -3,8 +3,6 @@
 
 import ctypes
 import errno
-import os
-import select
 
 import pyverbs.enums as e
 from pyverbs.cq import CQ
@@ -25,11 +23,13 @@ from oxetest import (
     host_a,
     host_b,
     main,
+    next_event,
     none_pending,
     poll,
     same,
     shut,
     status,
+    with_events,
 )
 
 PLACE = 4096  # bytes of each receive
@@ -39,9 +39,7 @@ class Shared:
     """A host with a shared receive queue, and a region with a place for each receive."""
 
     def __init__(self, max_wr=64, max_sge=2, limit=0):
-        before = async_fds()
-        self.host = host_b()
-        (self.async_fd,) = async_fds() - before
+        self.host, self.events = with_events(host_b)
         self.srq = SRQ(self.host.pd, SrqInitAttr(SrqAttr(max_wr, max_sge, limit)))
         self.mr = MR(self.host.pd, 256 * PLACE, LOCAL)
         self.rcq = CQ(self.host.ctx, 1024)
@@ -59,25 +57,7 @@ class Shared:
         return ctypes.string_at(self.mr.buf + i % 256 * PLACE, length)
 
     def event(self, seconds=60):
-        """The type of the next asynchronous event; None if there is none within this time."""
-        if not select.select([self.async_fd], [], [], seconds * SLOW)[0]:
-            return None
-        event = self.host.ctx.get_async_event()
-        event.ack()
-        return event.event_type
-
-
-def async_fds():
-    """The files of asynchronous events that this process has open, from /proc, as pyverbs does not
-    name them."""
-    found = set()
-    for fd in os.listdir("/proc/self/fd"):
-        try:
-            if "infinibandevent" in os.readlink(f"/proc/self/fd/{fd}"):
-                found.add(int(fd))
-        except FileNotFoundError:
-            pass  # the directory's own
-    return found
+        return next_event(self.host, self.events, seconds)
 
 
 def connected(shared, count=2, **rts):
