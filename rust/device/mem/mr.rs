@@ -45,7 +45,7 @@ impl OpenMr<'_> {
     /// # Errors
     ///
     /// Fault.
-    #[inline]
+    #[inline(always)]
     pub(super) fn write(&self, at: u64, bytes: StridedSrc<'_>) -> Result<(), MemError> {
         match self {
             OpenMr::User(memory) => memory.write(at, bytes),
