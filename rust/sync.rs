@@ -6,7 +6,7 @@
 //! * [`table`]: identifier to object, read under RCU;
 //! * [`gate`]: a value that softirqs open, use and shut;
 //! * [`revocable`]: a value that can be revoked: it is dropped when the last access has ended;
-//! * [`bh`]: bottom halves disabled on this CPU;
+//! * [`bh`]: bottom halves disabled on this CPU; [`barrier`]: a memory barrier;
 //! * [`timer`]: one-shot timers that keep their object alive while armed;
 //! * [`work`]: the module's own work queues;
 //! * [`memory`]: allocation flags, and the memory cgroup that is charged; [`quota`]: a limit on the
@@ -15,6 +15,7 @@
 //! This module knows no protocol. It contains `unsafe` code, which must not leak out: every public
 //! item is safe to call, in the contexts that its documentation names.
 
+pub(crate) mod barrier;
 pub(crate) mod bh;
 pub(crate) mod gate;
 pub(crate) mod lock;

@@ -7,6 +7,7 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/wait_bit.h>
+#include <asm/barrier.h>
 
 #include "sync_helpers.h"
 
@@ -57,6 +58,11 @@ bool oxe_in_interrupt(void)
 bool oxe_irqs_disabled(void)
 {
 	return in_hardirq() || irqs_disabled();
+}
+
+void oxe_memory_barrier(void)
+{
+	mb();
 }
 
 bool oxe_cond_resched_killable(void)

@@ -21,6 +21,7 @@ void oxe_bh_disable(void);
 void oxe_bh_enable(void);
 bool oxe_irqs_disabled(void);
 bool oxe_in_interrupt(void);
+void oxe_memory_barrier(void);
 bool oxe_cond_resched_killable(void);
 
 void oxe_wait_for_value(u32 *place, u32 value);

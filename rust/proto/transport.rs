@@ -16,6 +16,9 @@
 //! [`ConnectedQp::poll_transmit`] and [`ConnectedQp::poll_send_completion`] until they give `None`,
 //! then takes the events and arms its timer for [`Connection::poll_timeout`].
 //!
+//! "READs and atomics" includes ATOMIC WRITEs and FLUSHes, where it is not about data: each has a
+//! response of its own, and they count against the same limits (IBTA annex A19.4).
+//!
 //! Rules are cited by their section of the InfiniBand Architecture Specification, Volume 1
 //! ("IBTA"), or of an RFC. "as in" an RFC marks a policy that is modelled after that RFC, and is no
 //! rule. `make rules` reads these citations.
@@ -63,7 +66,7 @@ pub use request::{Flags, Request, RequestQueue, RequesterOps, SendCompletion, Se
 pub use requester::Requester;
 pub use resource::Resource;
 pub use responder::Responder;
-pub use responder_ops::{AccessError, AtomicOp, RecvCompletion, RecvStart, ResponderOps};
+pub use responder_ops::{AccessError, AtomicOp, Flush, RecvCompletion, RecvStart, ResponderOps};
 pub use state::State;
 pub use time::Instant;
 pub use transmit::{Origin, Payload, Transmit};
@@ -72,3 +75,6 @@ pub use ud::{UdDest, UdModify, UdPoll, UdQp, UdRequestQueue, UdResponderOps};
 
 /// The longest message in bytes (IBTA 9.7.2: a message is 0 to 2^31 bytes).
 pub const MAX_MESSAGE: u32 = 1 << 31;
+
+/// Bytes of an ATOMIC WRITE (IBTA annex A19.4.2).
+pub const ATOMIC_WRITE_LEN: u32 = 8;

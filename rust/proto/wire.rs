@@ -8,13 +8,15 @@
 //! [`PacketRepr`] puts the headers of one packet together.
 //!
 //! Sources: InfiniBand Architecture Specification, Volume 1 (IBTA below), chapter 5 (data packet
-//! format), chapter 9 (transport layer) and annex A17 (RoCEv2).
+//! format), chapter 9 (transport layer), annex A17 (RoCEv2) and annex A19 (memory
+//! placement extensions).
 
 pub mod aeth;
 pub mod atomic;
 pub mod bth;
 pub mod deth;
 pub mod error;
+pub mod feth;
 pub mod gid;
 pub mod grh;
 pub mod header;
@@ -34,6 +36,7 @@ pub use atomic::{AtomicAckEthRepr, AtomicEthRepr};
 pub use bth::{BthRepr, BTH_LEN};
 pub use deth::DethRepr;
 pub use error::{EmitError, ParseError};
+pub use feth::FethRepr;
 pub use gid::Gid;
 pub use grh::{GrhLayout, NetworkType, GRH_LEN};
 pub use header::HeaderRepr;

@@ -22,6 +22,11 @@ impl Access {
     pub(crate) const REMOTE_READ: Self = Access(ffi::ib_access_flags_IB_ACCESS_REMOTE_READ);
     /// Peers may do atomic operations.
     pub(crate) const REMOTE_ATOMIC: Self = Access(ffi::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC);
+    /// Peers may ask for the global visibility of accesses to the memory (FLUSH).
+    pub(crate) const FLUSH_GLOBAL: Self = Access(ffi::ib_access_flags_IB_ACCESS_FLUSH_GLOBAL);
+    /// Peers may ask for the persistence of accesses to the memory (FLUSH).
+    pub(crate) const FLUSH_PERSISTENT: Self =
+        Access(ffi::ib_access_flags_IB_ACCESS_FLUSH_PERSISTENT);
     /// Memory windows may be bound to the region.
     pub(crate) const MW_BIND: Self = Access(ffi::ib_access_flags_IB_ACCESS_MW_BIND);
     /// A window's addresses begin at 0.

@@ -18,29 +18,50 @@ use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Full};
+use kernel::sync::atomic::{Atomic, Full, Release};
 
 #[cfg(not(CONFIG_64BIT))]
 compile_error!("pages are reached through the kernel's direct map");
 
-/// The 64-bit word at `at`, for atomic operations; `None` if it is not aligned.
-///
-/// # Safety
-///
-/// `at` is valid for reading and writing 8 bytes during `'a`, and other accesses to them count as
-/// atomic.
-#[inline]
-unsafe fn word<'a>(at: *mut u8) -> Option<&'a Atomic<u64>> {
-    let at = at.cast::<u64>();
-    // SAFETY: by the requirement of this function; the alignment is checked.
-    at.is_aligned().then(|| unsafe { Atomic::from_ptr(at) })
-}
+/// A 64-bit word of registered memory, in the processor's byte order. Each operation is atomic with
+/// respect to all other accesses.
+pub(crate) struct Word<'a>(&'a Atomic<u64>);
 
-/// Replaces the word by `swap` if it is `compare`; returns the old value.
-#[inline]
-fn cmpxchg(word: &Atomic<u64>, compare: u64, swap: u64) -> u64 {
-    match word.cmpxchg(compare, swap, Full) {
-        Ok(old) | Err(old) => old,
+impl<'a> Word<'a> {
+    /// The word at `at`; `None` if it is not aligned.
+    ///
+    /// # Safety
+    ///
+    /// `at` is valid for reading and writing 8 bytes during `'a`, and other accesses to them count
+    /// as atomic.
+    #[inline]
+    unsafe fn at(at: *mut u8) -> Option<Self> {
+        let at = at.cast::<u64>();
+        if !at.is_aligned() {
+            return None;
+        }
+        // SAFETY: by the requirement of this function; the alignment is checked.
+        Some(Word(unsafe { Atomic::from_ptr(at) }))
+    }
+
+    /// Replaces the word by `swap` if it is `compare`; returns the old value.
+    #[inline]
+    pub(crate) fn cmpxchg(&self, compare: u64, swap: u64) -> u64 {
+        match self.0.cmpxchg(compare, swap, Full) {
+            Ok(old) | Err(old) => old,
+        }
+    }
+
+    /// Adds to the word, wrapping; returns the old value.
+    #[inline]
+    pub(crate) fn fetch_add(&self, add: u64) -> u64 {
+        self.0.fetch_add(add, Full)
+    }
+
+    /// Stores `value`, which no access finds in part. Earlier stores are visible before it.
+    #[inline]
+    pub(crate) fn store(&self, value: u64) {
+        self.0.store(value, Release);
     }
 }
 
@@ -184,8 +205,9 @@ impl UserMemory {
         })
     }
 
-    /// The word at `offset`, if it is inside, aligned and writable.
-    fn word(&self, offset: u64) -> Option<&Atomic<u64>> {
+    /// The word at `offset`. `None` if it is not inside, not aligned, or the memory was registered
+    /// for reading only. Any context.
+    pub(crate) fn word(&self, offset: u64) -> Option<Word<'_>> {
         if !self.writable {
             return None;
         }
@@ -197,19 +219,7 @@ impl UserMemory {
         })?;
         // SAFETY: the page is pinned for writing while `self` lives, and the 8 bytes are inside it.
         // Processes may access them in any way, which races as their own accesses do.
-        unsafe { word(found?) }
-    }
-
-    /// Replaces the native 64-bit word at `offset` by `swap` if it is `compare`; returns the old
-    /// value. Atomic with respect to all other accesses. `None` if it is not inside, not aligned,
-    /// or the memory was registered for reading only. Any context.
-    pub(crate) fn cmpxchg(&self, offset: u64, compare: u64, swap: u64) -> Option<u64> {
-        Some(cmpxchg(self.word(offset)?, compare, swap))
-    }
-
-    /// Adds to the native 64-bit word at `offset`, wrapping; else as [`UserMemory::cmpxchg`].
-    pub(crate) fn fetch_add(&self, offset: u64, add: u64) -> Option<u64> {
-        Some(self.word(offset)?.fetch_add(add, Full))
+        unsafe { Word::at(found?) }
     }
 }
 
@@ -283,18 +293,11 @@ impl KernelMemory {
         Some(())
     }
 
-    /// Replaces the native 64-bit word at `addr` by `swap` if it is `compare`; returns the old
-    /// value. `None` if it is not the kernel's or not aligned. Any context.
-    pub(crate) fn cmpxchg(&self, addr: u64, compare: u64, swap: u64) -> Option<u64> {
+    /// The word at address `addr`. `None` if it is not the kernel's or not aligned. Any context.
+    pub(crate) fn word(&self, addr: u64) -> Option<Word<'_>> {
+        let at = Self::at(addr, 8)?;
         // SAFETY: a kernel user names memory that it owns until the request completes (see the
         // type).
-        Some(cmpxchg(unsafe { word(Self::at(addr, 8)?) }?, compare, swap))
-    }
-
-    /// Adds to the native 64-bit word at `addr`, wrapping; else as [`KernelMemory::cmpxchg`].
-    pub(crate) fn fetch_add(&self, addr: u64, add: u64) -> Option<u64> {
-        // SAFETY: a kernel user names memory that it owns until the request completes (see the
-        // type).
-        Some(unsafe { word(Self::at(addr, 8)?) }?.fetch_add(add, Full))
+        unsafe { Word::at(at) }
     }
 }

@@ -6,10 +6,10 @@
 use super::error::MemError;
 use super::range::Range;
 use crate::device::pd::PdId;
-use crate::proto::transport::{AccessError, AtomicOp};
+use crate::proto::transport::AccessError;
 use crate::rdma::access::Access;
 use crate::rdma::strided::StridedSrc;
-use crate::rdma::umem::KernelMemory;
+use crate::rdma::umem::{KernelMemory, Word};
 use crate::sync::bh::BhGuard;
 use crate::sync::gate::{Entered, Gate};
 use crate::sync::memory::GFP_CHARGED;
@@ -230,27 +230,22 @@ impl FastMr {
         })
     }
 
-    /// As [`Mr::atomic`](super::mr::Mr::atomic), on this registration.
-    pub(super) fn atomic(
+    /// As [`Mr::with_word`](super::mr::Mr::with_word), on this registration.
+    pub(super) fn with_word<T>(
         &self,
         generation: u32,
         va: u64,
-        op: AtomicOp,
-    ) -> Result<u64, AccessError> {
+        access: impl FnOnce(Word<'_>) -> T,
+    ) -> Result<T, AccessError> {
         let registered = self.enter(generation)?;
-        let mut original = None;
+        let mut word = None;
         registered.for_each_part(va, 8, |at, part| {
             if part.len() == 8 {
-                original = match op {
-                    AtomicOp::CompareSwap { compare, swap } => {
-                        registered.memory.cmpxchg(at, compare, swap)
-                    }
-                    AtomicOp::FetchAdd { add } => registered.memory.fetch_add(at, add),
-                };
+                word = registered.memory.word(at);
             }
             Some(())
         })?;
-        original.ok_or(AccessError::Misaligned)
+        word.map(access).ok_or(AccessError::Misaligned)
     }
 }
 

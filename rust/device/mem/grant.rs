@@ -7,8 +7,9 @@ use super::error::MemError;
 use super::mkey::{self, Admission, Mkey, Use};
 use super::writer::Writer;
 use crate::device::Core;
-use crate::proto::transport::{AccessError, AtomicOp};
+use crate::proto::transport::AccessError;
 use crate::rdma::strided::StridedSrc;
+use crate::rdma::umem::Word;
 use kernel::sync::Arc;
 
 /// The right to access `len` bytes of a region or window from address `va` on, in the way that the
@@ -157,10 +158,13 @@ impl Grant {
         self.mkey.write(self.generation, va, bytes)
     }
 
-    /// Carries out an atomic operation on its first 8 bytes: see [`Mkey::atomic`].
+    /// Calls `access` with its first word: see [`Mkey::with_word`].
     #[inline]
-    pub(crate) fn atomic(&self, op: AtomicOp) -> Result<u64, AccessError> {
-        self.mkey.atomic(self.generation, self.va, op)
+    pub(crate) fn with_word<T>(
+        &self,
+        access: impl FnOnce(Word<'_>) -> T,
+    ) -> Result<T, AccessError> {
+        self.mkey.with_word(self.generation, self.va, access)
     }
 
     /// The address of byte `offset`, if the grant covers `len` bytes from there.

@@ -9,11 +9,11 @@ use super::mw::{Bind, Bindable, Mw};
 use super::range::{Cover, Range};
 use crate::device::pd::PdId;
 use crate::device::Core;
-use crate::proto::transport::{AccessError, AtomicOp};
+use crate::proto::transport::AccessError;
 use crate::rdma::access::Access;
 use crate::rdma::mr::MwType;
 use crate::rdma::strided::StridedSrc;
-use crate::rdma::umem::{KernelMemory, UserMemory};
+use crate::rdma::umem::{KernelMemory, UserMemory, Word};
 use crate::sync::memory::GFP_CHARGED;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -334,17 +334,17 @@ impl Mkey {
         }
     }
 
-    /// See [`Mr::atomic`]; by a lookup of this generation.
-    pub(super) fn atomic(
+    /// See [`Mr::with_word`]; by a lookup of this generation.
+    pub(super) fn with_word<T>(
         &self,
         generation: u32,
         va: u64,
-        op: AtomicOp,
-    ) -> Result<u64, AccessError> {
+        access: impl FnOnce(Word<'_>) -> T,
+    ) -> Result<T, AccessError> {
         match self {
-            Mkey::Mr(mr) => mr.atomic(va, op),
-            Mkey::FastMr(mr) => mr.atomic(generation, va, op),
-            Mkey::Mw(mw) => mw.atomic(generation, va, op),
+            Mkey::Mr(mr) => mr.with_word(va, access),
+            Mkey::FastMr(mr) => mr.with_word(generation, va, access),
+            Mkey::Mw(mw) => mw.with_word(generation, va, access),
         }
     }
 }

@@ -6,10 +6,10 @@
 use super::error::MemError;
 use super::range::Range;
 use crate::device::pd::PdId;
-use crate::proto::transport::{AccessError, AtomicOp};
+use crate::proto::transport::AccessError;
 use crate::rdma::access::Access;
 use crate::rdma::strided::StridedSrc;
-use crate::rdma::umem::{KernelMemory, UserMemory};
+use crate::rdma::umem::{KernelMemory, UserMemory, Word};
 use crate::sync::revocable::{Revocable, RevocableGuard};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
@@ -231,29 +231,26 @@ impl Mr {
         open.write(at, bytes)
     }
 
-    /// Carries out an atomic operation on the 8 bytes at `va`, in the processor's byte order;
-    /// returns the original value. Atomic with respect to other regions and to the processor
-    /// (IB_ATOMIC_GLOB).
+    /// Calls `access` with the word at `va`: an operation on it is atomic with respect to other
+    /// regions and to the processor (IB_ATOMIC_GLOB).
     ///
-    /// Any context. The caller has checked the right to do that.
+    /// Any context with bottom halves disabled. The caller has checked the right to write.
     ///
     /// # Errors
     ///
     /// Misaligned if `va` or the address in memory is no multiple of 8; otherwise the
     /// [`MemError`]s.
-    pub(super) fn atomic(&self, va: u64, op: AtomicOp) -> Result<u64, AccessError> {
+    pub(super) fn with_word<T>(
+        &self,
+        va: u64,
+        access: impl FnOnce(Word<'_>) -> T,
+    ) -> Result<T, AccessError> {
         if va & 7 != 0 {
             return Err(AccessError::Misaligned);
         }
-        match (self.open(va, 8)?, op) {
-            ((OpenMr::User(memory), at), AtomicOp::CompareSwap { compare, swap }) => {
-                memory.cmpxchg(at, compare, swap)
-            }
-            ((OpenMr::User(memory), at), AtomicOp::FetchAdd { add }) => memory.fetch_add(at, add),
-            ((OpenMr::Kernel(memory), at), AtomicOp::CompareSwap { compare, swap }) => {
-                memory.cmpxchg(at, compare, swap)
-            }
-            ((OpenMr::Kernel(memory), at), AtomicOp::FetchAdd { add }) => memory.fetch_add(at, add),
+        match self.open(va, 8)? {
+            (OpenMr::User(memory), at) => memory.word(at).map(access),
+            (OpenMr::Kernel(memory), at) => memory.word(at).map(access),
         }
         // `va` is aligned, but not the address in memory: iova and start differ in their low bits.
         .ok_or(AccessError::Misaligned)

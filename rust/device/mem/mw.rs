@@ -7,10 +7,11 @@ use super::error::MemError;
 use super::mr::Mr;
 use super::range::Range;
 use crate::device::pd::PdId;
-use crate::proto::transport::{AccessError, AtomicOp};
+use crate::proto::transport::AccessError;
 use crate::rdma::access::Access;
 use crate::rdma::mr::MwType;
 use crate::rdma::strided::StridedSrc;
+use crate::rdma::umem::Word;
 use crate::sync::bh::BhGuard;
 use crate::sync::gate::{Alone, Gate};
 use kernel::prelude::*;
@@ -21,6 +22,7 @@ use kernel::sync::Arc;
 const FLAGS: Access = Access::REMOTE_READ
     .union(Access::REMOTE_WRITE)
     .union(Access::REMOTE_ATOMIC)
+    .union(Access::FLUSH_GLOBAL)
     .union(Access::LOCAL_WRITE)
     .union(Access::ZERO_BASED);
 
@@ -146,11 +148,15 @@ impl<K: Bindable> Mw<K> {
         let region = mr.as_mr().ok_or(MemError::Key)?;
         // IBTA 10.6.7.2.2: the region admits windows, and the peers' writes are writes of its own.
         let writes = Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
-        let needed = if bind.access.intersects(writes) {
+        let mut needed = if bind.access.intersects(writes) {
             Access::MW_BIND | Access::LOCAL_WRITE
         } else {
             Access::MW_BIND
         };
+        // The region says which placement types its memory has (IBTA annex A19.4.1).
+        if bind.access.contains(Access::FLUSH_GLOBAL) {
+            needed = needed | Access::FLUSH_GLOBAL;
+        }
         if !region.allows(self.pd, bind.mr_key, needed) {
             return Err(MemError::Key);
         }
@@ -243,14 +249,14 @@ impl<K: Bindable> Mw<K> {
         access(mr, binding.start.wrapping_add(offset))
     }
 
-    /// As [`Mr::atomic`], in this binding.
-    pub(super) fn atomic(
+    /// As [`Mr::with_word`], in this binding.
+    pub(super) fn with_word<T>(
         &self,
         generation: u32,
         va: u64,
-        op: AtomicOp,
-    ) -> Result<u64, AccessError> {
-        self.with(generation, va, 8, |mr, at| mr.atomic(at, op))
+        access: impl FnOnce(Word<'_>) -> T,
+    ) -> Result<T, AccessError> {
+        self.with(generation, va, 8, |mr, at| mr.with_word(at, access))
     }
 
     /// As [`Mr::write`], in this binding.

@@ -173,6 +173,8 @@ fn connected_change(attr: &QpAttr<'_>) -> Modify {
             write: access.contains(Access::REMOTE_WRITE),
             read: access.contains(Access::REMOTE_READ),
             atomic: access.contains(Access::REMOTE_ATOMIC),
+            flush_global: access.contains(Access::FLUSH_GLOBAL),
+            flush_persistent: access.contains(Access::FLUSH_PERSISTENT),
         }),
     }
 }

@@ -3,6 +3,7 @@
 //! The transport services: how each joins the transport with queues, memory and packets.
 
 pub(crate) mod connected;
+mod remote;
 pub(crate) mod ud;
 
 use super::send_queue::SendQueue;

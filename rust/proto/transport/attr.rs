@@ -52,12 +52,16 @@ impl Pmtu {
 /// The access of the peer to this side's memory through the queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct RemoteAccess {
-    /// RDMA WRITE.
+    /// RDMA WRITE and ATOMIC WRITE.
     pub write: bool,
     /// RDMA READ.
     pub read: bool,
     /// Atomic operations.
     pub atomic: bool,
+    /// FLUSH for global visibility.
+    pub flush_global: bool,
+    /// FLUSH for persistence.
+    pub flush_persistent: bool,
 }
 
 impl RemoteAccess {
@@ -66,6 +70,8 @@ impl RemoteAccess {
         write: true,
         read: true,
         atomic: true,
+        flush_global: true,
+        flush_persistent: true,
     };
 }
 
@@ -90,7 +96,7 @@ pub struct Attr {
     pub rnr_retry: u8,
     /// The timer code in RNR NAKs that this side sends, 0 to 31.
     pub min_rnr_timer: u8,
-    /// How many READs and atomics this side may have outstanding.
+    /// How many READs, atomics, FLUSHes and ATOMIC WRITEs this side may have outstanding.
     pub max_rd_atomic: u8,
     /// The access of the peer.
     pub access: RemoteAccess,
@@ -113,6 +119,8 @@ impl Attr {
             write: false,
             read: false,
             atomic: false,
+            flush_global: false,
+            flush_persistent: false,
         },
     };
 }

@@ -94,7 +94,8 @@ impl Requester {
         }
     }
 
-    /// Checks and places the payload of the READ responses from PSN `una` on. The offset follows
+    /// Checks and places the payload of the READ responses from PSN `una` on, which may also be
+    /// that to an ATOMIC WRITE or a FLUSH. The offset follows
     /// from the PSN alone. It does not matter how often the READ was resumed, and from where.
     #[inline]
     fn place_read<E: RequestQueue + RequesterOps>(
@@ -106,7 +107,7 @@ impl Requester {
         env: &mut E,
     ) -> Result<(), Status> {
         if request.op != SendOp::Read {
-            return Err(Status::BadResp);
+            return check_empty_response(request, position, payload_len);
         }
         let index = self.una.psn.offset_from(request.first_psn);
         let offset = attr.pmtu.offset(index);
@@ -354,6 +355,21 @@ impl Requester {
             }
         }
     }
+}
+
+/// Checks the response to an ATOMIC WRITE or a FLUSH: a READ response of one packet without payload
+/// (IBTA annex A19.4). For another request it is no response.
+#[cold]
+fn check_empty_response(
+    request: &Request,
+    position: Position,
+    payload_len: u32,
+) -> Result<(), Status> {
+    let is_asked_for = matches!(request.op, SendOp::AtomicWrite | SendOp::Flush { .. });
+    if !is_asked_for || position != Position::Only || payload_len != 0 {
+        return Err(Status::BadResp);
+    }
+    Ok(())
 }
 
 /// Checks and stores the response to the atomic `request`.

@@ -2,7 +2,8 @@
 
 //! Duplicate request packets: the peer retransmitted because a response was lost, or the network
 //! duplicated the packet. The responder responds again and carries out READs alone again
-//! (IBTA 9.7.5.1.3).
+//! (IBTA 9.7.5.1.3): a second ATOMIC WRITE might undo a later store, and a second FLUSH has no
+//! effect (IBTA annex A19.4).
 
 use super::responder::{Acknowledge, Responder};
 use super::wire::{Kind, PacketRepr, Psn, Syndrome};
@@ -37,12 +38,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
                 }
                 self.ring.replay_read(part, attr.pmtu);
             }
-            kind if kind.is_atomic() => {
-                if !self.ring.replay_atomic(psn) {
+            Kind::Send | Kind::Write => self.acknowledge_again(psn),
+            kind => {
+                if !self.ring.replay_saved(psn, kind) {
                     return Verdict::Dropped(DropReason::UnknownDuplicate);
                 }
             }
-            _ => self.acknowledge_again(psn),
         }
         Verdict::Dropped(DropReason::Duplicate)
     }

@@ -4,7 +4,7 @@
 //! requests.
 
 use super::cwnd::READ_CHUNK;
-use super::wire::Psn;
+use super::wire::{FethRepr, Psn};
 use super::{Attr, Pmtu, MAX_MESSAGE};
 
 /// The operation of a send work request.
@@ -36,6 +36,15 @@ pub enum SendOp {
         /// The value to add.
         add: u64,
     },
+    /// ATOMIC WRITE: stores the 8 bytes of the message at once.
+    AtomicWrite,
+    /// FLUSH: the message is empty.
+    Flush {
+        /// The placement type and the selectivity level.
+        feth: FethRepr,
+        /// Bytes of the range, if it is about one.
+        len: u32,
+    },
     /// An operation on keys of this side, which sends nothing and takes no PSN: to register a
     /// region, bind a window, or invalidate a key (IBTA 10.6.5, 10.8.2.2). The owner carries it out
     /// ([`Connection::poll_local`](super::Connection::poll_local)).
@@ -49,13 +58,18 @@ impl SendOp {
         matches!(self, SendOp::Local)
     }
 
-    /// Whether it is a READ or an atomic: its response carries data, an ACK alone does not complete
-    /// it, and it counts against `max_rd_atomic` (IBTA 9.7.5.1.1, 9.7.7.2.2).
+    /// Whether it is a READ, an atomic, an ATOMIC WRITE or a FLUSH: it has a response of its own,
+    /// an ACK alone does not complete it, and it counts against `max_rd_atomic`
+    /// (IBTA 9.7.5.1.1, 9.7.7.2.2, IBTA annex A19.4).
     #[inline]
     pub const fn wants_response(&self) -> bool {
         matches!(
             self,
-            SendOp::Read | SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. }
+            SendOp::Read
+                | SendOp::CompareSwap { .. }
+                | SendOp::FetchAdd { .. }
+                | SendOp::AtomicWrite
+                | SendOp::Flush { .. }
         )
     }
 }
@@ -102,7 +116,8 @@ pub struct Flags {
     pub signaled: bool,
     /// Asks for a solicited event at the receiver; counts for SEND and WRITE with immediate.
     pub solicited: bool,
-    /// Does not start before all earlier READs and atomics are complete (IBTA 10.8.3.3).
+    /// Does not start before all earlier READs, atomics, ATOMIC WRITEs and FLUSHes are complete
+    /// (IBTA 10.8.3.3).
     pub fence: bool,
 }
 
@@ -112,17 +127,17 @@ pub struct Flags {
 pub struct Request {
     /// The operation.
     pub op: SendOp,
-    /// Bytes of the whole message; for an atomic 8.
+    /// Bytes of the whole message; for an atomic and an ATOMIC WRITE 8, for a FLUSH 0.
     pub len: u32,
-    /// Remote address, for WRITE, READ and atomics.
+    /// Remote address; of no meaning for a SEND.
     pub va: u64,
-    /// Remote key, for WRITE, READ and atomics.
+    /// Remote key; of no meaning for a SEND.
     pub rkey: u32,
     /// Reports success by a completion.
     pub signaled: bool,
     /// Asks for a solicited event.
     pub solicited: bool,
-    /// Waits for earlier READs and atomics.
+    /// Waits for earlier READs, atomics, ATOMIC WRITEs and FLUSHes.
     pub fence: bool,
 
     // ----
@@ -201,6 +216,8 @@ impl Request {
     pub(super) fn count_psns(&self, pmtu: Pmtu) -> u32 {
         match self.op {
             SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => 1,
+            // Its one packet, whatever the path MTU (IBTA annex A19.4).
+            SendOp::AtomicWrite | SendOp::Flush { .. } => 1,
             SendOp::Local => 0,
             _ => pmtu.packets(self.len),
         }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The packets that the requester sends: headers and payload for each kind of request
-//! (IBTA 9.2, 9.4).
+//! (IBTA 9.2, 9.4, IBTA annex A19.4).
 
 use super::wire::{
     pad_for, AtomicEthRepr, BthRepr, Ext, IethRepr, ImmDtRepr, Kind, Opcode, PacketRepr, Position,
     Psn, RethRepr, Service, Tail,
 };
-use super::{Attr, Origin, Payload, Request, SendOp, Transmit};
+use super::{Attr, Origin, Payload, Request, SendOp, Transmit, ATOMIC_WRITE_LEN};
 
 /// The headers of a request packet.
 #[inline]
@@ -84,8 +84,9 @@ fn message_ext(request: &Request, starts: bool, ends: bool) -> Ext {
     }
 }
 
-/// The packet of an atomic, or of a READ, from response packet `index` to the end of its chunk:
-/// after a loss the requester asks for the missing part alone (IBTA 9.7.6.1, 9.9.2.1).
+/// The packet of an atomic, an ATOMIC WRITE or a FLUSH, or of a READ, from response packet `index`
+/// to the end of its chunk: after a loss the requester asks for the missing part alone
+/// (IBTA 9.7.6.1, 9.9.2.1).
 #[inline]
 pub(super) fn rd_atomic_request_packet(
     request: &Request,
@@ -101,25 +102,33 @@ pub(super) fn rd_atomic_request_packet(
             compare,
         })
     };
-    let offset = attr.pmtu.offset(index);
-    let end = attr.pmtu.offset(request.chunk_end(index)).min(request.len);
+    let reth = |offset: u32, dma_len| RethRepr {
+        va: request.va.wrapping_add(u64::from(offset)),
+        rkey: request.rkey,
+        dma_len,
+    };
+    let mut payload = Payload::None;
     let (opcode, ext) = match request.op {
         SendOp::CompareSwap { compare, swap } => (Opcode::RcCompareSwap, atomic(swap, compare)),
         SendOp::FetchAdd { add } => (Opcode::RcFetchAdd, atomic(add, 0)),
-        _ => (
-            Opcode::RcReadRequest,
-            Ext::Reth(RethRepr {
-                va: request.va.wrapping_add(u64::from(offset)),
-                rkey: request.rkey,
-                dma_len: end.saturating_sub(offset),
-            }),
-        ),
+        SendOp::AtomicWrite => {
+            let len = ATOMIC_WRITE_LEN;
+            payload = Payload::Request { n, offset: 0, len };
+            (Opcode::RcAtomicWrite, Ext::Reth(reth(0, len)))
+        }
+        SendOp::Flush { feth, len } => (Opcode::RcFlush, Ext::Flush(feth, reth(0, len))),
+        _ => {
+            let offset = attr.pmtu.offset(index);
+            let end = attr.pmtu.offset(request.chunk_end(index)).min(request.len);
+            let rest = end.saturating_sub(offset);
+            (Opcode::RcReadRequest, Ext::Reth(reth(offset, rest)))
+        }
     };
     let mut header = header(opcode, request.first_psn.add(index), ext, attr);
     header.bth.ack_req = true;
     Transmit {
         header,
-        payload: Payload::None,
+        payload,
         origin: Origin::Request { n },
         segments: 1,
     }

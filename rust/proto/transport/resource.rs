@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Responder resources: the READs and atomics whose response is due, and those whose response the
-//! peer may ask for again (IBTA 9.4.4, 9.4.5, 9.7.5.1: as many as `max_dest_rd_atomic`).
+//! Responder resources: the READs, atomics, ATOMIC WRITEs and FLUSHes whose response is due, and
+//! those whose response the peer may ask for again (IBTA 9.4.4, 9.4.5, 9.7.5.1, IBTA annex A19.4:
+//! as many as `max_dest_rd_atomic`).
 //!
 //! The resources are a ring in the order of PSNs. The response to a READ is made from its resource,
-//! packet by packet. An atomic is carried out on arrival, and its resource keeps the result. A
-//! resource stays until a newer one takes its place, so that a duplicate request finds it.
+//! packet by packet. The others are carried out on arrival, and the resource of an atomic keeps its
+//! result. A resource stays until a newer one takes its place, so that a duplicate request finds it.
 
-use super::wire::Psn;
+use super::wire::{Kind, Psn};
 use super::{Attr, Pmtu};
 
 /// The kind of request of a resource.
@@ -17,9 +18,25 @@ pub(super) enum ResourceKind {
     Read { va: u64, rkey: u32, len: u32 },
     /// An atomic, with the original value.
     Atomic { original: u64 },
+    /// An ATOMIC WRITE, which has no result.
+    AtomicWrite,
+    /// A FLUSH, which has no result.
+    Flush,
 }
 
-/// The resource of one READ or atomic. Its content is private to the responder; the owner provides
+impl ResourceKind {
+    /// Whether it is of a request of `kind` that is not carried out again for a duplicate.
+    fn is_saved(self, kind: Kind) -> bool {
+        match self {
+            ResourceKind::Read { .. } => false,
+            ResourceKind::Atomic { .. } => kind.is_atomic(),
+            ResourceKind::AtomicWrite => kind == Kind::AtomicWrite,
+            ResourceKind::Flush => kind == Kind::Flush,
+        }
+    }
+}
+
+/// The resource of one such request. Its content is private to the responder; the owner provides
 /// the memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Resource {
@@ -59,7 +76,7 @@ impl Resource {
     pub(super) fn new(kind: ResourceKind, first_psn: Psn, msn: u32, pmtu: Pmtu) -> Self {
         let (psns, play_len) = match kind {
             ResourceKind::Read { len, .. } => (pmtu.packets(len), len),
-            ResourceKind::Atomic { .. } => (1, 0),
+            ResourceKind::Atomic { .. } | ResourceKind::AtomicWrite | ResourceKind::Flush => (1, 0),
         };
         Resource {
             kind,
@@ -360,9 +377,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
         }
     }
 
-    /// Schedules the response to the atomic with `psn` again. Returns whether there is one.
+    /// Schedules the response to the request of `kind` with `psn` again, which is not carried out
+    /// again. Returns whether there is one.
     #[cold]
-    pub(super) fn replay_atomic(&mut self, psn: Psn) -> bool {
+    pub(super) fn replay_saved(&mut self, psn: Psn, kind: Kind) -> bool {
         let age = self.find(psn);
         if age == 0 {
             return false;
@@ -370,7 +388,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
         let Some(slot) = self.get_mut(age) else {
             return false;
         };
-        if !matches!(slot.kind, ResourceKind::Atomic { .. }) {
+        if !slot.kind.is_saved(kind) {
             return false;
         }
         slot.next = 0;

@@ -6,9 +6,10 @@
 //! Each packet passes the checks of IBTA 9.7.4.1 in this order: sequence number, opcode sequence,
 //! support for the operation, length, receive request or key. A packet that fails a check gets a
 //! NAK, or no response at all, and is not carried out. SENDs and WRITEs are in `reassembly`, READs
-//! and atomics in `rd_atomic`, duplicates in `duplicate`; `response` makes responses and
+//! and atomics in `rd_atomic`, ATOMIC WRITEs and FLUSHes in `placement`, duplicates in `duplicate`; `response` makes responses and
 //! acknowledgements.
 
+mod placement;
 mod rd_atomic;
 
 use super::delayed_ack::DelayedAck;
@@ -234,7 +235,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             Kind::Send => self.reassembly.send(pkt, payload_len, ops),
             Kind::Write => self.reassembly.write(attr.access, pkt, payload_len, ops),
             Kind::ReadRequest => return self.execute_read(attr, pkt, ops),
-            _ => return self.execute_atomic(attr, pkt, ops),
+            Kind::CompareSwap | Kind::FetchAdd => return self.execute_atomic(attr, pkt, ops),
+            _ => return self.execute_placement(attr, pkt, ops),
         };
         if let Err(refusal) = taken {
             self.reassembly.fail_recv(refusal, info.kind, ops);

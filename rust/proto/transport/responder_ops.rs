@@ -12,7 +12,7 @@ pub enum AccessError {
     Access,
     /// It failed for local reasons: NAK remote operational error.
     Op,
-    /// The address of an atomic is not a multiple of 8: NAK invalid request.
+    /// The address of an atomic or an ATOMIC WRITE is not a multiple of 8: NAK invalid request.
     Misaligned,
 }
 
@@ -42,6 +42,20 @@ pub enum AtomicOp {
         /// The value to add.
         add: u64,
     },
+}
+
+/// A FLUSH (IBTA annex A19.4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flush {
+    /// Key of the region or window.
+    pub rkey: u32,
+    /// The first address and the length of the range; `None` for the whole region. The length may
+    /// be 0.
+    pub range: Option<(u64, u32)>,
+    /// Global visibility is asked for.
+    pub global: bool,
+    /// Persistence is asked for.
+    pub persistent: bool,
 }
 
 /// The completion of the receive work request in use.
@@ -100,6 +114,21 @@ pub trait ResponderOps {
     ///
     /// [`AccessError`] refuses it.
     fn atomic(&mut self, va: u64, rkey: u32, op: AtomicOp) -> Result<u64, AccessError>;
+    /// Stores the payload, which has 8 bytes, at `va` by one store, so that no access finds a part
+    /// of it (IBTA annex A19.4.2). `va` is a multiple of 8. Payloads that were placed before are
+    /// visible before it.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`] refuses it.
+    fn atomic_write(&mut self, va: u64, rkey: u32) -> Result<(), AccessError>;
+    /// Carries out a FLUSH: on return all earlier accesses to the memory are visible to all
+    /// processors and devices, or persistent, as the peer asks (IBTA annex A19.4.1).
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`] refuses it.
+    fn flush(&mut self, flush: &Flush) -> Result<(), AccessError>;
     /// Invalidates a key for a SEND with invalidate.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The packets that the responder sends: the responses to READs and atomics in the order of their
-//! PSNs, and after them one ACK or NAK (IBTA 9.7.5.1). An ACK therefore never overtakes a response
+//! The packets that the responder sends: the responses to READs, atomics, ATOMIC WRITEs and FLUSHes
+//! in the order of their PSNs, and after them one ACK or NAK (IBTA 9.7.5.1). An ACK therefore never overtakes a response
 //! before it, and one ACK acknowledges all packets that have arrived meanwhile.
 
 use super::resource::{Resource, ResourceKind, Response};
@@ -89,6 +89,10 @@ fn response_packet(response: &Response, attr: &Attr) -> Transmit {
             Ext::AtomicAck(aeth, AtomicAckEthRepr { original }),
             Payload::None,
         ),
+        // IBTA annex A19.4: the response is that to a READ of no bytes.
+        ResourceKind::AtomicWrite | ResourceKind::Flush => {
+            (Opcode::RcReadResponseOnly, Ext::Aeth(aeth), Payload::None)
+        }
         ResourceKind::Read { va, rkey, .. } => {
             let position = Position::of(response.starts, response.ends);
             let ext = match position {

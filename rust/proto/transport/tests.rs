@@ -17,6 +17,8 @@ mod local;
 mod loss;
 mod lossless;
 mod naks;
+mod placement;
+mod placement_errors;
 mod qp_states;
 mod recovery;
 mod rnr;

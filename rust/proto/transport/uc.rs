@@ -255,6 +255,7 @@ fn is_supported(op: &SendOp) -> bool {
         SendOp::Local => true,
         SendOp::SendInv(_) | SendOp::Read => false,
         SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => false,
+        SendOp::AtomicWrite | SendOp::Flush { .. } => false,
     }
 }
 

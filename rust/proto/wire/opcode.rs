@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The opcodes and the properties of a packet that each implies (IBTA 9.2, Table 38; CNP:
-//! IBTA annex A17.9.3).
+//! IBTA annex A17.9.3; FLUSH and ATOMIC WRITE: IBTA annex A19.4).
 //!
 //! One opcode stands for four properties: the transport service, the kind of operation, the
 //! packet's position in its message, and the data that the last packet carries for the completion.
@@ -29,7 +29,7 @@ pub enum Kind {
     Write,
     /// A request for an RDMA READ.
     ReadRequest,
-    /// Part of the answer to an RDMA READ.
+    /// Part of the answer to an RDMA READ, or the answer to a FLUSH or an ATOMIC WRITE.
     ReadResponse,
     /// An acknowledgement, positive or negative.
     Ack,
@@ -39,6 +39,10 @@ pub enum Kind {
     CompareSwap,
     /// A request to fetch and add.
     FetchAdd,
+    /// A request to make earlier accesses visible, or persistent.
+    Flush,
+    /// A request to store 8 bytes at once.
+    AtomicWrite,
     /// A congestion notification.
     Cnp,
 }
@@ -49,7 +53,13 @@ impl Kind {
     pub const fn is_request(self) -> bool {
         matches!(
             self,
-            Kind::Send | Kind::Write | Kind::ReadRequest | Kind::CompareSwap | Kind::FetchAdd
+            Kind::Send
+                | Kind::Write
+                | Kind::ReadRequest
+                | Kind::CompareSwap
+                | Kind::FetchAdd
+                | Kind::Flush
+                | Kind::AtomicWrite
         )
     }
 
@@ -59,7 +69,7 @@ impl Kind {
         matches!(self, Kind::ReadResponse | Kind::Ack | Kind::AtomicAck)
     }
 
-    /// Whether it asks for an atomic operation.
+    /// Whether it asks for an atomic operation, which returns the original value.
     #[inline]
     pub const fn is_atomic(self) -> bool {
         matches!(self, Kind::CompareSwap | Kind::FetchAdd)
@@ -128,6 +138,8 @@ pub enum ExtKind {
     Reth,
     /// RETH, ImmDt.
     RethImm,
+    /// FETH, RETH.
+    Flush,
     /// AETH.
     Aeth,
     /// AETH, AtomicAckETH.
@@ -152,7 +164,7 @@ impl ExtKind {
             ExtKind::Deth => 8,
             ExtKind::AtomicAck | ExtKind::DethImm => 12,
             ExtKind::Reth | ExtKind::Cnp => 16,
-            ExtKind::RethImm => 20,
+            ExtKind::RethImm | ExtKind::Flush => 20,
             ExtKind::Atomic => 28,
         }
     }
@@ -164,7 +176,7 @@ impl ExtKind {
     }
 }
 
-/// How long the payload of a packet may be (IBTA 9.7.4.1.6 and 9.8.2.2.2).
+/// How long the payload of a packet may be (IBTA 9.7.4.1.6 and 9.8.2.2.2, IBTA annex A19.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PayloadRule {
     /// No payload.
@@ -175,6 +187,8 @@ pub enum PayloadRule {
     Tail,
     /// Nothing up to the path MTU: only packets.
     Any,
+    /// Exactly 8 bytes: ATOMIC WRITE.
+    Word,
 }
 
 impl PayloadRule {
@@ -186,6 +200,7 @@ impl PayloadRule {
             PayloadRule::Full => len == pmtu,
             PayloadRule::Tail => 0 < len && len <= pmtu,
             PayloadRule::Any => len <= pmtu,
+            PayloadRule::Word => len == 8,
         }
     }
 }
@@ -298,6 +313,10 @@ opcodes! {
     RcSendLastInv = 0x16: Rc Send Last Inv Inv Tail;
     /// RC SEND with invalidate of one packet.
     RcSendOnlyInv = 0x17: Rc Send Only Inv Inv Any;
+    /// RC FLUSH.
+    RcFlush = 0x1c: Rc Flush Only Plain Flush Empty;
+    /// RC ATOMIC WRITE.
+    RcAtomicWrite = 0x1d: Rc AtomicWrite Only Plain Reth Word;
     /// UC SEND, first packet.
     UcSendFirst = 0x20: Uc Send First Plain None Full;
     /// UC SEND, middle packet.
@@ -376,7 +395,10 @@ impl Opcode {
     /// Whether a RETH is among the headers.
     #[inline]
     pub fn has_reth(self) -> bool {
-        matches!(self.info().ext, ExtKind::Reth | ExtKind::RethImm)
+        matches!(
+            self.info().ext,
+            ExtKind::Reth | ExtKind::RethImm | ExtKind::Flush
+        )
     }
 
     /// Whether an AETH is among the headers.
@@ -451,6 +473,8 @@ impl Opcode {
             (Kind::AtomicAck, Position::Only, _) => Opcode::RcAtomicAck,
             (Kind::CompareSwap, Position::Only, _) => Opcode::RcCompareSwap,
             (Kind::FetchAdd, Position::Only, _) => Opcode::RcFetchAdd,
+            (Kind::Flush, Position::Only, _) => Opcode::RcFlush,
+            (Kind::AtomicWrite, Position::Only, _) => Opcode::RcAtomicWrite,
             _ => return None,
         })
     }

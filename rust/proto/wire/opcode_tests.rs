@@ -4,7 +4,7 @@
 
 use super::*;
 
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 11] = [
     Kind::Send,
     Kind::Write,
     Kind::ReadRequest,
@@ -13,6 +13,8 @@ const KINDS: [Kind; 9] = [
     Kind::AtomicAck,
     Kind::CompareSwap,
     Kind::FetchAdd,
+    Kind::Flush,
+    Kind::AtomicWrite,
     Kind::Cnp,
 ];
 const POSITIONS: [Position; 4] = [
@@ -24,13 +26,14 @@ const POSITIONS: [Position; 4] = [
 const TAILS: [Tail; 3] = [Tail::Plain, Tail::Imm, Tail::Inv];
 const SERVICES: [Service; 4] = [Service::Rc, Service::Uc, Service::Ud, Service::Cnp];
 
-/// IBTA 9.2, IBTA annex A17.9.3: these opcodes are defined, CNP among them, and all others are
-/// reserved.
+/// IBTA 9.2, IBTA annex A17.9.3, IBTA annex A19.4: these opcodes are defined, CNP, FLUSH and
+/// ATOMIC WRITE among them, and all others are reserved.
 #[test]
 fn all_256_values() {
     let mut known = 0;
     for value in 0..=u8::MAX {
-        let defined = matches!(value, 0..=0x14 | 0x16 | 0x17 | 0x20..=0x2b | 0x64 | 0x65 | 0x81);
+        let defined = matches!(value, 0..=0x14 | 0x16 | 0x17 | 0x1c | 0x1d)
+            || matches!(value, 0x20..=0x2b | 0x64 | 0x65 | 0x81);
         let opcode = Opcode::from_u8(value);
         assert_eq!(opcode.is_some(), defined, "{value:#x}");
         if let Some(opcode) = opcode {
@@ -105,6 +108,8 @@ fn compose_gives_what_was_asked_for_or_nothing() {
     let none = [
         (Service::Uc, Kind::ReadRequest, Position::Only, Tail::Plain),
         (Service::Uc, Kind::Send, Position::Only, Tail::Inv),
+        (Service::Uc, Kind::Flush, Position::Only, Tail::Plain),
+        (Service::Uc, Kind::AtomicWrite, Position::Only, Tail::Plain),
         (Service::Rc, Kind::Write, Position::First, Tail::Inv),
         (Service::Rc, Kind::Ack, Position::First, Tail::Plain),
         (Service::Rc, Kind::Ack, Position::Only, Tail::Imm),
@@ -116,14 +121,15 @@ fn compose_gives_what_was_asked_for_or_nothing() {
     }
 }
 
-/// IBTA 9.2, IBTA annex A17.9.3: the opcode says which headers follow the BTH.
+/// IBTA 9.2, IBTA annex A17.9.3, IBTA annex A19.4: the opcode says which headers follow the BTH.
 #[test]
 fn headers_follow_from_the_operation() {
     for &op in ALL {
         let i = op.info();
         let start = i.position.is_start();
         let middle = i.position == Position::Middle;
-        let reth = matches!(i.kind, Kind::ReadRequest) || (i.kind == Kind::Write && start);
+        let reth = matches!(i.kind, Kind::ReadRequest | Kind::Flush | Kind::AtomicWrite)
+            || (i.kind == Kind::Write && start);
         let aeth = matches!(i.kind, Kind::Ack | Kind::AtomicAck)
             || (i.kind == Kind::ReadResponse && !middle);
         assert_eq!(op.has_reth(), reth, "{op:?}");
@@ -139,6 +145,7 @@ fn headers_follow_from_the_operation() {
             (op.has_imm(), 4),
             (op.has_ieth(), 4),
             (op == Opcode::Cnp, 16),
+            (i.kind == Kind::Flush, 4),
         ] {
             len += if present { bytes } else { 0 };
         }
@@ -149,11 +156,15 @@ fn headers_follow_from_the_operation() {
 }
 
 /// IBTA 9.7.4.1.6, 9.8.2.2.2: first and middle packets are full, a last one has at least a byte,
-/// and none exceeds the path MTU.
+/// and none exceeds the path MTU. IBTA annex A19.4.2: an ATOMIC WRITE has eight bytes.
 #[test]
 fn payload_follows_from_the_position() {
     for &op in ALL {
         let i = op.info();
+        if i.kind == Kind::AtomicWrite {
+            assert!((0..300).all(|len| i.payload.allows(len, 256) == (len == 8)));
+            continue;
+        }
         let carries = matches!(i.kind, Kind::Send | Kind::Write | Kind::ReadResponse);
         for (len, allowed) in [
             (0, !carries || i.position == Position::Only),

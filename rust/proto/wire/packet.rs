@@ -8,8 +8,9 @@
 
 use super::bth::BTH_LEN;
 use super::{
-    AethRepr, AtomicAckEthRepr, AtomicEthRepr, BthRepr, DethRepr, EmitError, ExtKind, HeaderRepr,
-    IethRepr, ImmDtRepr, Opcode, PKey, ParseError, PayloadRule, Psn, Qpn, RethRepr, ICRC_LEN,
+    AethRepr, AtomicAckEthRepr, AtomicEthRepr, BthRepr, DethRepr, EmitError, ExtKind, FethRepr,
+    HeaderRepr, IethRepr, ImmDtRepr, Opcode, PKey, ParseError, PayloadRule, Psn, Qpn, RethRepr,
+    ICRC_LEN,
 };
 
 /// The longest set of headers in bytes: an atomic request. Make this much of a datagram linear
@@ -46,6 +47,8 @@ pub enum Ext {
     Reth(RethRepr),
     /// A remote range and immediate data.
     RethImm(RethRepr, ImmDtRepr),
+    /// What a FLUSH asks for, and a remote range.
+    Flush(FethRepr, RethRepr),
     /// An acknowledgement.
     Aeth(AethRepr),
     /// An acknowledgement and the original value of an atomic operation.
@@ -70,6 +73,7 @@ impl Ext {
             Ext::Inv(_) => ExtKind::Inv,
             Ext::Reth(_) => ExtKind::Reth,
             Ext::RethImm(..) => ExtKind::RethImm,
+            Ext::Flush(..) => ExtKind::Flush,
             Ext::Aeth(_) => ExtKind::Aeth,
             Ext::AtomicAck(..) => ExtKind::AtomicAck,
             Ext::Atomic(_) => ExtKind::Atomic,
@@ -101,7 +105,16 @@ impl Ext {
     #[inline]
     pub const fn reth(&self) -> Option<RethRepr> {
         match *self {
-            Ext::Reth(reth) | Ext::RethImm(reth, _) => Some(reth),
+            Ext::Reth(reth) | Ext::RethImm(reth, _) | Ext::Flush(_, reth) => Some(reth),
+            _ => None,
+        }
+    }
+
+    /// What a FLUSH asks for, if any.
+    #[inline]
+    pub const fn feth(&self) -> Option<FethRepr> {
+        match *self {
+            Ext::Flush(feth, _) => Some(feth),
             _ => None,
         }
     }
@@ -154,6 +167,10 @@ impl Ext {
                 let (reth, imm) = two(bytes)?;
                 Ext::RethImm(reth, imm)
             }
+            ExtKind::Flush => {
+                let (feth, reth) = two(bytes)?;
+                Ext::Flush(feth, reth)
+            }
             ExtKind::Aeth => Ext::Aeth(one(bytes)?),
             ExtKind::AtomicAck => {
                 let (aeth, ack) = two(bytes)?;
@@ -181,6 +198,7 @@ impl Ext {
             Ext::Inv(ieth) => drop(ieth.emit(out)?),
             Ext::Reth(reth) => drop(reth.emit(out)?),
             Ext::RethImm(reth, imm) => drop(imm.emit(reth.emit(out)?)?),
+            Ext::Flush(feth, reth) => drop(reth.emit(feth.emit(out)?)?),
             Ext::Aeth(aeth) => drop(aeth.emit(out)?),
             Ext::AtomicAck(aeth, ack) => drop(ack.emit(aeth.emit(out)?)?),
             Ext::Atomic(atomic) => drop(atomic.emit(out)?),

@@ -28,7 +28,7 @@ fn datagram(repr: &PacketRepr, payload_len: usize) -> Vec<u8> {
 fn longest_payload(opcode: Opcode) -> usize {
     match opcode.info().payload {
         PayloadRule::Empty => 0,
-        _ => 9,
+        _ => 9, // the length is checked later
     }
 }
 
@@ -144,7 +144,8 @@ fn pad_must_be_needed_and_enough() {
     }
 }
 
-/// IBTA 9.7.4.1.6: READ requests, atomics and acknowledgements have no payload.
+/// IBTA 9.7.4.1.6, IBTA annex A19.4.1: READ requests, atomics, FLUSHes and acknowledgements have no
+/// payload.
 #[test]
 fn requests_and_acks_have_no_payload() {
     for &opcode in ALL {
@@ -153,6 +154,7 @@ fn requests_and_acks_have_no_payload() {
         let result = PacketRepr::parse(&packet, packet.len());
         match opcode.kind() {
             Kind::Send | Kind::Write | Kind::ReadResponse => assert!(result.is_ok()),
+            Kind::AtomicWrite => assert!(result.is_ok()), // the responder refuses it
             _ => assert_eq!(result, Err(ParseError::UnexpectedPayload), "{opcode:?}"),
         }
     }
@@ -198,6 +200,7 @@ fn the_accessors_find_their_headers() {
         assert_eq!(ext.imm().is_some(), opcode.has_imm());
         assert_eq!(ext.ieth().is_some(), opcode.has_ieth());
         assert_eq!(ext.reth().is_some(), opcode.has_reth());
+        assert_eq!(ext.feth().is_some(), opcode.kind() == Kind::Flush);
         assert_eq!(ext.aeth().is_some(), opcode.has_aeth());
         assert_eq!(ext.deth().is_some(), opcode.has_deth());
         assert_eq!(ext.atomic().is_some(), opcode.kind().is_atomic());

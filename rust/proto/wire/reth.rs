@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The RDMA extended transport header, 16 bytes: the range of the peer's memory that a READ or
-//! WRITE accesses (IBTA 9.3.3).
+//! WRITE accesses (IBTA 9.3.3), or an ATOMIC WRITE or FLUSH is about (IBTA annex A19.4).
 
 use super::HeaderRepr;
 use zerocopy::byteorder::big_endian::{U32, U64};

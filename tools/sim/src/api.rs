@@ -3,7 +3,7 @@
 //! The code under test, as the simulator names it.
 
 pub use oxe_proto::transport::{
-    AccessError, AtomicOp, ConnectedQp, Connection, DropReason, Events, Flags, Instant, Modify,
-    Payload, RecvCompletion, RecvStart, Request, RequestQueue, RequesterOps, Resource,
+    AccessError, AtomicOp, ConnectedQp, Connection, DropReason, Events, Flags, Flush, Instant,
+    Modify, Payload, RecvCompletion, RecvStart, Request, RequestQueue, RequesterOps, Resource,
     ResponderOps, SendCompletion, SendOp, State, Status, Transmit, Verdict,
 };

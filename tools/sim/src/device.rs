@@ -130,6 +130,9 @@ pub struct Notes {
     pub received: Vec<(usize, RecvCompletion)>,
     /// The receive queue was found empty.
     pub empty: bool,
+    /// The addresses of the ATOMIC WRITEs, and the FLUSHes, that were carried out.
+    pub words: Vec<u64>,
+    pub flushes: Vec<Flush>,
     /// The protocol did what it must never do.
     pub violation: Option<String>,
 }
@@ -391,6 +394,30 @@ impl ResponderOps for Hand<'_> {
         }
         self.memory.write(at, &new.to_ne_bytes());
         Ok(found)
+    }
+
+    fn atomic_write(&mut self, va: u64, rkey: u32) -> Result<(), AccessError> {
+        if self.payload.len() != 8 || va % 8 != 0 {
+            let len = self.payload.len();
+            self.violation(format!("ATOMIC WRITE of {len} bytes at {va:#x}"));
+            return Err(AccessError::Op);
+        }
+        let at = self.resolve(va, rkey, 8, Right::Write)?;
+        self.notes.words.push(va);
+        self.store(at);
+        Ok(())
+    }
+
+    fn flush(&mut self, flush: &Flush) -> Result<(), AccessError> {
+        // No memory here is persistent.
+        if flush.persistent {
+            return Err(AccessError::Access);
+        }
+        let all = || (self.regions.start(flush.rkey).unwrap_or(0), 0);
+        let (va, len) = flush.range.unwrap_or_else(all);
+        self.resolve(va, flush.rkey, len, Right::Flush)?;
+        self.notes.flushes.push(*flush);
+        Ok(())
     }
 
     fn invalidate(&mut self, rkey: u32) -> Result<(), AccessError> {

@@ -86,10 +86,12 @@ impl Memory {
 pub enum Right {
     /// RDMA READ.
     Read,
-    /// RDMA WRITE.
+    /// RDMA WRITE and ATOMIC WRITE.
     Write,
     /// Compare and swap, fetch and add.
     Atomic,
+    /// FLUSH for global visibility.
+    Flush,
 }
 
 /// A memory region.
@@ -116,7 +118,7 @@ pub struct Region {
 }
 
 /// All rights.
-pub const ALL_RIGHTS: &[Right] = &[Right::Read, Right::Write, Right::Atomic];
+pub const ALL_RIGHTS: &[Right] = &[Right::Read, Right::Write, Right::Atomic, Right::Flush];
 
 impl Region {
     /// Where in memory the range lies, if the region gives `right` to all of it.
@@ -198,6 +200,12 @@ impl Regions {
         let region = self.0.iter().find(|r| r.rkey == rkey && r.valid);
         let region = region.ok_or(Refusal::Access)?;
         region.resolve(va, len, right)
+    }
+
+    /// The address of the first byte of the valid region with this key.
+    pub fn start(&self, rkey: u32) -> Option<u64> {
+        let region = self.0.iter().find(|r| r.rkey == rkey && r.valid);
+        region.map(|region| region.va)
     }
 
     /// As [`Regions::resolve`], but of a key that was invalidated.

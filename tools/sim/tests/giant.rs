@@ -151,6 +151,14 @@ impl ResponderOps for End {
     fn atomic(&mut self, _: u64, _: u32, _: AtomicOp) -> Result<u64, AccessError> {
         Err(AccessError::Op)
     }
+    fn atomic_write(&mut self, _: u64, _: u32) -> Result<(), AccessError> {
+        Err(AccessError::Access)
+    }
+
+    fn flush(&mut self, _: &Flush) -> Result<(), AccessError> {
+        Err(AccessError::Access)
+    }
+
     fn invalidate(&mut self, _: u32) -> Result<(), AccessError> {
         Err(AccessError::Op)
     }

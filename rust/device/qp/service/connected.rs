@@ -7,9 +7,8 @@ use crate::device::counters::Count;
 use crate::device::cq::completion::Completion;
 use crate::device::mem::error::MemError;
 use crate::device::mem::grant::{Grant, MkeyCache};
-use crate::device::mem::mkey::{self, Use};
+use crate::device::mem::mkey;
 use crate::device::mem::payload::{PayloadError, PayloadRef};
-use crate::device::mem::range::Cover;
 use crate::device::packet::gso::{Packets, Whole};
 use crate::device::packet::loopback::{LoopbackOrigin, LoopbackPacket, LoopbackQueue};
 use crate::device::packet::path::Path;
@@ -20,10 +19,12 @@ use crate::device::qp::local_ops;
 use crate::device::qp::progress::{Deferred, Progress};
 use crate::device::qp::recv_queue::RecvQueue;
 use crate::device::qp::send_queue::SendQueue;
+use crate::device::qp::service::remote::{self, lookup};
 use crate::net::room::RoomHandler;
 use crate::proto::transport::{
-    AccessError, AtomicOp, ConnectedQp, Connection, DropReason, Instant, Payload, RecvCompletion,
-    RecvStart, Request, RequestQueue, RequesterOps, Resource, ResponderOps, Status, UcQp, Verdict,
+    AccessError, AtomicOp, ConnectedQp, Connection, DropReason, Flush, Instant, Payload,
+    RecvCompletion, RecvStart, Request, RequestQueue, RequesterOps, Resource, ResponderOps, Status,
+    UcQp, Verdict,
 };
 use crate::rdma::access::Access;
 use crate::rdma::strided::{StridedDst, StridedSrc};
@@ -343,26 +344,6 @@ fn read_again(
     lookup(qp, rkey, range, Access::REMOTE_READ, &mut None)
 }
 
-/// Looks up a key that the peer named, in `cache` first.
-#[inline]
-fn lookup(
-    qp: &QpContext,
-    key: u32,
-    (va, len): (u64, u32),
-    access: Access,
-    cache: &mut MkeyCache,
-) -> Result<Grant, MemError> {
-    let wanted = Use {
-        party: qp.peer(),
-        key,
-        va,
-        len,
-        access,
-        cover: Cover::Whole,
-    };
-    Grant::lookup_cached(&qp.core, &wanted, cache)
-}
-
 /// The parts of the QP that the transport uses while it handles a packet.
 struct Env<'a> {
     qp: &'a QpContext,
@@ -467,11 +448,15 @@ impl ResponderOps for Env<'_> {
     }
 
     fn atomic(&mut self, va: u64, rkey: u32, op: AtomicOp) -> Result<u64, AccessError> {
-        if va & 7 != 0 {
-            return Err(AccessError::Misaligned);
-        }
-        self.lookup(rkey, (va, 8), Access::REMOTE_ATOMIC)?
-            .atomic(op)
+        remote::atomic(self.qp, va, rkey, op, self.peer_cache)
+    }
+
+    fn atomic_write(&mut self, va: u64, rkey: u32) -> Result<(), AccessError> {
+        remote::atomic_write(self.qp, va, rkey, &self.packet, self.peer_cache)
+    }
+
+    fn flush(&mut self, flush: &Flush) -> Result<(), AccessError> {
+        remote::flush(self.qp, flush, self.peer_cache)
     }
 
     fn invalidate(&mut self, rkey: u32) -> Result<(), AccessError> {

@@ -62,8 +62,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         Ok(())
     }
 
-    /// Records an accepted READ or atomic, which has the expected PSN.
-    fn record(&mut self, kind: ResourceKind, attr: &Attr) {
+    /// Records an accepted request that has a response of its own, and the expected PSN.
+    pub(super) fn record(&mut self, kind: ResourceKind, attr: &Attr) {
         self.count_message();
         let resource = Resource::new(kind, self.epsn, self.msn, attr.pmtu);
         self.epsn = self.epsn.add(resource.psns());

@@ -3,8 +3,8 @@
 //! Fuzzing: random packets, most of them nearly valid, for a busy connection.
 
 use super::super::wire::{
-    opcode, AethRepr, AtomicAckEthRepr, AtomicEthRepr, BthRepr, Ext, ExtKind, IethRepr, ImmDtRepr,
-    PKey, PacketRepr, Qpn, RethRepr, Service, Syndrome,
+    opcode, AethRepr, AtomicAckEthRepr, AtomicEthRepr, BthRepr, Ext, ExtKind, FethRepr, IethRepr,
+    ImmDtRepr, PKey, PacketRepr, Qpn, RethRepr, Service, Syndrome,
 };
 use super::super::{Instant, Modify, SendOp, Status};
 use super::pair::*;
@@ -58,6 +58,10 @@ fn random_ext(kind: ExtKind, dice: &mut Dice) -> Ext {
         ExtKind::Inv => Ext::Inv(IethRepr { rkey: TEMP_KEY }),
         ExtKind::Reth => Ext::Reth(reth),
         ExtKind::RethImm => Ext::RethImm(reth, imm),
+        ExtKind::Flush => {
+            let feth = FethRepr::new(dice.roll(5) as u8, dice.roll(3) as u8);
+            Ext::Flush(feth.expect("fits"), reth)
+        }
         ExtKind::Aeth => Ext::Aeth(aeth),
         ExtKind::AtomicAck => Ext::AtomicAck(
             aeth,
@@ -75,13 +79,37 @@ fn random_ext(kind: ExtKind, dice: &mut Dice) -> Ext {
     }
 }
 
+/// Lengths of payloads.
+const LENS: [usize; 9] = [0, 1, 4, 8, 88, 255, 256, 257, 600];
+
+fn random_op(dice: &mut Dice) -> (SendOp, usize) {
+    let flush = SendOp::Flush {
+        feth: FethRepr::new(1, 0).expect("fits"),
+        len: 8,
+    };
+    let ops = [
+        SendOp::Read,
+        SendOp::Write,
+        SendOp::Send,
+        SendOp::FetchAdd { add: 1 },
+        SendOp::AtomicWrite,
+        flush,
+    ];
+    let op = ops[dice.roll(6) as usize];
+    let len = match op {
+        SendOp::FetchAdd { .. } | SendOp::AtomicWrite => 8,
+        SendOp::Flush { .. } => 0,
+        _ => LENS[dice.roll(9) as usize],
+    };
+    (op, len)
+}
+
 #[test]
 fn noise() {
     let rc: Vec<_> = opcode::ALL
         .iter()
         .filter(|o| o.service() == Service::Rc)
         .collect();
-    let lens = [0, 1, 4, 8, 88, 255, 256, 257, 600];
     for seed in 0..3000 {
         let mut dice = Dice(seed);
         let config = Modify {
@@ -91,18 +119,7 @@ fn noise() {
         let mut node = Node::new(1, &config, 0xff_fffd, 0xff_fffe);
         for _ in 0..40 {
             node.host.recvs.push_back(Ok(600));
-            let op = [
-                SendOp::Read,
-                SendOp::Write,
-                SendOp::Send,
-                SendOp::FetchAdd { add: 1 },
-            ];
-            let op = op[dice.roll(4) as usize];
-            let len = if op == (SendOp::FetchAdd { add: 1 }) {
-                8
-            } else {
-                lens[dice.roll(9) as usize]
-            };
+            let (op, len) = random_op(&mut dice);
             node.post(op, vec![0; len], 0);
         }
         let mut now = Instant(0);
@@ -125,7 +142,7 @@ fn noise() {
                     bth: BthRepr::new(opcode, PKey::DEFAULT, Qpn::new(5), at),
                     ext,
                 },
-                payload: pattern(lens[dice.roll(9) as usize], 0),
+                payload: pattern(LENS[dice.roll(9) as usize], 0),
             };
             packet.header.bth.ack_req = dice.roll(2) == 0;
             let _ = node.receive(now, &packet);

@@ -4,8 +4,8 @@
 //! panics on a request that was not agreed.
 
 use super::super::{
-    AccessError, AtomicOp, Payload, RecvCompletion, RecvStart, Request, RequestQueue, RequesterOps,
-    ResponderOps, SendCompletion, Status,
+    AccessError, AtomicOp, Flush, Payload, RecvCompletion, RecvStart, Request, RequestQueue,
+    RequesterOps, ResponderOps, SendCompletion, Status,
 };
 use super::pair::pattern;
 use std::collections::VecDeque;
@@ -44,6 +44,10 @@ pub struct Host {
     pub temp_key_valid: bool,
     pub writes_started: usize,
     pub atomics_done: usize,
+    /// The addresses of the ATOMIC WRITEs that were carried out.
+    pub words_stored: Vec<u64>,
+    /// The FLUSHes that were carried out.
+    pub flushes: Vec<Flush>,
     /// The requests without packets that were carried out.
     pub locals_done: Vec<u32>,
     /// The READs that are whole.
@@ -80,6 +84,8 @@ impl Host {
             temp_key_valid: true,
             writes_started: 0,
             atomics_done: 0,
+            words_stored: Vec::new(),
+            flushes: Vec::new(),
             locals_done: Vec::new(),
             reads_done: Vec::new(),
             find_keys_again: false,
@@ -257,6 +263,25 @@ impl ResponderOps for Host {
         };
         place.copy_from_slice(&new.to_ne_bytes());
         Ok(original)
+    }
+
+    fn atomic_write(&mut self, va: u64, rkey: u32) -> Result<(), AccessError> {
+        assert_eq!(self.in_hand.len(), 8, "an ATOMIC WRITE has eight bytes");
+        assert_eq!(va % 8, 0);
+        let start = self.check(va, rkey, 8)?;
+        self.words_stored.push(va);
+        self.memory[start..start + 8].copy_from_slice(&self.in_hand);
+        Ok(())
+    }
+
+    fn flush(&mut self, flush: &Flush) -> Result<(), AccessError> {
+        let (va, len) = flush.range.unwrap_or((BASE, 0));
+        self.check(va, flush.rkey, len)?;
+        if flush.persistent {
+            return Err(AccessError::Access);
+        }
+        self.flushes.push(*flush);
+        Ok(())
     }
 
     fn invalidate(&mut self, rkey: u32) -> Result<(), AccessError> {

@@ -2,7 +2,7 @@
 
 //! The QP states: every transition between them, and every kind of packet and call in each.
 
-use super::super::wire::{Kind, Opcode, PKey, Service, Syndrome};
+use super::super::wire::{FethRepr, Kind, Opcode, PKey, Service, Syndrome};
 use super::super::{
     ConnectedQp, Connection, DropReason, Events, Flags, Instant, Modify, Resource, SendOp, State,
     Status, Verdict,
@@ -67,6 +67,7 @@ fn the_ways_between_states() {
 /// One packet of each opcode that a peer could send next, and whether its service is RC.
 fn packets() -> Vec<Packet> {
     let mut pair = Pair::with(&config(), 0, 0);
+    let feth = FethRepr::new(1, 0).expect("fits");
     let ops = [
         (SendOp::Send, 600),
         (SendOp::SendImm([0; 4]), 600),
@@ -88,6 +89,8 @@ fn packets() -> Vec<Packet> {
             },
             8,
         ),
+        (SendOp::AtomicWrite, 8),
+        (SendOp::Flush { feth, len: 8 }, 0),
     ];
     let mut found: Vec<Packet> = Vec::new();
     for (op, len) in ops {

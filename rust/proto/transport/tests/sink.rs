@@ -3,8 +3,8 @@
 //! A host that counts bytes instead of moving them, for messages larger than a test has memory.
 
 use super::super::{
-    AccessError, AtomicOp, Payload, RecvCompletion, RecvStart, Request, RequestQueue, RequesterOps,
-    ResponderOps, Status,
+    AccessError, AtomicOp, Flush, Payload, RecvCompletion, RecvStart, Request, RequestQueue,
+    RequesterOps, ResponderOps, Status,
 };
 
 /// One request without real memory behind it.
@@ -89,6 +89,12 @@ impl ResponderOps for Sink {
         Ok(())
     }
     fn atomic(&mut self, _: u64, _: u32, _: AtomicOp) -> Result<u64, AccessError> {
+        Err(AccessError::Access)
+    }
+    fn atomic_write(&mut self, _: u64, _: u32) -> Result<(), AccessError> {
+        Err(AccessError::Access)
+    }
+    fn flush(&mut self, _: &Flush) -> Result<(), AccessError> {
         Err(AccessError::Access)
     }
     fn invalidate(&mut self, _: u32) -> Result<(), AccessError> {

@@ -3,6 +3,7 @@
 //! The send queue of an unreliable connection: requests that fail, packets that are taken back,
 //! states.
 
+use super::super::wire::FethRepr;
 use super::super::{
     ConnectedQp, Events, Flags, Instant, Modify, Request, SendOp, State, Status, UcQp, Verdict,
     MAX_MESSAGE,
@@ -10,10 +11,12 @@ use super::super::{
 use super::pair::{pattern, signaled, BASE, RKEY};
 use super::uc::{ends, End};
 
-/// IBTA 9.2, Table 38: UC has no READs, atomics, or SENDs with invalidate. Such a request takes the
+/// IBTA 9.2, Table 38: UC has no READs, atomics, or SENDs with invalidate, and no ATOMIC WRITEs or
+/// FLUSHes (IBTA annex A19.4). Such a request takes the
 /// send queue to the SQE state (IBTA 10.3.1.6).
 #[test]
 fn other_operations_fail() {
+    let feth = FethRepr::new(1, 0).expect("fits");
     let ops = [
         SendOp::Read,
         SendOp::SendInv(7),
@@ -22,6 +25,8 @@ fn other_operations_fail() {
             compare: 1,
             swap: 2,
         },
+        SendOp::AtomicWrite,
+        SendOp::Flush { feth, len: 8 },
     ];
     for op in ops {
         let (mut a, mut b) = ends(1);

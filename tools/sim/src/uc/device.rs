@@ -211,6 +211,16 @@ impl ResponderOps for Hand<'_> {
         Err(AccessError::Op)
     }
 
+    fn atomic_write(&mut self, _: u64, _: u32) -> Result<(), AccessError> {
+        self.violation("an ATOMIC WRITE is carried out");
+        Err(AccessError::Op)
+    }
+
+    fn flush(&mut self, _: &Flush) -> Result<(), AccessError> {
+        self.violation("a FLUSH is carried out");
+        Err(AccessError::Op)
+    }
+
     fn invalidate(&mut self, _rkey: u32) -> Result<(), AccessError> {
         self.violation("a key is invalidated");
         Err(AccessError::Op)
