@@ -32,11 +32,13 @@ use crate::rdma::wr::{RecvWr, SendWr};
 use kernel::prelude::*;
 use kernel::str::CStr;
 
-/// The access rights that a region may have. On-demand paging is not supported yet.
+/// The access rights that a region may have. On-demand paging is not supported yet, and no memory is
+/// known to be persistent.
 const REGION_ACCESS: u32 = Access::LOCAL_WRITE.bits()
     | Access::REMOTE_WRITE.bits()
     | Access::REMOTE_READ.bits()
     | Access::REMOTE_ATOMIC.bits()
+    | Access::FLUSH_GLOBAL.bits()
     | Access::MW_BIND.bits()
     | Access::HUGETLB.bits()
     | Access::RELAXED_ORDERING.bits();
@@ -76,7 +78,9 @@ impl Driver for Oxe {
                 | DeviceCaps::SRQ_RESIZE
                 | DeviceCaps::MEM_MGT_EXTENSIONS
                 | DeviceCaps::MEM_WINDOW
-                | DeviceCaps::MEM_WINDOW_TYPE_2B,
+                | DeviceCaps::MEM_WINDOW_TYPE_2B
+                | DeviceCaps::FLUSH_GLOBAL
+                | DeviceCaps::ATOMIC_WRITE,
             max_send_sge: limits::MAX_SGE,
             max_recv_sge: limits::MAX_SGE,
             max_sge_rd: limits::MAX_SGE,

@@ -12,8 +12,8 @@ use super::uabi::resp::{
 };
 use super::uabi::ring::RxeQueueBuf;
 use super::uabi::wqe::{
-    self, AtomicWr, DmaHead, MwWr, Op, RdmaWr, RxeDmaInfo, RxeRecvWqe, RxeSendWqe, RxeSendWr,
-    RxeSge, UdWr,
+    self, AtomicWr, DmaHead, FlushWr, MwWr, Op, RdmaWr, RxeDmaInfo, RxeRecvWqe, RxeSendWqe,
+    RxeSendWr, RxeSge, UdWr,
 };
 use crate::rdma::rxe_abi::{self, field};
 use core::mem::size_of;
@@ -93,6 +93,14 @@ check_layout!(AtomicWr, atomic_wr {
     SWAP = swap,
     RKEY = rkey,
     RESERVED = reserved,
+});
+
+check_layout!(FlushWr, flush_wr {
+    REMOTE_ADDR = remote_addr,
+    LENGTH = length,
+    RKEY = rkey,
+    TYPE = kind,
+    LEVEL = level,
 });
 
 check_layout!(MwWr, mw_wr {
@@ -195,6 +203,8 @@ const _: () = {
     assert!(Op::BindMw as u32 == wr_opcode::BIND_MW);
     assert!(Op::SendInv as u32 == wr_opcode::SEND_WITH_INV);
     assert!(Op::ReadInv as u32 == wr_opcode::RDMA_READ_WITH_INV);
+    assert!(Op::Flush as u32 == wr_opcode::FLUSH);
+    assert!(Op::AtomicWrite as u32 == wr_opcode::ATOMIC_WRITE);
     assert!(Op::RegMr as u32 == wr_opcode::REG_MR);
 };
 

@@ -43,6 +43,12 @@ impl DeviceCaps {
     /// Memory windows of type 2B.
     pub(crate) const MEM_WINDOW_TYPE_2B: Self =
         Self(ffi::ib_device_cap_flags_IB_DEVICE_MEM_WINDOW_TYPE_2B as u64);
+    /// FLUSH for global visibility.
+    pub(crate) const FLUSH_GLOBAL: Self =
+        Self(ffi::ib_device_cap_flags_IB_DEVICE_FLUSH_GLOBAL as u64);
+    /// ATOMIC WRITE.
+    pub(crate) const ATOMIC_WRITE: Self =
+        Self(ffi::ib_device_cap_flags_IB_DEVICE_ATOMIC_WRITE as u64);
     /// The flags in `enum ib_device_cap_flags`'s numbering.
     pub(crate) const fn bits(self) -> u64 {
         self.0

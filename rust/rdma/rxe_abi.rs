@@ -89,6 +89,17 @@ layout! {
 // numbers are right.
 
 layout! {
+    /// `wr.flush` of `struct rxe_send_wr`.
+    flush_wr: rxe_send_wr__bindgen_ty_2__bindgen_ty_1 {
+        REMOTE_ADDR = remote_addr,
+        LENGTH = length,
+        RKEY = rkey,
+        TYPE = type_,
+        LEVEL = level,
+    }
+}
+
+layout! {
     /// `wr.rdma` of `struct rxe_send_wr`.
     rdma_wr: rxe_send_wr__bindgen_ty_2__bindgen_ty_2 {
         REMOTE_ADDR = remote_addr,
@@ -137,6 +148,7 @@ const _: () = {
     use ffi::__BindgenUnionField as Form;
     type Union = ffi::rxe_send_wr__bindgen_ty_2;
 
+    let _: fn(&Union) -> &Form<ffi::rxe_send_wr__bindgen_ty_2__bindgen_ty_1> = |wr| &wr.flush;
     let _: fn(&Union) -> &Form<ffi::rxe_send_wr__bindgen_ty_2__bindgen_ty_2> = |wr| &wr.rdma;
     let _: fn(&Union) -> &Form<ffi::rxe_send_wr__bindgen_ty_2__bindgen_ty_3> = |wr| &wr.atomic;
     let _: fn(&Union) -> &Form<ffi::rxe_send_wr__bindgen_ty_2__bindgen_ty_4> = |wr| &wr.ud;
@@ -155,7 +167,8 @@ layout! {
     }
 }
 
-/// Where the SGEs or the inline data begin in a `struct rxe_dma_info`.
+/// Where the SGEs, the inline data or the value of an ATOMIC WRITE begin in a `struct
+/// rxe_dma_info`.
 pub(crate) const DMA_DATA: usize = offset_of!(ffi::rxe_dma_info, __bindgen_anon_1);
 
 layout! {
@@ -255,6 +268,8 @@ pub(crate) mod wr_opcode {
     pub(crate) const SEND_WITH_INV: u32 = ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_SEND_WITH_INV;
     pub(crate) const RDMA_READ_WITH_INV: u32 =
         ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_RDMA_READ_WITH_INV;
+    pub(crate) const FLUSH: u32 = ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_FLUSH;
+    pub(crate) const ATOMIC_WRITE: u32 = ffi::ib_uverbs_wr_opcode_IB_UVERBS_WR_ATOMIC_WRITE;
     /// For kernel users alone.
     pub(crate) const REG_MR: u32 = ffi::ib_wr_opcode_IB_WR_REG_MR;
 }

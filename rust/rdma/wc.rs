@@ -52,6 +52,8 @@ pub(crate) enum WcOpcode {
     BindMw = ffi::ib_wc_opcode_IB_WC_BIND_MW,
     LocalInv = ffi::ib_wc_opcode_IB_WC_LOCAL_INV,
     RegMr = ffi::ib_wc_opcode_IB_WC_REG_MR,
+    Flush = ffi::ib_wc_opcode_IB_WC_FLUSH,
+    AtomicWrite = ffi::ib_wc_opcode_IB_WC_ATOMIC_WRITE,
     Recv = ffi::ib_wc_opcode_IB_WC_RECV,
     RecvRdmaWithImm = ffi::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM,
 }

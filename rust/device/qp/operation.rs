@@ -15,6 +15,8 @@ pub(crate) enum Form {
     Rdma,
     /// The same, and the operands.
     Atomic,
+    /// The same, and the placement type and selectivity level.
+    Flush,
     /// The parameters of a bind request.
     Bind,
     /// The parameters of a registration.
@@ -41,6 +43,10 @@ pub(crate) struct Operation {
     pub(crate) datagram: bool,
     /// It sends nothing: it changes what a key of this side names.
     pub(crate) local: bool,
+    /// It has neither SGEs nor inline data; those of the WQE are ignored.
+    pub(crate) bare: bool,
+    /// The message has eight bytes. If there are no SGEs it stands in their place.
+    pub(crate) word: bool,
     /// The opcode of its completion.
     pub(crate) completion: WcOpcode,
 }
@@ -54,10 +60,13 @@ impl Operation {
             response: Response::Nothing,
             datagram: false,
             local: false,
+            bare: false,
+            word: false,
             completion: WcOpcode::Send,
         };
         const LOCAL: Operation = Operation {
             local: true,
+            bare: true,
             completion: WcOpcode::LocalInv,
             ..SEND
         };
@@ -90,6 +99,17 @@ impl Operation {
             Op::FetchAdd => Operation {
                 completion: WcOpcode::FetchAdd,
                 ..ATOMIC
+            },
+            Op::Flush => Operation {
+                form: Form::Flush,
+                bare: true,
+                completion: WcOpcode::Flush,
+                ..SEND
+            },
+            Op::AtomicWrite => Operation {
+                word: true,
+                completion: WcOpcode::AtomicWrite,
+                ..WRITE
             },
             Op::LocalInv => LOCAL,
             Op::BindMw => Operation {

@@ -115,8 +115,8 @@ impl WqProducer {
                     reserved: 0,
                 });
             }
-            // Kernel users have no windows.
-            Form::Bind => return Err(EINVAL),
+            // Kernel users have no windows, and ib_core has no structure for FLUSH.
+            Form::Bind | Form::Flush => return Err(EINVAL),
             Form::Register => {
                 let reg = wr.reg().ok_or(EINVAL)?;
                 if !mkey::are_akin(reg.mr_key, reg.key) {

@@ -23,7 +23,7 @@ use crate::device::ring::Ring;
 use crate::device::uabi::wqe::{send_flag, DmaHead, Op, RxeSendWqe, RxeSendWr, RxeSge};
 use crate::device::{limits, Core};
 use crate::proto::transport::{
-    Request, RequestQueue, SendCompletion, Status, UdDest, UdRequestQueue,
+    Request, RequestQueue, SendCompletion, Status, UdDest, UdRequestQueue, ATOMIC_WRITE_LEN,
 };
 use crate::rdma::strided::{StridedDst, StridedSrc};
 use crate::sync::memory::{Payer, GFP_CHARGED};
@@ -207,15 +207,17 @@ impl SendQueue {
         let dma: DmaHead = self.ring.load(index, RxeSendWqe::DMA).ok_or(unread)?;
         let op = Op::from_u32(wr.opcode).ok_or((wr.wr_id, Op::Send, Status::LocQpOp))?;
         let fail = |status| (wr.wr_id, op, status);
-        let request = self.limits.request(&wr, op);
+        let request = self.limits.request(&wr, &dma, op);
         let dest = self.limits.dest(core, &wr, op).map_err(fail)?;
-        let inline = wr.has(send_flag::INLINE);
         let operation = Operation::of(op);
+        let inline = wr.has(send_flag::INLINE) || operation.word && dma.num_sge == 0;
         if operation.form == Form::Register && self.user {
             return Err(fail(Status::LocQpOp));
         }
-        let (sges, len) = if operation.local {
-            self.barrier = Some(n);
+        let (sges, len) = if operation.bare {
+            if operation.local {
+                self.barrier = Some(n);
+            }
             (0, 0)
         } else if inline {
             (0, self.limits.inline_len(&dma, op).map_err(fail)?)
@@ -223,6 +225,7 @@ impl SendQueue {
             self.load_sges(core, n, index, &dma, op).map_err(fail)?
         };
         let len = match operation.response {
+            _ if operation.word && len != ATOMIC_WRITE_LEN => return Err(fail(Status::LocLen)),
             Response::Nothing | Response::Message => len,
             // An atomic stores 8 bytes, even if its list is longer (IBTA 10.8.3).
             Response::Atomic if len < 8 => return Err(fail(Status::LocLen)),

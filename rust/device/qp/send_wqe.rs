@@ -6,9 +6,12 @@
 use super::operation::{Form, Operation};
 use crate::device::packet::ah::Ah;
 use crate::device::pd::PdId;
-use crate::device::uabi::wqe::{send_flag, AtomicWr, DmaHead, Op, RdmaWr, RxeSendWr, UdWr};
+use crate::device::uabi::wqe::{
+    send_flag, AtomicWr, DmaHead, FlushWr, Op, RdmaWr, RxeSendWr, UdWr,
+};
 use crate::device::Core;
-use crate::proto::transport::{Flags, Request, SendOp, Status, UdDest};
+use crate::proto::transport::{Flags, Request, SendOp, Status, UdDest, ATOMIC_WRITE_LEN};
+use crate::proto::wire::FethRepr;
 use crate::rdma::qp::QpType;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -35,7 +38,7 @@ pub(crate) struct AhDest {
 impl SqLimits {
     /// The request of the transport for a WQE, with its length still 0.
     #[inline]
-    pub(crate) fn request(&self, wr: &RxeSendWr, op: Op) -> Request {
+    pub(crate) fn request(&self, wr: &RxeSendWr, dma: &DmaHead, op: Op) -> Request {
         let flags = Flags {
             signaled: self.sig_all || wr.has(send_flag::SIGNALED),
             solicited: wr.has(send_flag::SOLICITED),
@@ -43,7 +46,7 @@ impl SqLimits {
         };
         let atomic: AtomicWr = wr.form();
         let (va, rkey) = match Operation::of(op).form {
-            Form::None | Form::Bind | Form::Register => (0, 0),
+            Form::None | Form::Flush | Form::Bind | Form::Register => (0, 0),
             Form::Rdma => {
                 let rdma: RdmaWr = wr.form();
                 (rdma.remote_addr, rdma.rkey)
@@ -55,6 +58,7 @@ impl SqLimits {
             Op::SendImm => SendOp::SendImm(wr.ex),
             Op::SendInv => SendOp::SendInv(u32::from_ne_bytes(wr.ex)),
             Op::Write => SendOp::Write,
+            Op::AtomicWrite => SendOp::AtomicWrite,
             Op::WriteImm => SendOp::WriteImm(wr.ex),
             Op::Read | Op::ReadInv => SendOp::Read,
             Op::CompareSwap => SendOp::CompareSwap {
@@ -65,6 +69,7 @@ impl SqLimits {
                 add: atomic.compare_add,
             },
             Op::LocalInv | Op::BindMw | Op::RegMr => SendOp::Local,
+            Op::Flush => return flush(wr, dma.length, flags),
         };
         Request::new(send_op, 0, va, rkey, flags)
     }
@@ -99,7 +104,7 @@ impl SqLimits {
         Ok(Some(AhDest { ah, dest }))
     }
 
-    /// How many bytes of inline data a WQE has.
+    /// How many bytes of inline data a WQE has, or of a value in the place of the SGEs.
     ///
     /// # Errors
     ///
@@ -110,9 +115,26 @@ impl SqLimits {
         if operation.stores_response() || operation.local {
             return Err(Status::LocQpOp);
         }
-        if dma.length > self.max_inline {
+        let most = if operation.word {
+            ATOMIC_WRITE_LEN
+        } else {
+            self.max_inline
+        };
+        if dma.length > most {
             return Err(Status::LocLen);
         }
         Ok(dma.length)
     }
+}
+
+/// The request for a FLUSH of `len` bytes. Reserved values are the peer's to refuse; one that does
+/// not fit in the header is a local error.
+#[cold]
+fn flush(wr: &RxeSendWr, len: u32, flags: Flags) -> Request {
+    let wr: FlushWr = wr.form();
+    let Some(feth) = FethRepr::new(wr.kind, wr.level) else {
+        return Request::with_local_error(Status::LocQpOp);
+    };
+    let op = SendOp::Flush { feth, len };
+    Request::new(op, 0, wr.remote_addr, wr.rkey, flags)
 }

@@ -28,6 +28,8 @@ pub(crate) enum Op {
     BindMw = 8,
     SendInv = 9,
     ReadInv = 11,
+    Flush = 14,
+    AtomicWrite = 15,
     RegMr = 0x20,
 }
 
@@ -46,6 +48,8 @@ impl Op {
             8 => Op::BindMw,
             9 => Op::SendInv,
             11 => Op::ReadInv,
+            14 => Op::Flush,
+            15 => Op::AtomicWrite,
             0x20 => Op::RegMr,
             _ => return None,
         })
@@ -75,7 +79,7 @@ pub(crate) struct RxeSge {
 /// A form of the union in [`RxeSendWr`].
 pub(crate) trait WrForm: FromBytes + IntoBytes + Immutable {}
 
-/// `wr.rdma`, of WRITEs and READs.
+/// `wr.rdma`, of WRITEs, READs and ATOMIC WRITEs.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
@@ -102,6 +106,24 @@ pub(crate) struct AtomicWr {
 }
 
 impl WrForm for AtomicWr {}
+
+/// `wr.flush`, of FLUSHes. librxe leaves `length` 0: that of the range is [`DmaHead::length`].
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub(crate) struct FlushWr {
+    pub(crate) remote_addr: u64,
+    pub(crate) length: u32,
+    pub(crate) rkey: u32,
+    /// The placement type: `enum ib_placement_type`.
+    pub(crate) kind: u8,
+    /// The selectivity level: `enum ib_selectivity_level`.
+    pub(crate) level: u8,
+    pub(crate) reserved: [u8; 6],
+}
+
+impl WrForm for FlushWr {}
 
 /// `wr.mw`, of bind requests.
 #[derive(
@@ -196,7 +218,9 @@ impl RxeSendWr {
 )]
 #[repr(C)]
 pub(crate) struct DmaHead {
-    /// Bytes of inline data. Ignored without inline data, as the SGEs have lengths of their own.
+    /// Bytes of inline data, of the value of an ATOMIC WRITE, which stands in the place of the SGEs
+    /// if there are none, or of the range of a FLUSH. Ignored with SGEs, which have lengths of their
+    /// own.
     pub(crate) length: u32,
     pub(crate) resid: u32,
     pub(crate) cur_sge: u32,

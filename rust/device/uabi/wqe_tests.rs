@@ -89,6 +89,10 @@ fn the_fields_of_the_union_are_where_the_documentation_says() {
     assert_eq!(atomic.compare_add, u64_at(32));
     assert_eq!(atomic.swap, u64_at(40));
     assert_eq!(atomic.rkey, u32_at(48));
+    let flush: FlushWr = wr.form();
+    assert_eq!(flush.remote_addr, u64_at(24));
+    assert_eq!((flush.length, flush.rkey), (u32_at(32), u32_at(36)));
+    assert_eq!((flush.kind, flush.level), (40, 41));
     let mw: MwWr = wr.form();
     assert_eq!((mw.addr, mw.length), (u64_at(24), u64_at(32)));
     assert_eq!((mw.mr_lkey, mw.mw_rkey), (u32_at(40), u32_at(44)));
@@ -128,7 +132,7 @@ fn no_other_length_is_read() {
 
 #[test]
 fn the_numbers_of_operations_are_libibverbs() {
-    let known: [(u32, Op); 12] = [
+    let known: [(u32, Op); 14] = [
         (0, Op::Write),
         (1, Op::WriteImm),
         (2, Op::Send),
@@ -140,6 +144,8 @@ fn the_numbers_of_operations_are_libibverbs() {
         (8, Op::BindMw),
         (9, Op::SendInv),
         (11, Op::ReadInv),
+        (14, Op::Flush),
+        (15, Op::AtomicWrite),
         (32, Op::RegMr),
     ];
     for number in (0..=u16::MAX.into()).chain([1 << 31, u32::MAX]) {
