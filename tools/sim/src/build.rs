@@ -76,9 +76,10 @@ fn draw_setup(plan: &crate::profile::Plan, pmtu: u32, pkey: u16, rng: &mut Rng) 
     let timeout = rng.range(plan.timeout.0, plan.timeout.1) as u8;
     let mut access = RemoteAccess::ALL;
     if plan.fault != 0 && rng.one_in(3) {
-        match rng.below(3) {
+        match rng.below(4) {
             0 => access.read = false,
             1 => access.write = false,
+            2 => access.flush_global = false,
             _ => access.atomic = false,
         }
     }

@@ -7,7 +7,7 @@
 /// The first UC opcode. The operations that UC has are numbered as those of RC.
 const UC: u8 = 0x20;
 
-/// RC opcodes by value (IBTA 9.2, Table 38).
+/// RC opcodes by value (IBTA 9.2, Table 38, IBTA annex A19.4).
 pub mod op {
     pub const SEND_FIRST: u8 = 0x00;
     pub const SEND_MIDDLE: u8 = 0x01;
@@ -32,6 +32,8 @@ pub mod op {
     pub const FETCH_ADD: u8 = 0x14;
     pub const SEND_LAST_INV: u8 = 0x16;
     pub const SEND_ONLY_INV: u8 = 0x17;
+    pub const FLUSH: u8 = 0x1c;
+    pub const ATOMIC_WRITE: u8 = 0x1d;
 }
 
 /// A packet as the judges see it.
@@ -44,6 +46,8 @@ pub struct Seen<'a> {
     pub dest_qp: u32,
     pub ack_req: bool,
     pub psn: u32,
+    /// What a FLUSH asks for: the whole header.
+    pub feth: Option<u32>,
     /// Address, key, length.
     pub reth: Option<(u64, u32, u32)>,
     /// Address, key, swap or add, compare.
@@ -106,6 +110,12 @@ impl<'a> Seen<'a> {
             op::WRITE_FIRST | op::WRITE_ONLY | op::WRITE_ONLY_IMM | op::READ_REQUEST => {
                 seen.reth = Some((at.u64()?, at.u32()?, at.u32()?));
             }
+            op::ATOMIC_WRITE | op::FLUSH => {
+                if opcode == op::FLUSH {
+                    seen.feth = Some(at.u32()?);
+                }
+                seen.reth = Some((at.u64()?, at.u32()?, at.u32()?));
+            }
             op::COMPARE_SWAP | op::FETCH_ADD => {
                 seen.atomic = Some((at.u64()?, at.u32()?, at.u64()?, at.u64()?));
             }
@@ -121,7 +131,7 @@ impl<'a> Seen<'a> {
             }
             op::SEND_LAST_INV | op::SEND_ONLY_INV => seen.inv = Some(at.u32()?),
             op::ATOMIC_ACK => seen.original = Some(at.u64()?),
-            0..=0x17 => {}
+            0..=0x17 | op::FLUSH | op::ATOMIC_WRITE => {}
             _ => return None,
         }
         let len = at.0.len().checked_sub(seen.pad.into())?;

@@ -404,6 +404,9 @@ impl ResponderOps for Hand<'_> {
         }
         let at = self.resolve(va, rkey, 8, Right::Write)?;
         self.notes.words.push(va);
+        if self.saboteur.strikes(Sabotage::ShortAtomicWrite) {
+            self.payload = &self.payload[..4];
+        }
         self.store(at);
         Ok(())
     }
@@ -415,8 +418,13 @@ impl ResponderOps for Hand<'_> {
         }
         let all = || (self.regions.start(flush.rkey).unwrap_or(0), 0);
         let (va, len) = flush.range.unwrap_or_else(all);
-        self.resolve(va, flush.rkey, len, Right::Flush)?;
-        self.notes.flushes.push(*flush);
+        let place = self.resolve(va, flush.rkey, len, Right::Flush);
+        if place.is_err() && !self.saboteur.strikes(Sabotage::IgnoreFlushRight) {
+            return place.map(drop);
+        }
+        if !self.saboteur.strikes(Sabotage::SkipFlush) {
+            self.notes.flushes.push(*flush);
+        }
         Ok(())
     }
 

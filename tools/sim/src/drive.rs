@@ -12,7 +12,7 @@ use crate::sabotage::{Sabotage, Saboteur};
 use crate::send::is_sequence_nak;
 use crate::watch::Watch;
 use crate::world::{tell, Event, Pause, World};
-use oxe_proto::wire::{AethRepr, Ext, Opcode, PacketRepr, Psn, RnrTimer, Syndrome};
+use oxe_proto::wire::{AethRepr, Ext, Kind, Opcode, PacketRepr, Psn, RnrTimer, Syndrome};
 
 /// Most packets that a device sends at a time.
 const BUDGET: u32 = 64;
@@ -236,11 +236,13 @@ impl World {
                 .conn
                 .handle_segments(self.now, &again, count, len, &mut hand);
         }
+        repeat_atomic_write(&mut hand, &repr, verdict);
         tell!(self, "qp{qp} <- {:?}*{count}+{len} {verdict:?}", repr.bth);
         if let Some(text) = notes.violation {
             return Err(format!("qp{qp}: {text}, packet {repr:x?}"));
         }
         self.judge_verdict(qp, verdict, notes.empty)?;
+        self.judge_placement(qp, seen.first(), verdict, &notes)?;
         if verdict == Verdict::Accepted {
             self.judge_accepted(qp, &seen)?;
             let q = &mut self.qps[qp];
@@ -361,6 +363,16 @@ impl World {
         let at = (wanted + slack).max(self.now);
         self.qps[qp].timer_at = Some(at);
         self.at(at, Event::Timer { qp });
+    }
+}
+
+/// Sabotage: the device carries out a duplicate ATOMIC WRITE again.
+fn repeat_atomic_write(hand: &mut Hand, repr: &PacketRepr, verdict: Verdict) {
+    let again = verdict == Verdict::Dropped(DropReason::Duplicate);
+    let word = repr.bth.opcode.kind() == Kind::AtomicWrite;
+    let reth = repr.ext.reth().filter(|_| again && word);
+    if let Some(reth) = reth.filter(|_| hand.saboteur.strikes(Sabotage::RepeatAtomicWrite)) {
+        let _ = hand.atomic_write(reth.va, reth.rkey);
     }
 }
 

@@ -133,7 +133,7 @@ impl World {
         let q = &self.qps[qp];
         let memory = &mut self.hosts[q.host].memory;
         for (index, op) in q.flow.ops.iter().enumerate() {
-            if !op.verb.is_read_like() || op.done == Some(Status::Success) {
+            if !op.verb.brings_data() || op.done == Some(Status::Success) {
                 continue;
             }
             let len = op.len as usize;

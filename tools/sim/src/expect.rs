@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How the packets of a request must look, from first to last: opcodes and headers (IBTA 9.2),
-//! successive PSNs (IBTA 9.7.2), and SE in the last one alone (IBTA 9.2.3).
+//! How the packets of a request must look, from first to last: opcodes and headers (IBTA 9.2,
+//! IBTA annex A19.4), successive PSNs (IBTA 9.7.2), and SE in the last one alone (IBTA 9.2.3).
 
 use crate::decode::{op, Seen};
 use crate::model::{Flow, Op, Verb};
@@ -44,6 +44,8 @@ fn request_opcode(request: &Op, k: u64) -> u8 {
         Verb::Read => [op::READ_REQUEST; 4],
         Verb::CompareSwap { .. } => [op::COMPARE_SWAP; 4],
         Verb::FetchAdd { .. } => [op::FETCH_ADD; 4],
+        Verb::AtomicWrite => [op::ATOMIC_WRITE; 4],
+        Verb::Flush { .. } => [op::FLUSH; 4],
         // It has no packets.
         Verb::Local(_) => [u8::MAX; 4],
     };
@@ -73,6 +75,15 @@ pub fn expected_request(flow: &Flow, request: &Op, k: u64) -> Seen<'static> {
             seen.reth = Some((va.wrapping_add(skip.into()), rkey, end - skip));
         }
         Verb::Write | Verb::WriteImm if first => seen.reth = Some((va, rkey, len)),
+        Verb::AtomicWrite => seen.reth = Some((va, rkey, len)),
+        Verb::Flush {
+            placement,
+            level,
+            range,
+        } => {
+            seen.feth = Some((u32::from(level) << 4) | u32::from(placement));
+            seen.reth = Some((va, rkey, range));
+        }
         Verb::CompareSwap { compare, swap } => seen.atomic = Some((va, rkey, swap, compare)),
         Verb::FetchAdd { add } => seen.atomic = Some((va, rkey, add, 0)),
         _ => {}

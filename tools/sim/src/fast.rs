@@ -201,19 +201,26 @@ impl World {
     /// A request that uses the key, if one is drawn that needs any.
     fn draw_use(&mut self, qp: usize, reg: &FastReg) -> Option<Drawn> {
         let verb = self.draw_verb(qp);
+        let is_word = verb.is_atomic() || verb == Verb::AtomicWrite;
         let len = match verb {
-            _ if verb.is_atomic() => 8,
+            _ if is_word => 8,
             _ => self.draw_len(self.qps[qp].flow.pmtu, reg.len),
         };
         let mut op = self.blank(verb, len);
         if !op.names_region() {
             return None;
         }
-        let align = if verb.is_atomic() { 8 } else { 1 };
+        let align = if is_word { 8 } else { 1 };
         let within = self.rng.index(reg.len - len as usize + 1) / align * align;
         op.va = reg.va + within as u64;
         op.rkey = reg.rkey;
-        if verb.is_read_like() {
+        if let Verb::Flush { range, .. } = &mut op.verb {
+            *range = len;
+            op.len = 0;
+            self.stats.leased += 1;
+            return Some((op, None));
+        }
+        if verb.brings_data() {
             self.give_sink(qp, &mut op);
         } else {
             self.load(qp, &mut op);

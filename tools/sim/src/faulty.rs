@@ -4,9 +4,10 @@
 
 use crate::api::Status;
 use crate::model::{Fault, Local, Op, Verb};
+use crate::placement::flush_global;
 use crate::world::World;
 
-const FAULTS: [Fault; 13] = [
+const FAULTS: [Fault; 14] = [
     Fault::NotEnabled,
     Fault::NotEnabled,
     Fault::Disallowed,
@@ -20,7 +21,13 @@ const FAULTS: [Fault; 13] = [
     Fault::Unreadable,
     Fault::Unplaceable,
     Fault::ReadFails,
+    Fault::Reserved,
 ];
+
+/// Whether it is about an aligned word.
+fn is_word(verb: Verb) -> bool {
+    verb.is_atomic() || verb == Verb::AtomicWrite
+}
 
 impl World {
     /// A request that must fail, and the place in the inbox which it may change all the same.
@@ -38,7 +45,7 @@ impl World {
         // Most faults need a message that is not empty.
         let (mut op, inbox) = loop {
             let drawn = self.draw_of(qp, verb);
-            if drawn.0.len != 0 {
+            if drawn.0.len != 0 || matches!(verb, Verb::Flush { .. }) {
                 break drawn;
             }
         };
@@ -69,7 +76,8 @@ impl World {
     fn verb_for(&mut self, qp: usize, fault: Fault) -> (Verb, Fault) {
         let access = self.qps[self.qps[qp].peer].setup.access;
         let allowed = |verb: &Verb| match verb {
-            Verb::Write | Verb::WriteImm => access.write,
+            Verb::Write | Verb::WriteImm | Verb::AtomicWrite => access.write,
+            Verb::Flush { .. } => access.flush_global,
             Verb::Read => access.read,
             Verb::CompareSwap { .. } | Verb::FetchAdd { .. } => access.atomic,
             _ => true,
@@ -90,21 +98,26 @@ impl World {
             Verb::Read,
             swap,
             add,
+            Verb::AtomicWrite,
+            flush_global(&mut self.rng),
         ];
         let fits = |verb: &&Verb| match fault {
             Fault::NotEnabled => !matches!(verb, Verb::Send | Verb::SendImm) && allowed(verb),
             Fault::Disallowed => !allowed(verb),
-            Fault::Misaligned => verb.is_atomic() && allowed(verb),
+            Fault::Misaligned => is_word(**verb) && allowed(verb),
             Fault::TooLong => verb.consumes() && **verb != Verb::WriteImm,
             Fault::BrokenReceive => verb.consumes() && allowed(verb),
             Fault::RemoteDefect => {
                 !matches!(verb, Verb::Send | Verb::SendImm | Verb::SendInv) && allowed(verb)
             }
             Fault::Unfit(_) => allowed(verb),
-            Fault::Lie => matches!(verb, Verb::Write | Verb::WriteImm) && allowed(verb),
+            Fault::Lie => {
+                matches!(verb, Verb::Write | Verb::WriteImm | Verb::AtomicWrite) && allowed(verb)
+            }
+            Fault::Reserved => matches!(verb, Verb::Flush { .. }) && allowed(verb),
             Fault::TooMany | Fault::Unbindable | Fault::Unfinishable => false,
             Fault::Unreadable => verb.carries_data() && allowed(verb),
-            Fault::Unplaceable => verb.is_read_like() && allowed(verb),
+            Fault::Unplaceable => verb.brings_data() && allowed(verb),
             Fault::ReadFails => **verb == Verb::Read && allowed(verb),
         };
         let fitting: Vec<Verb> = all.iter().filter(fits).copied().collect();
@@ -115,6 +128,9 @@ impl World {
     }
 
     fn spoil(&mut self, qp: usize, op: &mut Op, fault: Fault) {
+        if matches!(op.verb, Verb::Flush { .. }) {
+            return self.spoil_flush(qp, op, fault);
+        }
         let host = &self.hosts[self.qps[self.qps[qp].peer].host];
         match fault {
             Fault::NotEnabled if op.verb == Verb::SendInv => op.inv ^= 1 << self.rng.below(32),
@@ -125,7 +141,7 @@ impl World {
                     // The last byte is one too far, or the first one before the region.
                     1 => {
                         let end = region.va.wrapping_add(region.len as u64);
-                        let over = if op.verb.is_atomic() { 0 } else { op.len - 1 };
+                        let over = if is_word(op.verb) { 0 } else { op.len - 1 };
                         op.rkey = region.rkey;
                         op.va = end.wrapping_sub(over.into());
                     }

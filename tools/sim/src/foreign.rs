@@ -9,6 +9,7 @@
 //! beginning, acknowledges packets that do not ask for it, advertises credits, and acknowledges a
 //! duplicate across responses that may be lost.
 
+mod request_packet;
 mod requester;
 mod resources;
 mod responder;

@@ -60,7 +60,9 @@ impl World {
         let opcode = if rng.one_in(8) {
             rng.next() as u8
         } else {
-            rng.below(0x18) as u8
+            // The last two are FLUSH and ATOMIC WRITE.
+            let opcode = rng.below(0x1a) as u8;
+            opcode + if opcode < 0x18 { 0 } else { 4 }
         };
         let answers = (0x0d..=0x12).contains(&opcode);
         let near = if answers {
@@ -118,7 +120,10 @@ impl World {
             _ => rng.below(8192) as u32,
         };
         match opcode & 0x1f {
-            0x06 | 0x0a | 0x0b | 0x0c => {
+            0x06 | 0x0a | 0x0b | 0x0c | 0x1c | 0x1d => {
+                if opcode & 0x1f == 0x1c {
+                    out.extend((rng.below(0x40) as u32).to_be_bytes());
+                }
                 out.extend(va.to_be_bytes());
                 out.extend(rkey.to_be_bytes());
                 out.extend(len.to_be_bytes());

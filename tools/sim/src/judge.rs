@@ -74,7 +74,7 @@ impl World {
         ensure!(earlier.is_none(), "success after {earlier:?}");
         q.flow.succeeded += 1;
         if self.plan.profile == Profile::Hostile {
-            if op.verb.is_read_like() {
+            if op.verb.brings_data() {
                 let (at, len) = (op.local, op.len as usize);
                 self.hosts[q.host].memory.accept(at, len);
             }
@@ -92,6 +92,8 @@ impl World {
                 q.watch.is_answered(op),
                 "no answer has reached the requester"
             );
+        }
+        if op.verb.brings_data() {
             let finished = q.send.slots[index].finished || op.verb != Verb::Read;
             ensure!(finished, "a READ that was never whole");
             if let Some(rkey) = op.keys.lkey.filter(|_| op.keys.ends) {
@@ -103,7 +105,7 @@ impl World {
         let Some(at) = op.inbox else {
             return Ok(());
         };
-        // A WRITE: its bytes are there, or those of a later request.
+        // A WRITE or ATOMIC WRITE: its bytes are there, or those of a later request.
         let q = &self.qps[qp];
         let op = &q.flow.ops[index];
         let memory = &self.hosts[self.qps[q.peer].host].memory;

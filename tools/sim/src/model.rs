@@ -20,8 +20,21 @@ pub enum Verb {
     Write,
     WriteImm,
     Read,
-    CompareSwap { compare: u64, swap: u64 },
-    FetchAdd { add: u64 },
+    CompareSwap {
+        compare: u64,
+        swap: u64,
+    },
+    FetchAdd {
+        add: u64,
+    },
+    AtomicWrite,
+    /// FLUSH with this placement type and selectivity level, as they are on the wire, and this
+    /// length of the range. The length of the message is 0.
+    Flush {
+        placement: u8,
+        level: u8,
+        range: u32,
+    },
     Local(Local),
 }
 
@@ -48,14 +61,19 @@ impl Verb {
         matches!(self, Verb::CompareSwap { .. } | Verb::FetchAdd { .. })
     }
 
-    /// Whether the answer carries data, and so `max_rd_atomic` counts it.
-    pub fn is_read_like(self) -> bool {
+    /// Whether the answer carries data.
+    pub fn brings_data(self) -> bool {
         self == Verb::Read || self.is_atomic()
+    }
+
+    /// Whether it has a response of its own, and so `max_rd_atomic` counts it.
+    pub fn is_read_like(self) -> bool {
+        self.brings_data() || matches!(self, Verb::AtomicWrite | Verb::Flush { .. })
     }
 
     /// Whether its payload goes from requester to responder.
     pub fn carries_data(self) -> bool {
-        !self.is_read_like() && !self.is_local()
+        self == Verb::AtomicWrite || !self.is_read_like() && !self.is_local()
     }
 
     /// Whether it sends nothing.
@@ -71,7 +89,7 @@ pub enum Fault {
     NotEnabled,
     /// The QP at the peer does not allow the operation.
     Disallowed,
-    /// An atomic on an address that is no multiple of eight.
+    /// An atomic or ATOMIC WRITE on an address that is no multiple of eight.
     Misaligned,
     /// A SEND longer than the receive that it meets.
     TooLong,
@@ -85,8 +103,11 @@ pub enum Fault {
     Unreadable,
     /// The answer cannot be stored.
     Unplaceable,
-    /// A WRITE that announces another length than it has: only a broken peer sends such.
+    /// A WRITE or ATOMIC WRITE that announces another length than it has: only a broken peer sends
+    /// such.
     Lie,
+    /// A FLUSH with reserved values.
+    Reserved,
     /// More READs and atomics under way than the peer has resources for.
     TooMany,
     /// The responder cannot read what it has promised to send.
@@ -108,6 +129,7 @@ impl Fault {
             | Fault::Lie
             | Fault::Misaligned
             | Fault::TooLong
+            | Fault::Reserved
             | Fault::TooMany => &[RemInvReq],
             Fault::BrokenReceive | Fault::RemoteDefect => &[RemOp],
             Fault::Unbindable | Fault::Unfinishable => &[MwBind],
@@ -135,7 +157,7 @@ pub const READ_CHUNK: u64 = 122;
 #[derive(Clone, Debug)]
 pub struct Op {
     pub verb: Verb,
-    /// Bytes; 8 for an atomic.
+    /// Bytes; 8 for an atomic and an ATOMIC WRITE, 0 for a FLUSH.
     pub len: u32,
     /// Where its data is, or goes, in the requester's memory.
     pub local: usize,
@@ -344,12 +366,12 @@ impl Flow {
         let found = self.image[at..at + len].to_vec();
         let word = || u64::from_ne_bytes(found[..8].try_into().unwrap());
         let bytes = match op.verb {
-            Verb::Write | Verb::WriteImm => op.data.clone(),
+            Verb::Write | Verb::WriteImm | Verb::AtomicWrite => op.data.clone(),
             Verb::CompareSwap { compare, swap } if word() == compare => swap.to_ne_bytes().to_vec(),
             Verb::FetchAdd { add } => word().wrapping_add(add).to_ne_bytes().to_vec(),
             _ => Vec::new(),
         };
-        if op.verb.is_read_like() {
+        if op.verb.brings_data() {
             op.data = found;
         }
         if bytes.is_empty() {

@@ -7,16 +7,32 @@ use crate::decode::{op, Seen};
 use crate::profile::Profile;
 use crate::watch::ensure;
 use crate::world::World;
+use oxe_proto::transport::RemoteAccess;
 
 /// The rule of matching partition keys, in other words than the code under test (IBTA 10.9.3).
 pub fn partition_matches(a: u16, b: u16) -> bool {
     a << 1 != 0 && a << 1 == b << 1 && (a | b) >> 15 == 1
 }
 
+/// Whether a FLUSH asks for something that is defined and that the QP allows (IBTA annex A19.4.1).
+fn allows_flush(access: &RemoteAccess, packet: &Seen) -> bool {
+    let feth = packet.feth.unwrap_or(0);
+    let (placement, level) = (feth & 0xf, (feth >> 4) & 3);
+    let allowed = u32::from(access.flush_global) | (u32::from(access.flush_persistent) << 1);
+    placement != 0 && placement & !allowed == 0 && level < 2
+}
+
+/// Whether an ATOMIC WRITE is about eight aligned bytes.
+fn is_word(packet: &Seen) -> bool {
+    packet
+        .reth
+        .is_some_and(|(va, _, len)| va % 8 == 0 && len == 8)
+}
+
 impl World {
     /// Packets that a QP has accepted: partition (IBTA 9.6.1.1, 10.9.3), the operations that it
-    /// allows (IBTA 9.7.4.1.5, 10.2.4), lengths (IBTA 9.7.4.1.6) and the alignment of atomics
-    /// (IBTA 9.4.5). Holds for forged packets, too.
+    /// allows (IBTA 9.7.4.1.5, 10.2.4), lengths (IBTA 9.7.4.1.6), the alignment of atomics
+    /// (IBTA 9.4.5) and of ATOMIC WRITEs (IBTA annex A19.4.2). Holds for forged packets, too.
     pub fn judge_accepted(&self, qp: usize, seen: &[Seen]) -> Result<(), String> {
         let setup = &self.qps[qp].setup;
         for packet in seen {
@@ -32,11 +48,14 @@ impl World {
                 }
                 op::READ_REQUEST => (setup.access.read, len == 0),
                 op::COMPARE_SWAP | op::FETCH_ADD => (setup.access.atomic, len == 0),
+                op::ATOMIC_WRITE => (setup.access.write, len == 8),
+                op::FLUSH => (allows_flush(&setup.access, packet), len == 0),
                 _ => (true, len <= setup.pmtu as usize),
             };
             ensure!(allowed, "qp{qp}: takes what it does not allow, {packet:x?}");
             ensure!(fits, "qp{qp}: takes {len} bytes in {packet:x?}");
-            let aligned = packet.atomic.is_none_or(|(va, ..)| va % 8 == 0);
+            let aligned = packet.atomic.is_none_or(|(va, ..)| va % 8 == 0)
+                && (packet.opcode != op::ATOMIC_WRITE || is_word(packet));
             ensure!(aligned, "qp{qp}: takes {packet:x?}");
         }
         Ok(())

@@ -74,6 +74,18 @@ pub enum Sabotage {
     SkipFinish,
     /// A READ is said to be whole twice.
     RepeatFinish,
+    /// A duplicate ATOMIC WRITE is carried out again.
+    RepeatAtomicWrite,
+    /// Half of an ATOMIC WRITE is stored.
+    ShortAtomicWrite,
+    /// A FLUSH is answered and not carried out.
+    SkipFlush,
+    /// A FLUSH of a range asks for the region, or the other way round.
+    WrongFlush,
+    /// A FLUSH of memory that may not be flushed is carried out.
+    IgnoreFlushRight,
+    /// The response without payload is an ACK.
+    AckPlacement,
     /// The first byte of a payload that a UC QP takes is stored wrong.
     UcCorruptByte,
     /// The byte before a payload that a UC QP takes is changed.
@@ -136,7 +148,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All kinds.
-    pub const ALL: [Sabotage; 63] = [
+    pub const ALL: [Sabotage; 69] = [
         Sabotage::CorruptByte,
         Sabotage::StrayWrite,
         Sabotage::RepeatAtomic,
@@ -171,6 +183,12 @@ impl Sabotage {
         Sabotage::EarlyFinish,
         Sabotage::SkipFinish,
         Sabotage::RepeatFinish,
+        Sabotage::RepeatAtomicWrite,
+        Sabotage::ShortAtomicWrite,
+        Sabotage::SkipFlush,
+        Sabotage::WrongFlush,
+        Sabotage::IgnoreFlushRight,
+        Sabotage::AckPlacement,
         Sabotage::UcCorruptByte,
         Sabotage::UcStrayWrite,
         Sabotage::UcLoseReceive,

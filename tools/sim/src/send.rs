@@ -12,7 +12,7 @@ use crate::sabotage::{Sabotage, Saboteur};
 use crate::watch::ensure;
 use crate::world::{tell, Event, Pause, Qp, World};
 use oxe_proto::transport::Origin;
-use oxe_proto::wire::{Ext, Kind, NakCode, Opcode, PacketRepr, Psn, RnrTimer, Syndrome};
+use oxe_proto::wire::{Ext, FethRepr, Kind, NakCode, Opcode, PacketRepr, Psn, RnrTimer, Syndrome};
 
 impl World {
     /// The packet could not be sent: takes it back.
@@ -302,6 +302,10 @@ fn tamper(saboteur: &mut Saboteur, transmit: &mut Transmit) {
     if bth.ack_req && saboteur.strikes(Sabotage::DropAckReq) {
         bth.ack_req = false;
     }
+    let empty = bth.opcode == Opcode::RcReadResponseOnly && transmit.payload.is_empty();
+    if empty && saboteur.strikes(Sabotage::AckPlacement) {
+        bth.opcode = Opcode::RcAck;
+    }
     if bth.opcode.kind() == Kind::Ack && saboteur.strikes(Sabotage::AckTooMuch) {
         bth.psn = bth.psn.next();
     }
@@ -317,6 +321,14 @@ fn tamper(saboteur: &mut Saboteur, transmit: &mut Transmit) {
         }
         if aeth.msn > 0 && saboteur.strikes(Sabotage::LowMsn) {
             aeth.msn -= 1;
+        }
+    }
+    if let Ext::Flush(feth, _) = &mut transmit.header.ext {
+        let level = u8::from(!feth.is_whole_region());
+        if let Some(other) = FethRepr::new(1, level) {
+            if saboteur.strikes(Sabotage::WrongFlush) {
+                *feth = other;
+            }
         }
     }
     if bth.opcode.kind() == Kind::ReadRequest {

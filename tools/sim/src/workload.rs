@@ -8,6 +8,7 @@ use crate::device::{RecvSlot, SendSlot};
 use crate::fast::KeyUse;
 use crate::memory::Right;
 use crate::model::{Fault, Local, Op, Verb};
+use crate::placement::{flush_global, send_flush};
 use crate::profile::{MS, US};
 use crate::world::{tell, Event, World};
 use oxe_proto::transport::time;
@@ -133,6 +134,12 @@ impl World {
             Verb::Read => SendOp::Read,
             Verb::CompareSwap { compare, swap } => SendOp::CompareSwap { compare, swap },
             Verb::FetchAdd { add } => SendOp::FetchAdd { add },
+            Verb::AtomicWrite => SendOp::AtomicWrite,
+            Verb::Flush {
+                placement,
+                level,
+                range,
+            } => send_flush(placement, level, range),
             Verb::Local(_) => SendOp::Local,
         };
         let request = match op.fault {
@@ -271,7 +278,7 @@ impl World {
     pub fn draw_verb(&mut self, qp: usize) -> Verb {
         let access = self.qps[self.qps[qp].peer].setup.access;
         let rng = &mut self.rng;
-        match rng.below(10) {
+        match rng.below(12) {
             0 | 1 => Verb::Send,
             2 => Verb::SendImm,
             3 if rng.one_in(2) => Verb::SendInv,
@@ -283,6 +290,8 @@ impl World {
                 swap: rng.next(),
             },
             9 if access.atomic => Verb::FetchAdd { add: rng.next() },
+            10 if access.write => Verb::AtomicWrite,
+            11 if access.flush_global => flush_global(rng),
             _ => Verb::Send,
         }
     }
@@ -300,6 +309,8 @@ impl World {
             Verb::Write | Verb::WriteImm => self.draw_write(qp, verb),
             Verb::Read => self.draw_read(qp),
             Verb::Local(local) => (self.blank_local(local), None),
+            Verb::AtomicWrite => self.draw_atomic_write(qp),
+            Verb::Flush { level, .. } => (self.draw_flush(qp, level), None),
             _ => self.draw_atomic(qp, verb),
         }
     }
@@ -329,7 +340,7 @@ impl World {
     }
 
     /// A place in the inbox, aligned to `align`: mostly one near those of other requests.
-    fn place(&mut self, qp: usize, op: &mut Op, align: usize) -> usize {
+    pub fn place(&mut self, qp: usize, op: &mut Op, align: usize) -> usize {
         let q = &self.qps[qp];
         let region = &self.hosts[self.qps[q.peer].host].regions.0[q.inbox_region];
         let room = q.flow.inbox_len() - op.len as usize;

@@ -20,7 +20,7 @@ fn profile(kind: Sabotage) -> Profile {
         Sabotage::ShortRnrTimer => Profile::NotReady,
         Sabotage::IgnoreLocalError => Profile::Deregister,
         Sabotage::LoseEvent | Sabotage::IgnoreLocalFailure => Profile::Errors,
-        Sabotage::TakeStaleKey => Profile::Errors,
+        Sabotage::TakeStaleKey | Sabotage::IgnoreFlushRight => Profile::Errors,
         Sabotage::UntimelyLocal => Profile::Drain,
         Sabotage::FlushShared => Profile::Abort,
         Sabotage::WideWindow | Sabotage::WideReads => Profile::Bulk,
@@ -54,6 +54,13 @@ fn least(kind: Sabotage) -> u64 {
         // The QP may go to error for another reason before the request completes.
         IgnoreLocalFailure => 90,
         EarlyFinish | SkipFinish | RepeatFinish => 100,
+        RepeatAtomicWrite | SkipFlush | WrongFlush => 100,
+        // A later request may overwrite the other half before a judge looks.
+        ShortAtomicWrite => 90,
+        // The QP may go to error for another reason.
+        IgnoreFlushRight => 90,
+        // An answer that is repeated may be an ACK.
+        AckPlacement => 90,
         // Of UC QPs.
         _ => 95,
     }
@@ -68,7 +75,7 @@ fn found(kind: Sabotage) -> u64 {
         // There are few occasions in a run: the first error ends it all.
         use Sabotage::*;
         let rare = matches!(kind, IgnoreLocalError | LoseEvent | FlushShared)
-            || matches!(kind, IgnoreLocalFailure | TakeStaleKey);
+            || matches!(kind, IgnoreLocalFailure | TakeStaleKey | IgnoreFlushRight);
         let patience = if rare { 0 } else { (seed % 7) as u32 };
         let outcome = run(seed, profile(kind), Saboteur::new(kind, patience), false);
         if outcome.struck > 0 {

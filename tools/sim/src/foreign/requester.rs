@@ -3,13 +3,10 @@
 //! The foreign peer's requester: go-back-N over everything that is not acknowledged (IBTA 9.7.3,
 //! 9.7.5, 9.7.6, 9.9.2).
 
-use super::{packet, unwrap_psn, Attr, Style};
+use super::request_packet::request_packet;
+use super::{unwrap_psn, Attr, Style};
 use crate::api::*;
-use oxe_proto::transport::Origin;
-use oxe_proto::wire::{
-    AtomicEthRepr, Ext, IethRepr, ImmDtRepr, Kind, NakCode, Opcode, PacketRepr, Position, RethRepr,
-    Service, Syndrome, Tail,
-};
+use oxe_proto::wire::{Kind, NakCode, PacketRepr, Position, Syndrome};
 use std::collections::VecDeque;
 
 /// Half of the PSNs: so many may be in flight (IBTA 9.7.3.1).
@@ -17,11 +14,11 @@ const HALF: u64 = 1 << 23;
 
 /// A request that has begun and is not complete.
 #[derive(Clone, Copy, Debug)]
-struct Begun {
-    n: u32,
+pub(super) struct Begun {
+    pub(super) n: u32,
     /// Its packets, counted from the first of the connection.
-    first: u64,
-    end: u64,
+    pub(super) first: u64,
+    pub(super) end: u64,
     /// A READ or atomic, whose response is more than an ACK.
     answered: bool,
 }
@@ -156,13 +153,13 @@ impl Requester {
         }
         let n = self.next_n;
         let request = q.get(n).filter(|_| n != q.tail())?;
-        let atomic = is_atomic(&request.op);
-        let packets = if atomic { 1 } else { attr.packets(request.len) };
+        let single = is_atomic(&request.op) || is_placement(&request.op);
+        let packets = if single { 1 } else { attr.packets(request.len) };
         Some(Begun {
             n,
             first: self.next_packet,
             end: self.next_packet + packets,
-            answered: atomic || request.op == SendOp::Read,
+            answered: single || request.op == SendOp::Read,
         })
     }
 
@@ -285,6 +282,12 @@ impl Requester {
         };
         let placed = match pkt.ext.atomic_ack() {
             Some(ack) if is_atomic(&request.op) => env.place_atomic(oldest.n, ack.original),
+            None if is_placement(&request.op) => {
+                let only = pkt.bth.opcode.position() == Position::Only;
+                (only && payload_len == 0)
+                    .then_some(())
+                    .ok_or(Status::BadResp)
+            }
             None if request.op == SendOp::Read => {
                 let offset = (at - oldest.first) as u32 * attr.pmtu;
                 let want = (request.len - offset).min(attr.pmtu);
@@ -405,86 +408,12 @@ fn is_atomic(op: &SendOp) -> bool {
     matches!(op, SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. })
 }
 
+/// Whether its response is a READ response without payload (IBTA annex A19.4).
+fn is_placement(op: &SendOp) -> bool {
+    matches!(op, SendOp::AtomicWrite | SendOp::Flush { .. })
+}
+
 /// When the ACK timeout expires (IBTA 9.7.6.1.3).
 fn timeout(attr: &Attr, now: u64) -> Option<u64> {
     (attr.timeout != 0).then(|| now + (4096 << attr.timeout))
-}
-
-/// The packet `from` of a request.
-fn request_packet(attr: &Attr, request: &Request, begun: &Begun, from: u64, psn: u32) -> Transmit {
-    let n = begun.n;
-    let offset = (from - begun.first) as u32 * attr.pmtu;
-    let reth = |va: u64, dma_len| RethRepr {
-        va,
-        rkey: request.rkey,
-        dma_len,
-    };
-    let atomic = |swap_add, compare| {
-        Ext::Atomic(AtomicEthRepr {
-            va: request.va,
-            rkey: request.rkey,
-            swap_add,
-            compare,
-        })
-    };
-    let (opcode, ext) = match request.op {
-        SendOp::CompareSwap { compare, swap } => (Opcode::RcCompareSwap, atomic(swap, compare)),
-        SendOp::FetchAdd { add } => (Opcode::RcFetchAdd, atomic(add, 0)),
-        SendOp::Read => {
-            let va = request.va.wrapping_add(offset.into());
-            (
-                Opcode::RcReadRequest,
-                Ext::Reth(reth(va, request.len - offset)),
-            )
-        }
-        _ => {
-            let (starts, ends) = (from == begun.first, from + 1 == begun.end);
-            return message_packet(attr, request, begun, (starts, ends), psn, offset);
-        }
-    };
-    let bth = attr.bth(opcode, psn, 0);
-    packet(bth, ext, Payload::None, Origin::Request { n })
-}
-
-/// The packet of a SEND or WRITE.
-fn message_packet(
-    attr: &Attr,
-    request: &Request,
-    begun: &Begun,
-    (starts, ends): (bool, bool),
-    psn: u32,
-    offset: u32,
-) -> Transmit {
-    let n = begun.n;
-    let write = matches!(request.op, SendOp::Write | SendOp::WriteImm(_));
-    let reth = (write && starts).then_some(RethRepr {
-        va: request.va,
-        rkey: request.rkey,
-        dma_len: request.len,
-    });
-    let (tail, imm, inv) = match request.op {
-        SendOp::SendImm(data) | SendOp::WriteImm(data) if ends => {
-            (Tail::Imm, Some(ImmDtRepr { data }), None)
-        }
-        SendOp::SendInv(rkey) if ends => (Tail::Inv, None, Some(IethRepr { rkey })),
-        _ => (Tail::Plain, None, None),
-    };
-    let ext = match (reth, imm, inv) {
-        (Some(reth), Some(imm), _) => Ext::RethImm(reth, imm),
-        (Some(reth), None, _) => Ext::Reth(reth),
-        (None, Some(imm), _) => Ext::Imm(imm),
-        (None, None, Some(inv)) => Ext::Inv(inv),
-        (None, None, None) => Ext::None,
-    };
-    let kind = if write { Kind::Write } else { Kind::Send };
-    let position = Position::of(starts, ends);
-    let opcode = Opcode::compose(Service::Rc, kind, position, tail).expect("there is one for each");
-    let len = (request.len - offset).min(attr.pmtu);
-    let mut bth = attr.bth(opcode, psn, len);
-    bth.solicited = ends && request.solicited && request.op != SendOp::Write;
-    let payload = match len {
-        0 => Payload::None,
-        _ => Payload::Request { n, offset, len },
-    };
-    packet(bth, ext, payload, Origin::Request { n })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The foreign peer's responder resources: READs and atomics that a duplicate may ask for again
-//! (IBTA 9.4.4, 9.7.5.1.3).
+//! The foreign peer's responder resources: READs, atomics, ATOMIC WRITEs and FLUSHes that a
+//! duplicate may ask for again (IBTA 9.4.4, 9.7.5.1.3, IBTA annex A19.4).
 
 use super::responder::{Message, Refusal, Responder, INVALID};
 use super::Attr;
@@ -15,9 +15,10 @@ pub(super) struct Resource {
     pub(super) first: u64,
     pub(super) end: u64,
     pub(super) msn: u32,
-    /// Of a READ: address, key, length. Of an atomic: nothing, and what it found.
+    /// Of a READ: address, key, length. Of an atomic: nothing, and what it found. Of an ATOMIC WRITE
+    /// or FLUSH: neither.
     pub(super) read: Option<(u64, u32, u32)>,
-    pub(super) original: u64,
+    pub(super) original: Option<u64>,
 }
 
 /// Something to be sent.
@@ -59,7 +60,12 @@ impl Responder {
     }
 
     /// Makes the resource of the expected packet, which is accepted now.
-    fn resource(&mut self, packets: u64, read: Option<(u64, u32, u32)>, original: u64) -> Resource {
+    fn resource(
+        &mut self,
+        packets: u64,
+        read: Option<(u64, u32, u32)>,
+        original: Option<u64>,
+    ) -> Resource {
         self.msn = (self.msn + 1) & 0xff_ffff;
         let resource = Resource {
             res: self.next_res,
@@ -102,7 +108,7 @@ impl Responder {
             target.read_start(res, va, rkey, dma_len)?;
         }
         let packets = attr.packets(dma_len);
-        let resource = self.resource(packets, Some((va, rkey, dma_len)), 0);
+        let resource = self.resource(packets, Some((va, rkey, dma_len)), None);
         self.answers.push_back(Response::Read {
             resource,
             va,
@@ -133,14 +139,51 @@ impl Responder {
             _ => AtomicOp::FetchAdd { add: eth.swap_add },
         };
         let original = target.atomic(eth.va, eth.rkey, op)?;
-        let resource = self.resource(1, None, original);
+        let resource = self.resource(1, None, Some(original));
         let again = false;
         self.answers.push_back(Response::Atomic { resource, again });
         Ok(())
     }
 
-    /// A request that was carried out before: a READ is carried out again, an atomic's result is
-    /// sent again, and all else is acknowledged (IBTA 9.7.5.1.3).
+    /// An ATOMIC WRITE or FLUSH (IBTA annex A19.4).
+    pub(super) fn placement<T: ResponderOps>(
+        &mut self,
+        attr: &Attr,
+        pkt: &PacketRepr,
+        payload_len: u32,
+        target: &mut T,
+    ) -> Result<(), Refusal> {
+        let (Some(reth), Message::None) = (pkt.ext.reth(), self.message) else {
+            return Err(INVALID);
+        };
+        self.vacancy()?;
+        if let Some(feth) = pkt.ext.feth() {
+            let refused = feth.is_global() && !attr.access.flush_global
+                || feth.is_persistent() && !attr.access.flush_persistent;
+            if !feth.is_valid() || refused || payload_len != 0 {
+                return Err(INVALID);
+            }
+            target.flush(&Flush {
+                rkey: reth.rkey,
+                range: (!feth.is_whole_region()).then_some((reth.va, reth.dma_len)),
+                global: feth.is_global(),
+                persistent: feth.is_persistent(),
+            })?;
+        } else {
+            if !attr.access.write || payload_len != 8 || reth.dma_len != 8 || reth.va % 8 != 0 {
+                return Err(INVALID);
+            }
+            target.atomic_write(reth.va, reth.rkey)?;
+        }
+        let resource = self.resource(1, None, None);
+        let again = false;
+        self.answers.push_back(Response::Atomic { resource, again });
+        Ok(())
+    }
+
+    /// A request that was carried out before: a READ is carried out again, the response to an
+    /// atomic, ATOMIC WRITE or FLUSH is sent again, and all else is acknowledged
+    /// (IBTA 9.7.5.1.3).
     pub(super) fn duplicate<T: ResponderOps>(
         &mut self,
         at: u64,
@@ -148,7 +191,7 @@ impl Responder {
         target: &mut T,
     ) -> Verdict {
         let kind = pkt.bth.opcode.kind();
-        if kind != Kind::ReadRequest && !kind.is_atomic() {
+        if matches!(kind, Kind::Send | Kind::Write) {
             self.acknowledge();
             return Verdict::Dropped(DropReason::Duplicate);
         }
@@ -159,7 +202,8 @@ impl Responder {
         let Some(resource) = known.copied() else {
             return Verdict::Dropped(DropReason::UnknownDuplicate);
         };
-        let (Some(reth), Some(_)) = (pkt.ext.reth(), resource.read) else {
+        let reth = pkt.ext.reth().filter(|_| kind == Kind::ReadRequest);
+        let (Some(reth), Some(_)) = (reth, resource.read) else {
             let again = true;
             self.answers.push_back(Response::Atomic { resource, again });
             return Verdict::Dropped(DropReason::Duplicate);

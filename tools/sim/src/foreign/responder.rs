@@ -111,9 +111,15 @@ impl Responder {
                 packet(bth, ext, Payload::None, Origin::Acknowledge)
             }
             Response::Atomic { resource, .. } => {
-                let original = resource.original;
-                let ext = Ext::AtomicAck(aeth(resource.msn), AtomicAckEthRepr { original });
-                let bth = attr.bth(Opcode::RcAtomicAck, psn(resource.first), 0);
+                let aeth = aeth(resource.msn);
+                let (opcode, ext) = match resource.original {
+                    Some(original) => {
+                        let ack = AtomicAckEthRepr { original };
+                        (Opcode::RcAtomicAck, Ext::AtomicAck(aeth, ack))
+                    }
+                    None => (Opcode::RcReadResponseOnly, Ext::Aeth(aeth)),
+                };
+                let bth = attr.bth(opcode, psn(resource.first), 0);
                 packet(bth, ext, Payload::None, Origin::Response)
             }
             Response::Read {
@@ -232,6 +238,9 @@ impl Responder {
         match opcode.kind() {
             Kind::ReadRequest => return self.read(attr, pkt, target),
             kind if kind.is_atomic() => return self.atomic(attr, pkt, target),
+            Kind::AtomicWrite | Kind::Flush => {
+                return self.placement(attr, pkt, payload_len, target);
+            }
             kind => {
                 let fits = match position {
                     Position::First | Position::Middle => payload_len == attr.pmtu,

@@ -98,9 +98,15 @@ impl Watch {
         Ok(())
     }
 
-    /// The response to a READ is packets from first to last with the bytes asked for (IBTA 9.4.4).
+    /// The response to a READ is packets from first to last with the bytes asked for (IBTA 9.4.4),
+    /// that to an ATOMIC WRITE or FLUSH one without payload (IBTA annex A19.4).
     fn check_read_response(&self, flow: &Flow, packet: u64, seen: &Seen) -> Result<(), String> {
         let request = self.answered_op(flow, packet)?;
+        if matches!(request.verb, Verb::AtomicWrite | Verb::Flush { .. }) {
+            let empty = seen.opcode == op::READ_ONLY && seen.payload.is_empty();
+            ensure!(empty, "answer to {:?} in {seen:x?}", request.verb);
+            return Ok(());
+        }
         ensure!(
             request.verb == Verb::Read,
             "read answer to {:?}",
