@@ -39,13 +39,15 @@ scapy_icrc() {
 	return $status
 }
 t "scapy computes the same ICRC for every packet" scapy_icrc
-# SEND and WRITE in all their forms, READ and its answers, ACK, atomics and their answer, UD. RDMA
+# SEND and WRITE in all their forms, READ and its answers, ACK, atomics and their answer, FLUSH and
+# ATOMIC WRITE, UD. RDMA
 # READ of a NAKed or a lone packet has no FIRST; 0x16 and 0x17 are SEND with invalidate, last and
 # only.
 opcodes_seen() {
 	local version opcode missing=''
 	for version in 4 6; do
-		for opcode in 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f 10 11 12 13 14 16 17 64 65; do
+		for opcode in 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f 10 11 12 13 14 16 17 1c 1d \
+			64 65; do
 			grep -q "^$version 0x$opcode " "$TMP/seen" || missing="$missing $version:$opcode"
 		done
 	done

@@ -53,6 +53,7 @@ everything() {
 	relay_py datagrams
 	relay_py errors
 	relay_py lost_datagrams
+	relay_py placement
 	relay_py loopback
 	two_devices
 }

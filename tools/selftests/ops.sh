@@ -3,9 +3,10 @@
 #
 # Every operation of RC and UD with the memory of both sides compared (py/ops.py, py/datagrams.py):
 # opcodes, sizes, gather and scatter, inline, fences, PSN wrap, random programs; IPv4, IPv6, one
-# device.
+# device. ATOMIC WRITE and FLUSH, and how they are refused (py/placement.py).
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
 relay_py ops
 relay_py datagrams
+relay_py placement
 finish

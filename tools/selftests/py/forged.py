@@ -26,7 +26,9 @@ from oxetest import (
     poll,
     same,
     shut,
+    until,
 )
+from placement import FLUSHABLE
 from wire import OXE, PSN_A, PSN_B, Counted, attacker, bench, settle
 
 
@@ -123,6 +125,85 @@ def write_longer_than_said():
             f"memory outside {said} bytes",
         )
         shut(a, b)
+
+
+def atomic_writes_of_another_length():
+    """An ATOMIC WRITE has eight bytes and says so. Without payload it must not store bytes that it
+    did not bring."""
+    for said, sent in (
+        (0, 0),
+        (8, 0),
+        (8, 4),
+        (8, 7),
+        (8, 12),
+        (8, 1024),
+        (0, 8),
+        (16, 8),
+        (16, 16),
+    ):
+        a, b = victim()
+        attacker.send(
+            roce.bth(roce.ATOMIC_WRITE, a.qp.qp_num, PSN_B, pad=-sent % 4)
+            + roce.reth(a.mr.buf + 800, a.mr.rkey, said)
+            + b"\xee" * (sent + -sent % 4)
+        )
+        until(lambda a=a: a.state() == e.IBV_QPS_ERR, "the refusal")
+        same(
+            ctypes.string_at(a.mr.buf, 65536) == b"\xc5" * 65536,
+            True,
+            f"memory after {sent} bytes that are said to be {said}",
+        )
+        shut(a, b)
+    bench().works()
+
+
+def atomic_write_twice():
+    """A duplicate is answered and not carried out again: another store may have followed."""
+    a, b = victim()
+    store = (
+        roce.bth(roce.ATOMIC_WRITE, a.qp.qp_num, PSN_B)
+        + roce.reth(a.mr.buf + 800, a.mr.rkey, 8)
+        + b"\xee" * 8
+    )
+    word = ctypes.c_uint64.from_address(a.mr.buf + 800)
+    attacker.send(store)
+    until(lambda: word.value == 0xEEEEEEEEEEEEEEEE, "the first")
+    word.value = 5
+    sent = counters(DEV_A)["sent_pkts"] if OXE else 0
+    for _ in range(5):
+        attacker.send(store)
+    settle()
+    same(word.value, 5, "the word")
+    if OXE:
+        same(counters(DEV_A)["sent_pkts"] - sent, 5, "responses")
+    same(a.state(), e.IBV_QPS_RTS, "state")
+    shut(a, b)
+
+
+def flushes_that_are_none():
+    """A payload, reserved values, ranges beyond the key: refused."""
+    for placement, level, at, length, payload in (
+        (1, 0, 0, 8, 4),
+        (0, 0, 0, 8, 0),
+        (9, 0, 0, 8, 0),
+        (1, 3, 0, 8, 0),
+        (1, 0, 65529, 8, 0),
+        (1, 0, -1, 8, 0),
+        (1, 0, 8, 0xFFFFFFFF, 0),
+    ):
+        a, b = End(host_a(), access=FLUSHABLE), End(host_b())
+        connect(a, b, psn_a=PSN_A, psn_b=PSN_B, timeout=10, retry=3)
+        attacker.send(
+            roce.bth(roce.FLUSH, a.qp.qp_num, PSN_B)
+            + roce.feth(placement, level)
+            + roce.reth(a.mr.buf + at, a.mr.rkey, length)
+            + bytes(payload)
+        )
+        if not payload:  # a packet with one is no packet of this opcode, and dropped
+            until(lambda a=a: a.state() == e.IBV_QPS_ERR, "the refusal")
+        settle()
+        shut(a, b)
+    bench().works()
 
 
 def responses_out_of_the_blue():
@@ -305,6 +386,9 @@ CASES = [
     ("every opcode at the expected PSN", expected_psn_all),
     ("memory beyond the key", write_out_of_bounds),
     ("a WRITE longer or shorter than it says", write_longer_than_said),
+    ("ATOMIC WRITEs of another length", atomic_writes_of_another_length),
+    ("an ATOMIC WRITE that comes twice", atomic_write_twice),
+    ("FLUSHes that are none", flushes_that_are_none),
     ("responses nobody asked for", responses_out_of_the_blue),
     ("read responses past the sink", response_past_the_sink),
     ("ACKs for the future", acks_for_the_future),

@@ -20,10 +20,11 @@ from oxetest import (
     poll,
     shut,
 )
+from placement import REGION, Raw
 
 
 def reliable(gids):
-    a, b = End(host_a(gids[0])), End(host_b(gids[1]))
+    a, b = Raw(host_a(gids[0])), Raw(host_b(gids[1]))
     connect(a, b, mtu=e.IBV_MTU_512)
     imm = socket.htonl(0x1234)
     for size in (0, 1, 2, 3, 100, 700, 1601):  # ONLY; FIRST and LAST; FIRST, MIDDLE and LAST
@@ -51,6 +52,10 @@ def reliable(gids):
     for opcode in (e.IBV_WR_ATOMIC_FETCH_AND_ADD, e.IBV_WR_ATOMIC_CMP_AND_SWP):
         a.send(opcode, a.sge(8), remote=b.remote(), atomic=(1, 2))
         good(poll(a.cq))
+    a.store(b.remote(), b"12345678")
+    a.flush(b.remote(), 3000)
+    a.flush(b.remote(), 0, level=REGION)
+    good(poll(a.cq, 3))
     # A NAK, last of all: it ends the connection.
     a.send(e.IBV_WR_RDMA_WRITE, a.sge(10), remote=(b.mr.buf, b.mr.rkey ^ 0x5A5A00))
     poll(a.cq)

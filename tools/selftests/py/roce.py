@@ -2,8 +2,8 @@
 """RoCEv2 packets by hand, right and wrong ones, and a socket that sends them from a host of one's
 choice.
 
-Written from the specification (IBTA Vol 1 chapter 9, annex A17), without code of the driver: a
-result of both is right.
+Written from the specification (IBTA Vol 1 chapter 9, annexes A17 and A19), without code of the
+driver: a result of both is right.
 """
 
 import os
@@ -27,6 +27,7 @@ WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMM, WRITE_ONLY, WRITE_ONLY_IM
     CMP_SWAP,
     FETCH_ADD,
 ) = range(12, 21)
+FLUSH, ATOMIC_WRITE = 0x1C, 0x1D
 UD_SEND_ONLY, UD_SEND_ONLY_IMM, CNP = 0x64, 0x65, 0x81
 
 
@@ -43,6 +44,10 @@ def bth(opcode, qpn, psn, pad=0, version=0, pkey=0xFFFF, solicited=0, ack=1, mig
 
 def reth(address, rkey, length):
     return struct.pack("!QII", address & (2**64 - 1), rkey, length)
+
+
+def feth(placement, level):
+    return struct.pack("!I", level << 4 | placement)
 
 
 def aeth(syndrome, msn=0):
