@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How the packets of a request must look, from first to last: opcodes and headers (IBTA 9.2,
-//! IBTA annex A19.4), successive PSNs (IBTA 9.7.2), and SE in the last one alone (IBTA 9.2.3).
+//! How the packets of a request must look, from first to last: opcodes and headers (IBTA 9.2; of
+//! ATOMIC WRITE and FLUSH IBTA annex A19.4), successive PSNs (IBTA 9.7.2), and SE in the last one
+//! alone (IBTA 9.2.3).
 
 use crate::decode::{op, Seen};
 use crate::model::{Flow, Op, Verb};
