@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """ATOMIC WRITEs and FLUSHes to another machine over one RC connection, posted by librxe.
 
-Usage: placed.py PORT COUNT [SERVER]: without SERVER this end waits for the other's TCP connection
-on PORT. Both ends write to the other's memory, flush it, and compare what came. Device and GID are
-those of DEV and GID4 (the environment).
+Usage: placed.py PORT COUNT FLUSH [SERVER]: without SERVER this end waits for the other's TCP
+connection on PORT. Both ends write to the other's memory, flush it if FLUSH is 1, and compare what
+came. Device and GID are those of DEV and GID4 (the environment).
 """
 
 import ctypes
@@ -17,8 +17,8 @@ from pyverbs.qp import QPCap, QPEx, QPInitAttrEx
 from oxetest import ALL_ACCESS, SIG, End, Host, good, poll, same, status
 from peer import meet, swap
 
-PORT, COUNT = (int(word) for word in sys.argv[1:3])
-SERVER = sys.argv[3] if len(sys.argv) > 3 else None
+PORT, COUNT, FLUSH = (int(word) for word in sys.argv[1:4])
+SERVER = sys.argv[4] if len(sys.argv) > 4 else None
 SIZE = 8192
 GLOBAL, PERSISTENT = 1, 2
 
@@ -72,13 +72,14 @@ with meet(PORT, SERVER) as connection, connection.makefile("rw") as wire:
     same(swap(wire, "ready"), "ready", "the other side's word")
     for number, value in enumerate(values(SERVER)):
         good(this.post("wr_atomic_write", key, remote + 8 * number, value))
-    good(this.post("wr_flush", key, remote, SIZE, GLOBAL, 0))
-    good(this.post("wr_flush", key, 0, 0, GLOBAL, 1))
+    if FLUSH:
+        good(this.post("wr_flush", key, remote, SIZE, GLOBAL, 0))
+        good(this.post("wr_flush", key, 0, 0, GLOBAL, 1))
     same(swap(wire, "stored"), "stored", "the other side's word")
     want = b"".join(values(not SERVER)).ljust(SIZE, b"\xc5")
     same(ctypes.string_at(this.mr.buf, SIZE) == want, True, "the words that came")
     same(swap(wire, "compared"), "compared", "the other side's word")
-    if SERVER:  # it ends the connection
+    if SERVER and FLUSH:  # it ends the connection
         (refused,) = this.post("wr_flush", key, remote, 8, PERSISTENT, 0)
         same(status(refused), "REM_ACCESS_ERR", "a FLUSH for persistence")
     same(swap(wire, "done"), "done", "the other side's word")
