@@ -32,8 +32,8 @@ use crate::rdma::wr::{RecvWr, SendWr};
 use kernel::prelude::*;
 use kernel::str::CStr;
 
-/// The access rights that a region may have. On-demand paging is not supported yet, and no memory is
-/// known to be persistent.
+/// The access rights that a region may have. On-demand paging is not supported yet, and no memory
+/// is known to be persistent.
 const REGION_ACCESS: u32 = Access::LOCAL_WRITE.bits()
     | Access::REMOTE_WRITE.bits()
     | Access::REMOTE_READ.bits()

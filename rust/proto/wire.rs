@@ -8,8 +8,8 @@
 //! [`PacketRepr`] puts the headers of one packet together.
 //!
 //! Sources: InfiniBand Architecture Specification, Volume 1 (IBTA below), chapter 5 (data packet
-//! format), chapter 9 (transport layer), annex A17 (RoCEv2) and annex A19 (memory
-//! placement extensions).
+//! format), chapter 9 (transport layer), annex A17 (RoCEv2) and annex A19 (memory placement
+//! extensions).
 
 pub mod aeth;
 pub mod atomic;

@@ -134,9 +134,9 @@ impl Grant {
         self.mkey.for_each_chunk(self.generation, va, len, each)
     }
 
-    /// For copying `len` bytes in parts to the grant, from byte `offset` on. Any context with bottom
-    /// halves disabled until the returned value is dropped; the caller must not close a region
-    /// meanwhile.
+    /// For copying `len` bytes in parts to the grant, from byte `offset` on. Any context with
+    /// bottom halves disabled until the returned value is dropped; the caller must not close a
+    /// region meanwhile.
     ///
     /// # Errors
     ///

@@ -219,8 +219,8 @@ impl RxeSendWr {
 #[repr(C)]
 pub(crate) struct DmaHead {
     /// Bytes of inline data, of the value of an ATOMIC WRITE, which stands in the place of the SGEs
-    /// if there are none, or of the range of a FLUSH. Ignored with SGEs, which have lengths of their
-    /// own.
+    /// if there are none, or of the range of a FLUSH. Ignored with SGEs, which have lengths of
+    /// their own.
     pub(crate) length: u32,
     pub(crate) resid: u32,
     pub(crate) cur_sge: u32,

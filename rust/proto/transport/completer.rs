@@ -95,8 +95,8 @@ impl Requester {
     }
 
     /// Checks and places the payload of the READ responses from PSN `una` on, which may also be
-    /// that to an ATOMIC WRITE or a FLUSH. The offset follows
-    /// from the PSN alone. It does not matter how often the READ was resumed, and from where.
+    /// that to an ATOMIC WRITE or a FLUSH. The offset follows from the PSN alone. It does not
+    /// matter how often the READ was resumed, and from where.
     #[inline]
     fn place_read<E: RequestQueue + RequesterOps>(
         &self,

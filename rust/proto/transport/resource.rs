@@ -6,7 +6,8 @@
 //!
 //! The resources are a ring in the order of PSNs. The response to a READ is made from its resource,
 //! packet by packet. The others are carried out on arrival, and the resource of an atomic keeps its
-//! result. A resource stays until a newer one takes its place, so that a duplicate request finds it.
+//! result. A resource stays until a newer one takes its place, so that a duplicate request finds
+//! it.
 
 use super::wire::{Kind, Psn};
 use super::{Attr, Pmtu};

@@ -6,8 +6,8 @@
 //! Each packet passes the checks of IBTA 9.7.4.1 in this order: sequence number, opcode sequence,
 //! support for the operation, length, receive request or key. A packet that fails a check gets a
 //! NAK, or no response at all, and is not carried out. SENDs and WRITEs are in `reassembly`, READs
-//! and atomics in `rd_atomic`, ATOMIC WRITEs and FLUSHes in `placement`, duplicates in `duplicate`; `response` makes responses and
-//! acknowledgements.
+//! and atomics in `rd_atomic`, ATOMIC WRITEs and FLUSHes in `placement`, duplicates in `duplicate`;
+//! `response` makes responses and acknowledgements.
 
 mod placement;
 mod rd_atomic;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The packets that the responder sends: the responses to READs, atomics, ATOMIC WRITEs and FLUSHes
-//! in the order of their PSNs, and after them one ACK or NAK (IBTA 9.7.5.1). An ACK therefore never overtakes a response
-//! before it, and one ACK acknowledges all packets that have arrived meanwhile.
+//! in the order of their PSNs, and after them one ACK or NAK (IBTA 9.7.5.1). An ACK therefore never
+//! overtakes a response before it, and one ACK acknowledges all packets that have arrived
+//! meanwhile.
 
 use super::resource::{Resource, ResourceKind, Response};
 use super::responder::{Acknowledge, Responder};

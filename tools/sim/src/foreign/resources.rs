@@ -15,8 +15,8 @@ pub(super) struct Resource {
     pub(super) first: u64,
     pub(super) end: u64,
     pub(super) msn: u32,
-    /// Of a READ: address, key, length. Of an atomic: nothing, and what it found. Of an ATOMIC WRITE
-    /// or FLUSH: neither.
+    /// Of a READ: address, key, length. Of an atomic: nothing, and what it found. Of an ATOMIC
+    /// WRITE or FLUSH: neither.
     pub(super) read: Option<(u64, u32, u32)>,
     pub(super) original: Option<u64>,
 }
