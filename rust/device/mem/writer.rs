@@ -11,7 +11,7 @@ use crate::rdma::strided::StridedSrc;
 enum Target<'a> {
     /// A region that stays open meanwhile, and where its first byte is.
     Mr(OpenMr<'a>, u64),
-    /// What is valid for a while, by a lookup of this generation, and the address of its first
+    /// A fast registration or a window, the generation of its lookup, and the address of the first
     /// byte. Each part is checked.
     Passing(&'a Mkey, u32, u64),
 }

@@ -47,7 +47,7 @@ pub enum Ext {
     Reth(RethRepr),
     /// A remote range and immediate data.
     RethImm(RethRepr, ImmDtRepr),
-    /// What a FLUSH asks for, and a remote range.
+    /// Placement type and selectivity level of a FLUSH, and a remote range.
     Flush(FethRepr, RethRepr),
     /// An acknowledgement.
     Aeth(AethRepr),
@@ -110,7 +110,7 @@ impl Ext {
         }
     }
 
-    /// What a FLUSH asks for, if any.
+    /// Placement type and selectivity level, of a FLUSH.
     #[inline]
     pub const fn feth(&self) -> Option<FethRepr> {
         match *self {

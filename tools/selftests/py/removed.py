@@ -148,38 +148,39 @@ def module_unloaded():
     shut(a, b, *new)
 
 
-def send_until_lost(a, b, events):
-    """Keeps the queue of a full until its device, or b's, is gone. Errors are the end of a QP, not
-    of the loop."""
-    keep = use(a, b) if a.type == UD else []
-    while next_event(a.host, events, 0) != e.IBV_EVENT_DEVICE_FATAL:
-        try:
-            if a.type == UD:
-                a.send(e.IBV_WR_SEND, a.sge(1000), ah=(keep[0], b.qp.qp_num, QKEY))
-            else:
-                a.send(e.IBV_WR_RDMA_WRITE, a.sge(), remote=b.remote())
-        except (PyverbsError, OSError):
-            pass  # the queue is full, or the device is gone and the event on its way
-        a.cq.poll(16)
+def send_once(a, b, ah):
+    """One more request, if the queue has room and the device is still there."""
+    try:
+        if ah:
+            a.send(e.IBV_WR_SEND, a.sge(1000), ah=(ah, b.qp.qp_num, QKEY))
+        else:
+            a.send(e.IBV_WR_RDMA_WRITE, a.sge(), remote=b.remote())
+    except (PyverbsError, OSError):
+        pass
 
 
 def traffic():
-    """For each line, three connections until the device is gone."""
+    """For each line: RC, UC and UD to the other device, and RC on the first one, until that is
+    gone."""
     for line in sys.stdin:
         gids = [int(gid) for gid in line.split()]
-        hosts = [Host(*which) for which in zip((DEV_A, DEV_B), gids)]
-        loop, events = with_events(lambda: Host(DEV_A, gids[0]))
-        ends = []
-        for qp_type in (RC, UC, UD):
-            ends += [End(hosts[0], qp_type), End(hosts[1], qp_type)]
-            connect(*ends[-2:], **(SOON if qp_type == RC else {}))
-        for a, b in zip(ends[::2], ends[1::2]):
-            use(a, b)
-        a, b = End(loop), End(hosts[0])
-        connect(a, b)
+        peer = Host(DEV_B, gids[1])
+        host, events = with_events(lambda: Host(DEV_A, gids[0]))
+        pairs = []
+        for qp_type, other in ((RC, peer), (UC, peer), (UD, peer), (RC, host)):
+            a, b = End(host, qp_type), End(other, qp_type)
+            connect(a, b, **(SOON if qp_type == RC else {}))
+            pairs.append((a, b, ah_to(host, other) if qp_type == UD else None))
+        for a, b, ah in pairs:
+            send_once(a, b, ah)
+            same(status(poll(a.cq)[0]), "SUCCESS", "the first request")
         out("busy")
-        send_until_lost(a, b, events)
-        shut(a, b, *ends[:2])
+        while next_event(host, events, 0) != e.IBV_EVENT_DEVICE_FATAL:
+            for a, b, ah in pairs:
+                send_once(a, b, ah)
+                a.cq.poll(16)
+        host.close()
+        peer.close()
         out("lost")
 
 

@@ -46,7 +46,7 @@ pub struct Seen<'a> {
     pub dest_qp: u32,
     pub ack_req: bool,
     pub psn: u32,
-    /// What a FLUSH asks for: the whole header.
+    /// The whole FETH of a FLUSH.
     pub feth: Option<u32>,
     /// Address, key, length.
     pub reth: Option<(u64, u32, u32)>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that the peer of an RC QP names: lookup of the key, and the requests that are carried out
-//! on arrival and need no grant afterwards.
+//! Memory that the peer of a connected QP names: lookup of the key, and the requests that are
+//! carried out on arrival and need no grant afterwards.
 
 use crate::device::mem::error::MemError;
 use crate::device::mem::grant::{Grant, MkeyCache};
