@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Measure rxe, oxe, TCP and memcpy in one boot, by programs nobody here wrote, perftest and iperf3,
-but for WRITE (write.py).
+but for WRITE (write.py) and the use of keys (single.py).
 
 Runs in the deterministic machine, where one instruction takes one nanosecond, so that its figures
 are counts of instructions and repeat. "wire" is two network namespaces joined by veth, "loop" is
@@ -209,6 +209,14 @@ class Driver:
         row = self.perftest(f"ib_{verb}_lat", where, f"{size} -n 1000")
         return row[4], row[7]
 
+    def single(self, name, count=400):
+        """Microseconds for one round of single.py."""
+        count *= self.longer
+        code = f"/oxe/perf/single.py {self.dev[0]} {self.gid[0]} {name} {count}"
+        micros = float(run(f"ip netns exec {NS[0]} timeout {LIMIT} python3 {code}"))
+        self.messages, self.each = count, micros * 1000
+        return micros
+
     def memory(self, what):
         """Bytes of kernel memory that one idle object takes."""
         code = f"/oxe/perf/idle.py {self.dev[0]} {what}"
@@ -315,6 +323,10 @@ def rows(mtu):
             )
     yield from unreliable()
     yield from scale()
+    yield "register and deregister 1 MiB", "us each", lambda d: d.single("register"), None
+    yield "bind window, write 4 KiB, invalidate", "us each", lambda d: d.single(
+        "window"
+    ), None
     for what in ("qp", "cq"):
         yield f"memory of an idle {what.upper()}", "bytes", lambda d, w=what: d.memory(w), None
 
@@ -381,14 +393,14 @@ def number(value):
 
 
 def table(results):
-    print(f"{'':36}{'unit':>8}{'rxe':>10}{'oxe':>10}{'x rxe':>8}{'TCP/memcpy':>12}")
+    print(f"{'':40}{'unit':>8}{'rxe':>10}{'oxe':>10}{'x rxe':>8}{'TCP/memcpy':>12}")
     for name, row in results.items():
         rxe, oxe = row.get("rxe"), row.get("oxe")
         ratio = None
         if rxe and oxe:
             ratio = oxe / rxe if row["unit"] == "Gb/s" else rxe / oxe
         print(
-            f"{name:36}{row['unit']:>8}{number(rxe):>10}{number(oxe):>10}"
+            f"{name:40}{row['unit']:>8}{number(rxe):>10}{number(oxe):>10}"
             f"{number(ratio):>8}{number(row['other']):>12}"
         )
 

@@ -4,14 +4,13 @@ while packets arrive.
 
 The process may lose its own queue pairs, or crash in its library, which reads the garbage. It must
 not gain access to memory it has not registered, nor harm the queue pairs of others or the kernel.
-Usage: ring.py [rounds]
+ROUNDS=N repeats each attack so often, with other bytes each time.
 """
 
 import ctypes
 import os
 import random
 import struct
-import sys
 import threading
 import time
 
@@ -35,7 +34,7 @@ from oxetest import (
     shut,
 )
 
-ROUNDS = int(sys.argv.pop()) if len(sys.argv) > 1 and sys.argv[-1].isdigit() else 20
+ROUNDS = int(os.environ.get("ROUNDS", "20"))
 
 # Layout of a ring's header (include/uapi/rdma/rdma_user_rxe.h).
 LOG2_ELEM, MASK, PRODUCER, CONSUMER, DATA = 0, 4, 128, 256, 384
