@@ -392,8 +392,12 @@ resources_back() { [ "$(resources)" = "$BASELINE" ]; }
 
 BAD_KERNEL='WARNING:|BUG:|Oops|Call Trace|UBSAN|KASAN|KCSAN|refcount_t|suspicious RCU|possible (circular|recursive)|inconsistent lock|waiting for .* to become free|blocked for more than|soft lockup|hard LOCKUP|sleeping function called|scheduling while atomic|ODEBUG|general protection|Unable to handle|panicked at'
 
-# The kernel's log since this script began.
-kernel_log() { dmesg | sed "1,/oxe-selftest $MARK/d"; }
+# The kernel's log since this script began, without reports of the kernel itself that the script's
+# "# vm: known=WORD" names.
+KNOWN=$(sed -n 's/^# vm:.*[ \t]known=\([^ ]*\).*/\1/p' "$0" | head -n 1)
+kernel_log() {
+	dmesg | sed "1,/oxe-selftest $MARK/d" | awk -v known="${KNOWN:-^$}" -f "$HERE/known.awk"
+}
 MARK="$SELF $$ begins"
 echo "oxe-selftest $MARK" >/dev/kmsg
 

@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: time=900
+# vm: time=900 known=nvmet_config_sem
 #
 # NVMe over fabrics, a user in the kernel: fast registration, local and remote invalidation, READs
 # and WRITEs of storage, with every byte compared. Target and host are in one kernel, and so on one
-# device: the target listens in the first network namespace alone.
+# device: the target listens in the first network namespace alone. The target of the kernel takes
+# two of its locks in both orders (nvmet_config_sem), as lockdep says.
 . "$(dirname "$0")/lib.sh"
 for module in "brd rd_nr=1 rd_size=65536" nvmet-rdma nvme-rdma; do
 	# shellcheck disable=SC2086 # a module and its parameters
