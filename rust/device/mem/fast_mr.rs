@@ -60,6 +60,22 @@ pub(crate) struct FastMr {
     registered: Gate<Registered>,
 }
 
+/// The rights and hints that a registration may have.
+const FLAGS: Access = Access::LOCAL_WRITE
+    .union(Access::REMOTE_WRITE)
+    .union(Access::REMOTE_READ)
+    .union(Access::REMOTE_ATOMIC)
+    .union(Access::FLUSH_GLOBAL)
+    .union(Access::HUGETLB)
+    .union(Access::RELAXED_ORDERING);
+
+/// Whether a registration may have these rights: peers may write only where the owner may (IBTA
+/// 10.6.3.1). ib_core checks the rights that a process asks for, but not those in a work request.
+fn are_consistent(access: Access) -> bool {
+    let writes = Access::REMOTE_WRITE.union(Access::REMOTE_ATOMIC);
+    FLAGS.contains(access) && (access.contains(Access::LOCAL_WRITE) || !access.intersects(writes))
+}
+
 /// The parameters of a registration.
 #[derive(Clone, Copy)]
 pub(crate) struct Registration {
@@ -115,11 +131,11 @@ impl FastMr {
     ///
     /// # Errors
     ///
-    /// Key if the PD is another one, or something is registered still (IBTA 10.6.4: the region must
-    /// be in the Free state); Bounds if there are not enough pages; Revoked if the region is
+    /// Key if the PD is another one, if the rights do not go together, or if something is registered
+    /// still (IBTA 10.6.4: the region must be in the Free state); Bounds if there are not enough pages; Revoked if the region is
     /// deallocated or a context maps pages.
     pub(super) fn register(&self, pd: PdId, wanted: &Registration) -> Result<(), MemError> {
-        if self.pd != pd {
+        if self.pd != pd || !are_consistent(wanted.access) {
             return Err(MemError::Key);
         }
         let mut registered = self.registered.change().ok_or(MemError::Key)?;
