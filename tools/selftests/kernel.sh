@@ -5,7 +5,7 @@
 # A consumer in the kernel (kernel/, the module oxe_ktest): verbs that no process can call. Each
 # group of cases runs on one device, without packets, and between two devices on a wire.
 . "$(dirname "$0")/lib.sh"
-KTEST=${OXE_KTEST:-/oxe/oxe_ktest.ko}
+KTEST=$(dirname "$OXE_MODULE")/oxe_ktest.ko
 FILES=/sys/kernel/debug/oxe_ktest
 [ -e "$KTEST" ] || skip_all "there is no $KTEST"
 hosts_up 1500
@@ -13,7 +13,7 @@ hosts_up 1500
 loaded() {
 	insmod "$KTEST" dev_a=$DEV_A dev_b=$DEV_B gid_a="$GID4_A" gid_b="$GID4_B" slow=$SLOW
 }
-# group NAME WHERE: the cases of a group, with the module loaded for it alone.
+# group NAME WHERE [HOW]: the cases of a group, with the module loaded for it alone.
 group() {
 	local status=0
 	if ! loaded >"$TMP/log" 2>&1; then
@@ -21,12 +21,53 @@ group() {
 		return
 	fi
 	(echo "$1 $2" >$FILES/run) 2>"$TMP/log" || status=$?
-	relay <$FILES/results
+	relay < <(sed "s/^[^#].*/&${3:+, $3}/" $FILES/results)
 	[ $status = 0 ] || not_ok "$1 ($2): status $status" "$TMP/log"
 	t "$1 ($2): the test module goes" rmmod oxe_ktest
 }
-for group in ${GROUPS_RUN:-fastreg}; do
+more() { echo "more ." >$FILES/run; }
+# cpus_come_and_go: CPUs with completion vectors go offline and come back, and the traffic goes on.
+cpus_come_and_go() {
+	local cpu=/sys/devices/system/cpu/cpu1/online
+	[ -e $cpu ] || { echo "this kernel keeps its CPUs online"; return 4; }
+	for _ in 1 2 3; do
+		{ more && echo 0 >$cpu && more && echo 1 >$cpu && more; } || return 1
+	done
+}
+# removed WHERE DURING COMMAND...: DURING runs while a consumer in the kernel has traffic, then the
+# command ends its device. The consumer sees every request completed.
+removed() {
+	local where=$1 status=0 at_work=$2
+	shift 2
+	if ! loaded >"$TMP/log" 2>&1; then
+		not_ok "traffic ($where): the test module" "$TMP/log"
+		return
+	fi
+	(echo "traffic $where" >$FILES/run) 2>"$TMP/log" || status=$?
+	[ $status = 0 ] || not_ok "traffic ($where): status $status" "$TMP/log"
+	[ -z "$at_work" ] || t "traffic ($where): $at_work" $at_work
+	t "removal ($where): $*" "$@"
+	t "removal ($where): the device goes" poll 60 gone "$DEV_A"
+	relay <$FILES/results
+	t "removal ($where): the test module goes" rmmod oxe_ktest
+}
+gone() { [ ! -d "/sys/class/infiniband/$1" ]; }
+
+for group in ${GROUPS_RUN:-fastreg inval post srq drain vector moderation}; do
 	group "$group" loop
 	group "$group" wire
 done
+# adaptive: ib_core sets the moderation of its consumers' CQs by the completions that come.
+adaptive() {
+	rdma dev set $DEV_A adaptive-moderation on && rdma dev set $DEV_B adaptive-moderation on &&
+		rdma -d dev show $DEV_A | grep 'adaptive-moderation on'
+}
+t "adaptive moderation is switched on" adaptive
+group drain loop "moderated"
+group drain wire "moderated"
+for where in loop wire; do
+	removed $where more link_del $DEV_A
+	link_add $DEV_A $VETH_A $NS_A && wait_gid $DEV_A $IP4_A >/dev/null
+done
+removed wire cpus_come_and_go ip -n $NS_A link del $VETH_A
 finish

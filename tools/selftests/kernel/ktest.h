@@ -82,11 +82,22 @@ int kt_rdma(struct kt_end *end, enum ib_wr_opcode opcode, u64 wr_id, void *va, u
 int kt_rdma_status(struct kt_end *end, enum ib_wr_opcode opcode, void *va, u32 len, u64 remote,
 		   u32 rkey, int status);
 
+/* traffic.c */
+int kt_traffic_start(const struct kt_host *a, const struct kt_host *b);
+int kt_traffic_goes_on(void);
+bool kt_traffic_end(struct ib_device *dev, int *result);
+
 DEFINE_FREE(kt_buf, struct kt_buf, kt_free(&_T))
 DEFINE_FREE(kt_mr, struct ib_mr *, if (!IS_ERR_OR_NULL(_T)) ib_dereg_mr(_T))
 
 /* The cases of each file; the last has no name. */
 extern const struct kt_case kt_fastreg_cases[];
+extern const struct kt_case kt_inval_cases[];
+extern const struct kt_case kt_post_cases[];
+extern const struct kt_case kt_srq_cases[];
+extern const struct kt_case kt_drain_cases[];
+extern const struct kt_case kt_vector_cases[];
+extern const struct kt_case kt_moderation_cases[];
 
 #define KT_EXPECT(condition)							\
 	do {									\

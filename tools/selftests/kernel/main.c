@@ -4,6 +4,8 @@
  *
  * Writing "GROUP loop" or "GROUP wire" to the file "run" in debugfs runs a group of cases, in the
  * writer's context; "results" has their outcome afterwards, a line each as lib.sh's relay takes it.
+ * "traffic loop" or "traffic wire" starts traffic that goes on until a device is removed, and
+ * "more ..." waits until more of it has come.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>
@@ -34,6 +36,12 @@ static const struct {
 	const struct kt_case *cases;
 } groups[] = {
 	{ "fastreg", kt_fastreg_cases },
+	{ "inval", kt_inval_cases },
+	{ "post", kt_post_cases },
+	{ "srq", kt_srq_cases },
+	{ "drain", kt_drain_cases },
+	{ "vector", kt_vector_cases },
+	{ "moderation", kt_moderation_cases },
 };
 
 static DEFINE_MUTEX(lock);
@@ -99,6 +107,14 @@ static int run_group(const char *name, bool wire)
 
 	if (!hosts[0].dev || (wire && !hosts[1].dev))
 		return -ENODEV;
+	if (!strcmp(name, "traffic")) {
+		int error = kt_traffic_start(&hosts[0], &hosts[wire]);
+
+		report(error ? "not ok" : "ok", "traffic (%s)", wire ? "wire" : "loop");
+		return error;
+	}
+	if (!strcmp(name, "more"))
+		return kt_traffic_goes_on();
 	for (i = 0; i < ARRAY_SIZE(groups); i++) {
 		if (strcmp(groups[i].name, name))
 			continue;
@@ -121,7 +137,8 @@ static ssize_t run_write(struct file *file, const char __user *from, size_t len,
 	if (!where)
 		return -EINVAL;
 	guard(mutex)(&lock);
-	results.size = 0;
+	if (strcmp(name, "more"))
+		results.size = 0;
 	error = run_group(name, !strcmp(where, "wire"));
 	return error ?: len;
 }
@@ -152,9 +169,11 @@ static int add_device(struct ib_device *dev)
 
 static void remove_device(struct ib_device *dev, void *data)
 {
-	int i;
+	int i, error = 0;
 
 	guard(mutex)(&lock);
+	if (kt_traffic_end(dev, &error))
+		report(error ? "not ok" : "ok", "traffic ends with its device");
 	for (i = 0; i < 2; i++)
 		if (hosts[i].dev == dev)
 			hosts[i].dev = NULL;

@@ -8,6 +8,8 @@
 #include "ktest.h"
 
 #define LIMIT_SECONDS 60
+/* More than a case has completions that it did not poll. */
+#define CQ_SIZE 1024
 
 static struct ib_cq *make_cq(struct ib_device *dev, u32 cqe)
 {
@@ -39,10 +41,10 @@ int kt_open_end(struct kt_end *end, const struct kt_how *how, bool is_b)
 	if (IS_ERR(end->pd))
 		return PTR_ERR(end->pd);
 	if (!shared) {
-		end->scq = make_cq(end->host->dev, 256);
+		end->scq = make_cq(end->host->dev, CQ_SIZE);
 		if (IS_ERR(end->scq))
 			return PTR_ERR(end->scq);
-		end->rcq = make_cq(end->host->dev, 256);
+		end->rcq = make_cq(end->host->dev, CQ_SIZE);
 		if (IS_ERR(end->rcq))
 			return PTR_ERR(end->rcq);
 	}
@@ -163,9 +165,13 @@ int kt_wait(struct ib_cq *cq, struct ib_wc *wc)
 int kt_wait_for(struct ib_cq *cq, u64 wr_id, int status, struct ib_wc *wc)
 {
 	struct ib_wc own;
+	int error;
 
 	wc = wc ?: &own;
-	KT_OK(kt_wait(cq, wc));
+	error = kt_wait(cq, wc);
+	if (error)
+		kt_note("request %llu never completed", wr_id);
+	KT_OK(error);
 	KT_EQ(wc->wr_id, wr_id);
 	KT_EQ(wc->status, status);
 	return 0;
