@@ -3,9 +3,11 @@
 //! Completion queues.
 
 pub(crate) mod completion;
+mod moderator;
 mod resize;
 
 use self::completion::Completion;
+use self::moderator::Moderator;
 use super::ring::Ring;
 use super::uabi::cqe::UverbsWc;
 use super::uabi::resp::{MmInfo, RxeCreateCqResp};
@@ -45,6 +47,8 @@ struct State {
     /// Counts the completions pushed; its low bits are the ring's producer index.
     tail: u32,
     armed: Armed,
+    /// Holds events, if the consumer ever asked for that.
+    moderator: Option<Arc<Moderator>>,
     /// Set for good when a completion found no room (IBTA 10.2.6, CQ overrun).
     overrun: bool,
 }
@@ -135,6 +139,7 @@ impl Cq {
             store,
             tail: 0,
             armed: Armed::Not,
+            moderator: None,
             overrun: false,
         };
         let cq = Arc::pin_init(
@@ -176,6 +181,10 @@ impl Cq {
         if wake {
             state.armed = Armed::Not;
         }
+        let wake = match &state.moderator {
+            None => wake,
+            Some(moderator) => Moderator::on_completion(moderator, wake, completion.solicited),
+        };
         Wake {
             completion: wake,
             overrun: false,
@@ -191,6 +200,33 @@ impl Cq {
         }
         if wake.overrun {
             self.events.error();
+        }
+    }
+
+    /// Has events wait for `count` completions, for `period` microseconds at most; zeros end that.
+    ///
+    /// Process context. ENOMEM.
+    pub(crate) fn moderate(&self, count: u16, period: u16) -> Result {
+        let known = self.state.lock().moderator.clone();
+        let moderator = match known {
+            Some(moderator) => moderator,
+            None => {
+                let new = Moderator::new(self.events.clone())?;
+                // Two consumers may be here at the same time.
+                let mut state = self.state.lock();
+                state.moderator.get_or_insert(new).clone()
+            }
+        };
+        moderator.set(count, period);
+        Ok(())
+    }
+
+    /// Holds no event any more; those that are held are forgotten. Process context, no QP uses the
+    /// queue.
+    pub(crate) fn close(&self) {
+        let moderator = self.state.lock().moderator.take();
+        if let Some(moderator) = moderator {
+            moderator.close();
         }
     }
 

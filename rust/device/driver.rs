@@ -98,6 +98,8 @@ impl Driver for Oxe {
             max_qp_init_rd_atom: limits::MAX_RD_ATOMIC,
             atomic_cap: AtomicCap::Glob,
             max_ah: limits::MAX_AH,
+            max_cq_moderation_count: u16::MAX,
+            max_cq_moderation_period: u16::MAX,
             local_ca_ack_delay: limits::LOCAL_CA_ACK_DELAY,
             ..*attr
         };
@@ -151,7 +153,13 @@ impl Driver for Oxe {
         cq.cq.resize(cqe, &user)
     }
 
-    fn destroy_cq(_cq: &CqObject) {}
+    fn modify_cq(cq: &CqObject, count: u16, period: u16) -> Result {
+        cq.cq.moderate(count, period)
+    }
+
+    fn destroy_cq(cq: &CqObject) {
+        cq.cq.close();
+    }
 
     fn poll_cq(cq: &CqObject, out: &mut WcSlots<'_>) {
         cq.cq.poll(out);

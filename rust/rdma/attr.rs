@@ -114,6 +114,10 @@ pub(crate) struct DeviceAttr {
     pub(crate) max_srq_wr: u32,
     pub(crate) max_srq_sge: u32,
     pub(crate) max_fast_reg_page_list_len: u32,
+    /// Completions.
+    pub(crate) max_cq_moderation_count: u16,
+    /// In microseconds.
+    pub(crate) max_cq_moderation_period: u16,
     /// The exponent of 4.096 us * 2^n.
     pub(crate) local_ca_ack_delay: u8,
 }
@@ -129,6 +133,8 @@ impl DeviceAttr {
         c.vendor_part_id = self.vendor_part_id;
         c.hw_ver = self.hw_ver;
         c.device_cap_flags = self.device_cap_flags.bits();
+        c.cq_caps.max_cq_moderation_count = self.max_cq_moderation_count;
+        c.cq_caps.max_cq_moderation_period = self.max_cq_moderation_period;
         c.max_qp = attr_count(self.max_qp);
         c.max_qp_wr = attr_count(self.max_qp_wr);
         c.max_send_sge = attr_count(self.max_send_sge);

@@ -114,8 +114,15 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Called before a completion queue is destroyed, when no queue pair uses it. Once this
-    /// returns, the queue's events are closed and it is dropped.
+    /// Sets the moderation of a completion queue's events: how many completions an event waits for,
+    /// and for how many microseconds at most.
+    fn modify_cq(cq: &Self::Cq, count: u16, period: u16) -> Result {
+        let _ = (cq, count, period);
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// Called before a completion queue is destroyed, when no queue pair uses it; perhaps twice.
+    /// Once this returns, the queue's events are closed and it is dropped.
     fn destroy_cq(cq: &Self::Cq);
 
     /// Hands completions to a kernel user until there are no more, or no slots. Any context.

@@ -77,6 +77,12 @@ impl<D: Driver> Table<D> {
         } else {
             None
         },
+        modify_cq: if D::HAS_MODIFY_CQ {
+            Some(ops_cq::modify_cq::<D>)
+        } else {
+            None
+        },
+        pre_destroy_cq: Some(ops_cq::pre_destroy_cq::<D>),
         destroy_cq: Some(ops_cq::destroy_cq::<D>),
         poll_cq: Some(ops_cq::poll_cq::<D>),
         req_notify_cq: Some(ops_cq::req_notify_cq::<D>),

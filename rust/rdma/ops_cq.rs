@@ -51,7 +51,7 @@ pub(super) unsafe extern "C" fn create_cq<D: Driver>(
         let dev = unsafe { Device::<D>::from_raw((*cq).device) };
         // SAFETY: the queue is valid until `events` is closed: by `destroy_cq`, or by the error
         // path below.
-        let events = unsafe { CqEvents::new(cq) }?;
+        let events = unsafe { CqEvents::new(cq, user.is_none().then_some(attr.comp_vector)) }?;
         let init = CqInit { cqe: attr.cqe };
         let (driver, cqe) = D::create_cq(dev, init, events.clone(), user)
             // The driver may have kept a handle, and ib_core frees the queue now.
@@ -82,6 +82,35 @@ pub(super) unsafe extern "C" fn resize_cq<D: Driver>(
         unsafe { (*cq).cqe = c_int::try_from(cqe).unwrap_or(c_int::MAX) };
         Ok(0)
     })
+}
+
+/// # Safety
+///
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
+pub(super) unsafe extern "C" fn modify_cq<D: Driver>(
+    cq: *mut ffi::ib_cq,
+    count: u16,
+    period: u16,
+) -> c_int {
+    from_result(|| {
+        // SAFETY: the queue was initialised by `create_cq` and is not being destroyed.
+        D::modify_cq(&unsafe { CqObject::<D>::get(cq) }.driver, count, period)?;
+        Ok(0)
+    })
+}
+
+/// The queue's consumer is in the kernel, and gets no events from now on. Before [`destroy_cq`]
+/// ib_core waits for the work that earlier ones started.
+///
+/// # Safety
+///
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
+pub(super) unsafe extern "C" fn pre_destroy_cq<D: Driver>(cq: *mut ffi::ib_cq) -> c_int {
+    // SAFETY: the queue was initialised by `create_cq` and is not being destroyed yet.
+    let part = unsafe { CqObject::<D>::get(cq) };
+    D::destroy_cq(&part.driver);
+    part.events.close();
+    0
 }
 
 /// # Safety

@@ -95,8 +95,8 @@ static int flow_goes_on(struct flow *flow)
 	return 0;
 }
 
-static int flow_start(const struct kt_host *a, const struct kt_host *b, enum ib_poll_context context,
-		      int vector, struct flow **started)
+static int flow_start(const struct kt_host *a, const struct kt_host *b,
+		      enum ib_poll_context context, int vector, struct flow **started)
 {
 	struct flow *flow __free(flow) = kzalloc(sizeof(*flow), GFP_KERNEL);
 	struct kt_how how = { .send_wr = SLOTS + 1, .recv_wr = SLOTS + 1 };
