@@ -22,8 +22,8 @@ exec nsenter --net=/run/netns/oxt-b unshare --uts bash -c "hostname oxe-b; $*"
 T2
 chmod +x "$TMP/agent"
 export TMP OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# The strong fence, which UCX would choose for one-sided operations, flushes by a key that mlx5 alone
-# has.
+# With the strong fence, which UCX would choose for one-sided operations, it reports that a flush is
+# not supported.
 export UCX_WARN_UNUSED_ENV_VARS=n UCX_FENCE_MODE=weak
 
 # mpi NAME QPTYPE VERSION RANKS HOSTS [PART...]: the program's cases become ours.
