@@ -9,7 +9,6 @@
 
 use super::qp::QpToken;
 use crate::ffi;
-use crate::sync::bh::BhGuard;
 use crate::sync::memory::GFP_CHARGED;
 use crate::sync::revocable::Revocable;
 use crate::sync::work;
@@ -27,32 +26,27 @@ unsafe impl<C> Send for Raw<C> {}
 // concurrent reads.
 unsafe impl<C> Sync for Raw<C> {}
 
-/// The state that clones of [`CqEvents`] share.
-#[pin_data]
-struct CqUpcalls {
-    cq: Revocable<Raw<ffi::ib_cq>>,
-    /// The CPU of the completion vector, if the consumer is in the kernel.
-    cpu: Option<u32>,
-    #[pin]
-    work: Work<CqUpcalls>,
-}
+/// The upcalls of a completion queue. Clones are the same handle.
+#[derive(Clone)]
+pub(crate) struct CqEvents(Arc<Revocable<Raw<ffi::ib_cq>>>);
 
-impl_has_work! {
-    impl HasWork<Self> for CqUpcalls { self.work }
-}
-
-impl WorkItem for CqUpcalls {
-    type Pointer = Arc<CqUpcalls>;
-
-    fn run(this: Arc<CqUpcalls>) {
-        this.complete();
+impl CqEvents {
+    /// # Safety
+    ///
+    /// `cq` is being created, and stays valid until `close` was called.
+    pub(super) unsafe fn new(cq: *mut ffi::ib_cq) -> Result<Self> {
+        Ok(CqEvents(Arc::new(Revocable::new(Raw(cq)), GFP_CHARGED)?))
     }
-}
 
-impl CqUpcalls {
-    /// Calls the completion handler, unless the object is revoked.
-    fn complete(&self) {
-        let Some(inside) = self.cq.try_access() else {
+    /// Ends all upcalls; waits for those in progress. Process context.
+    pub(super) fn close(&self) {
+        self.0.revoke();
+    }
+
+    /// Calls the completion handler: the completions that the consumer waits for are there. Any
+    /// context, with no lock of the driver held, as the handler may poll at once.
+    pub(crate) fn notify(&self) {
+        let Some(inside) = self.0.try_access() else {
             return;
         };
         let cq = inside.0;
@@ -65,55 +59,11 @@ impl CqUpcalls {
             unsafe { handler(cq, context) };
         }
     }
-}
-
-/// The upcalls of a completion queue. Clones are the same handle.
-#[derive(Clone)]
-pub(crate) struct CqEvents(Arc<CqUpcalls>);
-
-impl CqEvents {
-    /// `vector` is the completion vector of a consumer in the kernel.
-    ///
-    /// # Safety
-    ///
-    /// `cq` is being created, and stays valid until `close` was called.
-    pub(super) unsafe fn new(cq: *mut ffi::ib_cq, vector: Option<u32>) -> Result<Self> {
-        let upcalls = pin_init!(CqUpcalls {
-            cq: Revocable::new(Raw(cq)),
-            cpu: vector,
-            work <- new_work!("oxe_cq_event"),
-        });
-        Ok(CqEvents(Arc::pin_init(upcalls, GFP_CHARGED)?))
-    }
-
-    /// Ends all upcalls; waits for those in progress. Process context.
-    pub(super) fn close(&self) {
-        self.0.cq.revoke();
-    }
-
-    /// Calls the completion handler: the completions that the consumer waits for are there. That of
-    /// a consumer in the kernel is called on the CPU of its completion vector, later if that is
-    /// another one than this, or on any while that CPU is offline.
-    ///
-    /// Softirq or process context with interrupts on, with no lock of the driver held, as the
-    /// handler may poll at once.
-    pub(crate) fn notify(&self) {
-        let Some(cpu) = self.0.cpu else {
-            // It wakes a process, which the scheduler places.
-            return self.0.complete();
-        };
-        let _here = BhGuard::new();
-        if !work::is_elsewhere(cpu) {
-            return self.0.complete();
-        }
-        // Work that is queued already, and has not begun, reports these completions too.
-        work::queue_bh_on(cpu, &self.0);
-    }
 
     /// Reports to the consumer that the queue is unusable, as it has overflowed (IB_EVENT_CQ_ERR).
     /// Any context, no locks held.
     pub(crate) fn error(&self) {
-        let Some(inside) = self.0.cq.try_access() else {
+        let Some(inside) = self.0.try_access() else {
             return;
         };
         let cq = inside.0;

@@ -27,7 +27,7 @@ group() {
 	t "$1 ($2): the test module goes" rmmod oxe_ktest
 }
 more() { echo "more ." >$FILES/run; }
-# cpus_come_and_go: CPUs with completion vectors go offline and come back, and the traffic goes on.
+# cpus_come_and_go: a CPU goes offline and comes back, and the traffic goes on.
 cpus_come_and_go() {
 	local cpu=/sys/devices/system/cpu/cpu1/online
 	[ -e $cpu ] || { echo "this kernel keeps its CPUs online"; return 4; }
@@ -54,7 +54,7 @@ removed() {
 }
 gone() { [ ! -d "/sys/class/infiniband/$1" ]; }
 
-for group in ${GROUPS_RUN:-fastreg inval post srq drain vector moderation}; do
+for group in ${GROUPS_RUN:-fastreg inval post srq drain events moderation}; do
 	group "$group" loop
 	group "$group" wire
 done

@@ -96,7 +96,7 @@ extern const struct kt_case kt_inval_cases[];
 extern const struct kt_case kt_post_cases[];
 extern const struct kt_case kt_srq_cases[];
 extern const struct kt_case kt_drain_cases[];
-extern const struct kt_case kt_vector_cases[];
+extern const struct kt_case kt_event_cases[];
 extern const struct kt_case kt_moderation_cases[];
 
 #define KT_EXPECT(condition)							\

@@ -40,7 +40,7 @@ static const struct {
 	{ "post", kt_post_cases },
 	{ "srq", kt_srq_cases },
 	{ "drain", kt_drain_cases },
-	{ "vector", kt_vector_cases },
+	{ "events", kt_event_cases },
 	{ "moderation", kt_moderation_cases },
 };
 

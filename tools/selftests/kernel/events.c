@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Completion vectors: the handler of a CQ runs on the vector's CPU.
+ * Completion queues with a handler of the consumer's.
  */
-#include <linux/cpu.h>
 #include <linux/delay.h>
-#include <linux/workqueue.h>
 #include "events.h"
 
 #define LEN 64
@@ -14,7 +12,6 @@ void kt_event(struct ib_cq *cq, void *context)
 	struct kt_events *events = context;
 
 	events->when = ktime_get();
-	events->cpu = raw_smp_processor_id();
 	atomic_inc(&events->calls);
 }
 
@@ -55,58 +52,7 @@ bool kt_event_comes(struct kt_events *events, int calls)
 	return atomic_read(&events->calls) >= calls;
 }
 
-struct posting {
-	struct kt_pair *pair;
-	struct kt_buf *buf;
-};
-
-static long post(void *arg)
-{
-	struct posting *posting = arg;
-
-	return kt_send(&posting->pair->a, 1, posting->buf->va, LEN);
-}
-
-/* Messages that CPU "from" posts have their events on CPU "vector". */
-static int on_vector(struct kt_pair *pair, int vector, int from)
-{
-	struct kt_buf buf __free(kt_buf) = kt_alloc(PAGE_SIZE);
-	struct kt_events events = {};
-	struct posting posting = { .pair = pair, .buf = &buf };
-	int i, error;
-
-	KT_EXPECT(buf.va);
-	error = kt_open_with_events(pair, &events, vector);
-	for (i = 0; i < 20 && !error; i++) {
-		error = kt_recv(&pair->b, i, buf.va + 1024, LEN);
-		error = error ?: ib_req_notify_cq(events.cq_b, IB_CQ_NEXT_COMP);
-		error = error ?: work_on_cpu(from, post, &posting);
-		if (!error && !kt_event_comes(&events, i + 1))
-			error = -ETIMEDOUT;
-		if (!error && events.cpu != vector) {
-			kt_note("vector %d, posted on CPU %d: event on CPU %d", vector, from,
-				events.cpu);
-			error = -EPROTO;
-		}
-		error = error ?: kt_wait_for(events.cq_b, i, IB_WC_SUCCESS, NULL);
-		error = error ?: kt_wait_for(events.cq_a, 1, IB_WC_SUCCESS, NULL);
-	}
-	kt_close_with_events(pair, &events);
-	return error;
-}
-
-static int vectors(struct kt_pair *pair)
-{
-	int vector, from;
-
-	KT_EXPECT(pair->b.host->dev->num_comp_vectors >= num_online_cpus());
-	for_each_online_cpu(vector)
-		for_each_online_cpu(from)
-			KT_OK(on_vector(pair, vector, from));
-	return 0;
-}
-
-/* QPs and CQs go while events are on their way to the other CPUs. */
+/* QPs and CQs go while events are on their way, with each completion vector. */
 static int destroyed(struct kt_pair *pair)
 {
 	struct kt_buf buf __free(kt_buf) = kt_alloc(PAGE_SIZE);
@@ -137,8 +83,7 @@ static int destroyed(struct kt_pair *pair)
 	return error;
 }
 
-const struct kt_case kt_vector_cases[] = {
-	{ "events come on the CPU of the completion vector", vectors, true },
+const struct kt_case kt_event_cases[] = {
 	{ "CQs are destroyed while events are on their way", destroyed, true },
 	{}
 };
