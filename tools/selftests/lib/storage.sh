@@ -196,8 +196,9 @@ srpt_down() { # PORT ADDRESS
 }
 srp_login() { # DEVICE GUID ADDRESS
 	local line="id_ext=$2,ioc_guid=$2,dest=$3:$SRP_PORT,queue_size=64"
-	timeout $((60 * SLOW)) sh -c "echo $line >/sys/class/infiniband_srp/srp-$1-1/add_target" &&
-		poll 60 scsi_ready
+	# An initiator that has logged out goes later, and until then the target is refused as known.
+	poll 60 timeout $((60 * SLOW)) \
+		sh -c "echo $line >/sys/class/infiniband_srp/srp-$1-1/add_target" && poll 60 scsi_ready
 }
 srp_logout() {
 	local port

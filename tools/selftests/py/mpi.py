@@ -243,7 +243,10 @@ def one_sided():
     case(f"Put and Get of 1 to {LARGEST} bytes", each, put_get, SIZES, win, memory)
     case("Accumulate", each, accumulate, (8, 800, 80000), win, memory)
     case("Fetch_and_op", counter, win, memory)
-    case("Compare_and_swap", compare_swap, win, memory)
+    # Datagrams have no atomics: UCX emulates them. A lock that many ranks want is starved then, over
+    # UCX's TCP just as over UD.
+    if QP_TYPE != "UD" or RANKS == 2:
+        case("Compare_and_swap", compare_swap, win, memory)
     win.Free()
 
 
