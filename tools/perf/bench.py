@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measure rxe, oxe, TCP and memcpy in one boot, by programs nobody here wrote, perftest and iperf3,
-but for WRITE (write.py) and the use of keys (single.py).
+"""Measure rxe, oxe, TCP and memcpy in one boot, by programs nobody here wrote, perftest, iperf3 and
+fio (storage.sh), but for WRITE (write.py) and the use of keys (single.py).
 
 Runs in the deterministic machine, where one instruction takes one nanosecond, so that its figures
 are counts of instructions and repeat. "wire" is two network namespaces joined by veth, "loop" is
@@ -90,6 +90,8 @@ class Driver:
         # The last run's messages, and nanoseconds for each; the factor by which the next run has
         # more messages.
         self.messages, self.each, self.longer = 0, 0, 1
+        # What storage.sh measured, by its kind.
+        self.stored = {}
 
     def find_gid(self, dev, ip):
         want = "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x" % tuple(
@@ -217,6 +219,14 @@ class Driver:
         self.messages, self.each = count, micros * 1000
         return micros
 
+    def storage(self, kind, name):
+        """A figure of storage.sh, which measures all of a kind at once."""
+        if kind not in self.stored:
+            text = run(f"LINK_TYPE={self.kind} timeout {LIMIT} bash /oxe/perf/storage.sh {kind}")
+            lines = (line.rsplit(" ", 1) for line in text.splitlines())
+            self.stored[kind] = {key: float(value) for key, value in lines}
+        return self.stored[kind][name]
+
     def memory(self, what):
         """Bytes of kernel memory that one idle object takes."""
         code = f"/oxe/perf/idle.py {self.dev[0]} {what}"
@@ -324,11 +334,23 @@ def rows(mtu):
     yield from unreliable()
     yield from scale()
     yield "register and deregister 1 MiB", "us each", lambda d: d.single("register"), None
-    yield "bind window, write 4 KiB, invalidate", "us each", lambda d: d.single(
-        "window"
-    ), None
+    yield "bind window, write 4 KiB, invalidate", "us each", lambda d: d.single("window"), None
+    yield from storage()
     for what in ("qp", "cq"):
         yield f"memory of an idle {what.upper()}", "bytes", lambda d, w=what: d.memory(w), None
+
+
+def storage():
+    """Rows of the kernel's own users."""
+    for kind in ("nvme", "nfs"):
+        for name, unit in (
+            ("4 KiB random read", "us each"),
+            ("4 KiB random write", "us each"),
+            ("1 MiB read", "Gb/s"),
+            ("1 MiB write", "Gb/s"),
+        ):
+            title = {"nvme": "NVMe", "nfs": "NFS"}[kind]
+            yield f"loop, {title}, {name}", unit, lambda d, k=kind, n=name: d.storage(k, n), None
 
 
 def count_for_a_while(counting):
