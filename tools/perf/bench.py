@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Measure rxe, oxe, TCP and memcpy in one boot, by programs nobody here wrote, perftest, iperf3 and
-fio (storage.sh), but for WRITE (write.py) and the use of keys (single.py).
+fio (storage.sh), but for WRITE (write.py), the use of keys (single.py) and MPI (osu.py).
 
 Runs in the deterministic machine, where one instruction takes one nanosecond, so that its figures
 are counts of instructions and repeat. "wire" is two network namespaces joined by veth, "loop" is
@@ -13,6 +13,7 @@ Usage: bench.py FILE [PATTERN]	writes FILE (JSON) and prints a table; only rows 
 """
 
 import ctypes
+import ipaddress
 import json
 import os
 import re
@@ -21,6 +22,8 @@ import sys
 import tempfile
 import threading
 import time
+
+import osu
 
 NS = ("oxp-a", "oxp-b")
 VETH = ("oxpa", "oxpb")
@@ -39,8 +42,9 @@ def wire_up(mtu):
         f"ip link add {VETH[0]} mtu {mtu} netns {NS[0]} "
         f"type veth peer name {VETH[1]} mtu {mtu} netns {NS[1]}"
     )
-    for ns, veth, ip in zip(NS, VETH, IP):
+    for ns, veth, ip, ip6 in zip(NS, VETH, IP, osu.IP6):
         run(f"ip -n {ns} addr add {ip}/24 dev {veth} && ip -n {ns} link set {veth} up")
+        run(f"ip -n {ns} addr add {ip6}/64 dev {veth} nodad")
 
 
 def lossy(percent):
@@ -94,9 +98,10 @@ class Driver:
         self.stored = {}
 
     def find_gid(self, dev, ip):
-        want = "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x" % tuple(
-            int(part) for part in ip.split(".")
-        )
+        address = ipaddress.ip_address(ip)
+        if address.version == 4:
+            address = ipaddress.ip_address(f"::ffff:{ip}")
+        want = ":".join(re.findall("....", address.packed.hex()))
         where = f"/sys/class/infiniband/{dev}/ports/1/gids"
         for _ in range(100):
             for index in range(8):
@@ -336,6 +341,7 @@ def rows(mtu):
     yield "register and deregister 1 MiB", "us each", lambda d: d.single("register"), None
     yield "bind window, write 4 KiB, invalidate", "us each", lambda d: d.single("window"), None
     yield from storage()
+    yield from osu.rows(NS, IP)
     for what in ("qp", "cq"):
         yield f"memory of an idle {what.upper()}", "bytes", lambda d, w=what: d.memory(w), None
 
