@@ -24,6 +24,8 @@ ns_up() {
 		addr add $IP4_B/24 dev eth1
 		addr add $IP6_B/64 dev eth1 nodad
 	T2
+	# ib_core gives the kernel a second to resolve a neighbour, which a busy machine may need.
+	poll 60 in_a ping -c 1 -W 2 $IP6_B && poll 60 in_b ping -c 1 -W 2 $IP6_A
 }
 
 # watch_routes: counts routes that the driver finds and gives up from now on; held is how many it
