@@ -211,6 +211,9 @@ srp_logout() {
 # ---------------------------------------------------------------- NFS
 
 EXPORT=/srv/oxe MOUNT=/mnt/oxe
+# Mount options for the versions that this kernel has, the newest first. The debug kernel has one.
+export NFS_VERSIONS="vers=4.2 vers=4.0 vers=3"
+[ "${OXE_KERNEL:-}" != debug ] || export NFS_VERSIONS=vers=4.1
 in_portlist() { grep -qx "rdma 20049" /proc/fs/nfsd/portlist; }
 # The daemons that a machine with systemd has running.
 nfs_daemons() {
