@@ -31,6 +31,9 @@ pub(super) unsafe extern "C" fn post_send<D: Driver>(
     let mut next = list;
     // SAFETY: the user gives a list of requests that end with a null pointer.
     while let Some(raw) = unsafe { next.as_ref() } {
+        // The rest of the list is read now: once a request is posted it may complete on another
+        // CPU, and its user frees it or posts it again.
+        next = raw.next;
         result = if part.user {
             Err(EINVAL)
         } else {
@@ -43,7 +46,6 @@ pub(super) unsafe extern "C" fn post_send<D: Driver>(
             unsafe { *bad = raw };
             break;
         }
-        next = raw.next;
     }
     if !part.user || list.is_null() {
         let started = D::doorbell(&part.driver);

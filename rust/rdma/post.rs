@@ -23,6 +23,8 @@ pub(super) unsafe fn post_each(
     let mut next = list;
     // SAFETY: by the requirement of this function.
     while let Some(raw) = unsafe { next.as_ref() } {
+        // As in `post_send`: the user has a posted request back at any time.
+        next = raw.next;
         let result = if user {
             Err(EINVAL)
         } else {
@@ -34,7 +36,6 @@ pub(super) unsafe fn post_each(
             unsafe { *bad = raw };
             return result;
         }
-        next = raw.next;
     }
     Ok(())
 }
