@@ -43,19 +43,13 @@ t "a file by small transfers" copied_file "$TMP/data" $MOUNT/data2
 t "it unmounts" nfs_umount
 
 t "a client mounts" nfs_mount $IP4_A "${NFS_VERSIONS%% *}"
-# With completion handlers on other CPUs than now the kernel's server crashed after these, for a
-# reason that is not known: by hand alone, NFS_FAULTS=1.
-if [ -n "${NFS_FAULTS:-}" ]; then
-	server_again() { nfsd_no_threads && nfsd_threads; }
-	t "the server restarts under load, which goes on" goes_on $MOUNT/fio server_again
-	t "the link goes down and up under load, which goes on" goes_on $MOUNT/fio flap $VETH_A
-	device_returns() { link_del $DEV_A && device_again; }
-	t "the device goes and returns under load" device_under_load $MOUNT/fio device_returns
-	t "the mount goes on, data at random" small_verified $MOUNT/fio
-	t "data after all that" copied_file "$TMP/data" $MOUNT/data
-else
-	skip "restarts and removal under load" "NFS_FAULTS=1 asks for them"
-fi
+server_again() { nfsd_no_threads && nfsd_threads; }
+t "the server restarts under load, which goes on" goes_on $MOUNT/fio server_again
+t "the link goes down and up under load, which goes on" goes_on $MOUNT/fio flap $VETH_A
+device_returns() { link_del $DEV_A && device_again; }
+t "the device goes and returns under load" device_under_load $MOUNT/fio device_returns
+t "the mount goes on, data at random" small_verified $MOUNT/fio
+t "data after all that" copied_file "$TMP/data" $MOUNT/data
 # A lazy unmount: the file system is gone from sight, its load goes on to its end.
 unmounted() {
 	load_begins $MOUNT/fio && timeout 60 umount -l $MOUNT || return 1

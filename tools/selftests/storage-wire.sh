@@ -83,18 +83,13 @@ if modules nfs nfsd rpcrdma && modprobe rpcrdma; then
 		t "NFS $version: fio, 1 MiB in a row" large_verified $MOUNT/fio
 		[ "$version" = "${NFS_VERSIONS##* }" ] || t "NFS $version: the client unmounts" nfs_umount
 	done
-	# As in nfs.sh.
-	if [ -n "${NFS_FAULTS:-}" ]; then
-		t "NFS: the server restarts under load, which goes on" \
-			goes_on $MOUNT/fio server "nfsd_no_threads && nfsd_threads"
-		t "NFS: the client's device goes and returns under load" \
-			device_under_load $MOUNT/fio device_returns
-		t "NFS: the mount goes on, data at random" small_verified $MOUNT/fio
-		t "NFS: the server's device goes and returns under load, which goes on" \
-			goes_on $MOUNT/fio server device_returns
-	else
-		skip "NFS: restarts and removal under load" "NFS_FAULTS=1 asks for them"
-	fi
+	t "NFS: the server restarts under load, which goes on" \
+		goes_on $MOUNT/fio server "nfsd_no_threads && nfsd_threads"
+	t "NFS: the client's device goes and returns under load" \
+		device_under_load $MOUNT/fio device_returns
+	t "NFS: the mount goes on, data at random" small_verified $MOUNT/fio
+	t "NFS: the server's device goes and returns under load, which goes on" \
+		goes_on $MOUNT/fio server device_returns
 	t "NFS: the link goes down and up under load, which goes on" goes_on $MOUNT/fio flap eth0
 	t "NFS: the client unmounts" nfs_umount
 	t "NFS: the server ends" server nfsd_down
