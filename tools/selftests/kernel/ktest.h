@@ -98,6 +98,7 @@ extern const struct kt_case kt_srq_cases[];
 extern const struct kt_case kt_drain_cases[];
 extern const struct kt_case kt_event_cases[];
 extern const struct kt_case kt_moderation_cases[];
+extern const struct kt_case kt_reuse_cases[];
 
 #define KT_EXPECT(condition)							\
 	do {									\

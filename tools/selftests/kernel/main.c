@@ -42,6 +42,7 @@ static const struct {
 	{ "drain", kt_drain_cases },
 	{ "events", kt_event_cases },
 	{ "moderation", kt_moderation_cases },
+	{ "reuse", kt_reuse_cases },
 };
 
 static DEFINE_MUTEX(lock);
