@@ -24,14 +24,14 @@ t "the data is on the target's disk" cmp -n 8388608 "$TMP/data" /dev/ram0
 t "the initiator logs in again" iser_login $IP4_A
 t "the data is still there" still
 
-t "the link goes down and up under load, which goes on" goes_on "$(scsi_disk)" flap $VETH_A
+t "the link goes down and up under load, which goes on" iser_goes_on "$(scsi_disk)" flap $VETH_A
 portal_again() { echo 0 >$ISER/enable && echo 1 >$ISER/enable; }
-t "the target stops and returns under load, which goes on" goes_on "$(scsi_disk)" portal_again
+t "the target stops and returns under load, which goes on" iser_goes_on "$(scsi_disk)" portal_again
 # The target of LIO does not listen again by itself when its device returns.
 device_returns() {
 	link_del $DEV_A && device_again && iser_portal $IP4_A 0 && iser_portal $IP4_A 1
 }
-t "the device goes and returns under load, which goes on" goes_on "$(scsi_disk)" device_returns
+t "the device goes and returns under load, which goes on" iser_goes_on "$(scsi_disk)" device_returns
 t "data after all that" small_verified "$(scsi_disk)"
 removed() {
 	load_begins "$(scsi_disk)" && iser_target_down $IP4_A

@@ -102,9 +102,9 @@ if modules ib_iser target_core_iblock iscsi_target_mod ib_isert; then
 	t "iSER: fio, 4 KiB at random" small_verified "$(scsi_disk)"
 	t "iSER: fio, 1 MiB in a row" large_verified "$(scsi_disk)"
 	t "iSER: the link goes down and up under load, which goes on" \
-		goes_on "$(scsi_disk)" flap eth0
+		iser_goes_on "$(scsi_disk)" flap eth0
 	t "iSER: the initiator's device goes and returns under load, which goes on" \
-		goes_on "$(scsi_disk)" device_returns
+		iser_goes_on "$(scsi_disk)" device_returns
 	t "iSER: the initiator logs out" iser_logout "$there"
 	t "iSER: the target ends" server "iser_target_down $there"
 	pkill -x iscsid
