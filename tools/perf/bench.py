@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measure rxe, oxe, TCP and memcpy in one boot, by programs nobody here wrote, perftest, iperf3 and
-fio (storage.sh), but for WRITE (write.py), the use of keys (single.py) and MPI (osu.py).
+"""Measure rxe, oxe, TCP and memcpy in one boot.
+
+Most rows come from programs of other projects: perftest, iperf3 and fio (storage.sh). Programs of
+our own measure WRITE (write.py), the use of keys (single.py) and MPI (osu.py).
 
 Runs in the deterministic machine, where one instruction takes one nanosecond, so that its figures
 are counts of instructions and repeat. "wire" is two network namespaces joined by veth, "loop" is

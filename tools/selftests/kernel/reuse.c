@@ -3,9 +3,9 @@
  * Requests that their user has back as soon as they complete, while the call that posted them is
  * still going on: the driver looks at none of them again.
  *
- * One CPU posts requests, and is interrupted often, for longer than a request takes. The other CPU
- * polls, and makes each request that has completed point to another one, the trap, which nobody
- * posts.
+ * One CPU posts requests. A timer interrupts it often, each time for longer than a request takes.
+ * The other CPU polls. It links each completed request to a further request, the trap, by the
+ * pointer next. Nobody posts the trap: if it completes, the driver has followed that pointer.
  */
 #include <linux/cpumask.h>
 #include <linux/delay.h>
