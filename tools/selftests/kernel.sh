@@ -54,7 +54,7 @@ removed() {
 }
 gone() { [ ! -d "/sys/class/infiniband/$1" ]; }
 
-for group in ${GROUPS_RUN:-fastreg inval post srq drain events moderation reuse}; do
+for group in ${GROUPS_RUN:-fastreg inval post srq drain events moderation reuse lent}; do
 	group "$group" loop
 	group "$group" wire
 done

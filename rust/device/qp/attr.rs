@@ -57,10 +57,18 @@ pub(crate) fn modify(qp: &Arc<Qp>, attr: &QpAttr<'_>) -> Result {
     if attr.state() == Some(QpState::Reset) {
         engine::run(qp, Input::Flush);
     }
-    let leftover = apply(qp, attr, resources)?;
-    drop(leftover);
+    let leftover = match attr.state() {
+        Some(QpState::Reset) => {
+            let mut inner = qp.stop();
+            let leftover = apply(qp, &mut inner, attr, resources);
+            inner.stopped = false;
+            leftover
+        }
+        _ => apply(qp, &mut qp.inner.lock(), attr, resources),
+    };
+    // If it failed, too: what was due while the QP was stopped is due now.
     engine::run(qp, Input::Doorbell);
-    Ok(())
+    leftover.map(drop)
 }
 
 /// The checks that need no state.
@@ -88,11 +96,10 @@ type NewResources = (Resources, ReadKeys);
 /// Changes the QP; returns the old resources, which are to be dropped without the lock.
 fn apply(
     qp: &Qp,
+    inner: &mut Inner,
     attr: &QpAttr<'_>,
     resources: Option<NewResources>,
 ) -> Result<Option<NewResources>> {
-    let mut guard = qp.inner.lock();
-    let inner = &mut *guard;
     let from = from_transport(inner.state());
     if attr.cur_state().is_some_and(|state| state != from) {
         return Err(EINVAL);

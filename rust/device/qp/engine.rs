@@ -65,18 +65,18 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
     let mut batches = 0;
     let mut inner = qp.inner.lock();
     let mut deferred = Deferred::default();
-    if inner.dead {
+    match input {
+        Input::Work => inner.queued = false,
+        Input::Resume => inner.posting = false,
+        _ => {}
+    }
+    if inner.stopped {
         return false;
     }
     if inner.is_in_error() {
         inner.flush_poll.begin(now, input);
     }
     process_input(qp, &mut inner, now, input, &mut deferred);
-    match input {
-        Input::Work => inner.queued = false,
-        Input::Resume => inner.posting = false,
-        _ => {}
-    }
     let later = (inner.queued || inner.posting) && !matches!(input, Input::Flush);
     if inner.sending || later {
         inner.rerun = true;
@@ -91,7 +91,7 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
         let progress = step(qp, &mut inner, now, &mut batch, &mut deferred);
         let send_again = progress == Progress::More;
         if batch.is_empty() && !send_again && !inner.rerun {
-            end(&mut inner, &mut batch);
+            end(qp, &mut inner, &mut batch);
             arm(qp, &mut inner, now, progress);
             drop(inner);
             notify(qp, deferred);
@@ -103,16 +103,18 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
         notify(qp, core::mem::take(&mut deferred));
         batches += 1;
         inner = qp.inner.lock();
-        if inner.dead {
+        let released = inner.transport.release();
+        if inner.stopped {
+            end(qp, &mut inner, &mut batch);
             return false;
         }
-        if inner.transport.release() {
+        if released {
             complete(qp, &mut inner, &mut deferred);
             // The slots that are free now, or a local request, may be waited for.
             inner.rerun |= inner.sq.has_unfetched() || inner.sq.has_barrier();
         }
         if batches >= MAX_BATCHES || packets && send_again {
-            end(&mut inner, &mut batch);
+            end(qp, &mut inner, &mut batch);
             let callers = matches!(input, Input::Doorbell | Input::Resume);
             let posting = callers && inner.is_callers_work(qp);
             if posting {
@@ -128,7 +130,7 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
             return posting;
         }
         if !send_again && !inner.rerun {
-            end(&mut inner, &mut batch);
+            end(qp, &mut inner, &mut batch);
             arm(qp, &mut inner, now, progress);
             drop(inner);
             notify(qp, deferred);
@@ -146,9 +148,12 @@ fn begin(inner: &mut Inner, batch: &mut Batch<'_, Qp>) {
 
 /// This context no longer sends for the QP.
 #[inline]
-fn end(inner: &mut Inner, batch: &mut Batch<'_, Qp>) {
+fn end(qp: &Qp, inner: &mut Inner, batch: &mut Batch<'_, Qp>) {
     inner.sending = false;
     inner.loopback.keep(&mut batch.loopback);
+    if inner.stopped {
+        qp.idle.notify_all();
+    }
 }
 
 /// Schedules `qp` to run in softirq context: before this returns if the caller's context allows
@@ -247,11 +252,11 @@ fn deliver_loopback(qp: &Arc<Qp>, loopback: &mut LoopbackQueue) {
     let mut guard = qp.inner.lock();
     let inner = &mut *guard;
     while let Some(packet) = loopback.next_for(qp.ctx.qpn) {
-        if !inner.dead {
+        if !inner.stopped {
             handle(qp, inner, now, RxPacket::Loopback(packet), &mut deferred);
         }
     }
-    if inner.dead {
+    if inner.stopped {
         return;
     }
     complete(qp, inner, &mut deferred);

@@ -25,13 +25,14 @@ use crate::rdma::gid::AhAttr;
 use crate::rdma::mmap::Cookie;
 use crate::rdma::qp::{QpCaps, QpInit, QpType};
 use crate::rdma::udata::UserCtx;
-use crate::sync::lock::SpinLockBh;
+use crate::sync::lock::{SpinLockBh, SpinLockBhBackend};
 use crate::sync::memory::GFP_CHARGED;
 use crate::sync::timer::Timer;
 use core::mem::size_of;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
-use kernel::sync::Arc;
+use kernel::sync::lock::Guard;
+use kernel::sync::{Arc, CondVar};
 use kernel::workqueue::{self, Work};
 
 /// The QP number of the GSI (IBTA 13.5.1, general services interface).
@@ -72,8 +73,9 @@ pub(crate) struct Inner {
     /// Work is queued that sends the due packets. Other contexts leave them to it.
     pub(crate) queued: bool,
     pub(crate) flush_poll: FlushPoll,
-    /// The QP was destroyed: it ignores all input.
-    pub(crate) dead: bool,
+    /// The QP is being reset, or was destroyed: it ignores all input, and a context that is sending
+    /// ends that.
+    pub(crate) stopped: bool,
 }
 
 /// A queue pair. Packets, timers and work hold references to it. [`Qp::close`] releases everything
@@ -90,6 +92,9 @@ pub(crate) struct Qp {
     state: Atomic<u32>,
     #[pin]
     pub(crate) inner: SpinLockBh<Inner>,
+    /// Wakes those who wait in [`Qp::stop`].
+    #[pin]
+    pub(crate) idle: CondVar,
     #[pin]
     pub(crate) send_producer: WqProducer,
     /// `None` if receives come from a shared receive queue.
@@ -247,6 +252,7 @@ impl Qp {
                 is_user,
                 state: Atomic::new(State::Reset as u32),
                 inner <- crate::new_spinlock_bh!(inner, "oxe_qp"),
+                idle <- kernel::new_condvar!("oxe_qp_idle"),
                 send_producer <- send_producer,
                 recv_producer,
                 room: Room::new()?,
@@ -267,8 +273,7 @@ impl Qp {
     /// Process context, sleeps.
     pub(crate) fn close(&self) {
         {
-            let mut inner = self.inner.lock();
-            inner.dead = true;
+            let mut inner = self.stop();
             inner.sq.reset();
             inner.rq.reset();
             if let Some(link) = inner.transport.link() {
@@ -280,6 +285,23 @@ impl Qp {
         self.ctx.core.qps.remove(self.ctx.qpn);
         self.room.cancel();
         self.timer.cancel();
+    }
+
+    /// Has the QP ignore all input, and waits until no context sends for it. From then on nothing
+    /// refers to memory of its consumer: packets on the wire have their payload, and those of
+    /// loopback are delivered. Clear `stopped` to have the QP work again.
+    ///
+    /// Process context, sleeps.
+    pub(crate) fn stop(&self) -> Guard<'_, Inner, SpinLockBhBackend> {
+        let mut inner = self.inner.lock();
+        loop {
+            // Each time, as another context may have stopped and restarted the QP meanwhile.
+            inner.stopped = true;
+            if !inner.sending {
+                return inner;
+            }
+            self.idle.wait(&mut inner);
+        }
     }
 
     /// Drops the cached route to the peer.
@@ -326,7 +348,7 @@ impl Inner {
             posting: false,
             queued: false,
             flush_poll: FlushPoll::NEW,
-            dead: false,
+            stopped: false,
         })
     }
 

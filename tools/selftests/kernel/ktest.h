@@ -99,6 +99,7 @@ extern const struct kt_case kt_drain_cases[];
 extern const struct kt_case kt_event_cases[];
 extern const struct kt_case kt_moderation_cases[];
 extern const struct kt_case kt_reuse_cases[];
+extern const struct kt_case kt_lent_cases[];
 
 #define KT_EXPECT(condition)							\
 	do {									\

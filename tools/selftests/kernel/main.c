@@ -43,6 +43,7 @@ static const struct {
 	{ "events", kt_event_cases },
 	{ "moderation", kt_moderation_cases },
 	{ "reuse", kt_reuse_cases },
+	{ "lent", kt_lent_cases },
 };
 
 static DEFINE_MUTEX(lock);

@@ -76,6 +76,9 @@ pub(crate) struct Link {
     pub(crate) read_keys: ReadKeys,
     write_key: Option<Grant>,
     peer_cache: MkeyCache,
+    /// Loopback packets that are not delivered yet refer to memory that requests, or READs of the
+    /// peer, are about.
+    pub(crate) lent: bool,
 }
 
 impl Link {
@@ -109,6 +112,7 @@ impl<C: ConnectedQp> Connected<C> {
             read_keys: KVec::new(),
             write_key: None,
             peer_cache: None,
+            lent: false,
         };
         Connected { conn, link }
     }
@@ -194,12 +198,15 @@ impl<C: ConnectedQp> Connected<C> {
             };
             let source = source(qp, &transmit.payload, sq, &self.link.read_keys);
             match source {
-                Ok(source) => loopback.put(LoopbackPacket {
-                    repr: transmit.header,
-                    sender: LoopbackOrigin::connected(qp.qpn, path),
-                    len: transmit.payload.len(),
-                    source,
-                }),
+                Ok(source) => {
+                    self.link.lent = true;
+                    loopback.put(LoopbackPacket {
+                        repr: transmit.header,
+                        sender: LoopbackOrigin::connected(qp.qpn, path),
+                        len: transmit.payload.len(),
+                        source,
+                    });
+                }
                 Err(PayloadError::NoMemory) => {
                     self.conn.undo(&transmit, sq);
                     return Progress::Stalled;
