@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /* See sync_helpers.h. The callers in rust/sync document what the functions promise. */
 #include <linux/bottom_half.h>
+#include <linux/cpumask.h>
 #include <linux/memcontrol.h>
+#include <linux/preempt.h>
 #include <linux/random.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
+#include <linux/smp.h>
 #include <linux/wait_bit.h>
+#include <linux/workqueue.h>
 #include <asm/barrier.h>
 
 #include "sync_helpers.h"
@@ -189,4 +193,26 @@ struct workqueue_struct *oxe_wq_alloc_process(void)
 	 * No WQ_MEM_RECLAIM: work on such a queue must not wait for other work, as teardown does.
 	 */
 	return alloc_workqueue("oxe", WQ_UNBOUND, 0);
+}
+
+/* Whether that CPU is another one than this, and online. With bottom halves disabled. */
+bool oxe_is_elsewhere(u32 cpu)
+{
+	return cpu != raw_smp_processor_id() && cpu < nr_cpu_ids && cpu_online(cpu);
+}
+
+/*
+ * Bottom-half work of a CPU that goes offline is run by another one, but work that is queued there
+ * afterwards waits until it comes back. A CPU does not go while preemption is disabled on another.
+ */
+bool oxe_queue_work_on(u32 cpu, struct workqueue_struct *queue, struct work_struct *work)
+{
+	bool queued;
+
+	preempt_disable();
+	if (cpu >= nr_cpu_ids || !cpu_online(cpu))
+		cpu = smp_processor_id();
+	queued = queue_work_on(cpu, queue, work);
+	preempt_enable();
+	return queued;
 }

@@ -9,6 +9,7 @@
 
 use super::qp::QpToken;
 use crate::ffi;
+use crate::sync::bh::BhGuard;
 use crate::sync::memory::GFP_CHARGED;
 use crate::sync::revocable::Revocable;
 use crate::sync::work;
@@ -26,27 +27,73 @@ unsafe impl<C> Send for Raw<C> {}
 // concurrent reads.
 unsafe impl<C> Sync for Raw<C> {}
 
-/// The upcalls of a completion queue. Clones are the same handle.
-#[derive(Clone)]
-pub(crate) struct CqEvents(Arc<Revocable<Raw<ffi::ib_cq>>>);
+/// No event is due.
+const IDLE: u32 = 0;
+/// A context calls the handler, or has queued work that will.
+const CALLING: u32 = 1;
+/// As before, and a further event is due after that call.
+const AGAIN: u32 = 2;
 
-impl CqEvents {
-    /// # Safety
-    ///
-    /// `cq` is being created, and stays valid until `close` was called.
-    pub(super) unsafe fn new(cq: *mut ffi::ib_cq) -> Result<Self> {
-        Ok(CqEvents(Arc::new(Revocable::new(Raw(cq)), GFP_CHARGED)?))
+/// The state that clones of [`CqEvents`] share.
+#[pin_data]
+struct CqUpcalls {
+    cq: Revocable<Raw<ffi::ib_cq>>,
+    /// Whether a process owns the queue.
+    user: bool,
+    /// The completion vector: the CPU on which a consumer in the kernel is called.
+    vector: u32,
+    /// [`IDLE`], [`CALLING`] or [`AGAIN`]: a consumer in the kernel relies on it that no two calls
+    /// of one handler overlap (the kernel's Documentation/infiniband/core_locking.rst).
+    calls: Atomic<u32>,
+    #[pin]
+    work: Work<CqUpcalls>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for CqUpcalls { self.work }
+}
+
+impl WorkItem for CqUpcalls {
+    type Pointer = Arc<CqUpcalls>;
+
+    fn run(this: Arc<CqUpcalls>) {
+        this.complete();
+        CqUpcalls::end(&this);
+    }
+}
+
+impl CqUpcalls {
+    /// Returns whether the caller is to call the handler now, or have it called. Otherwise whoever
+    /// is calling it calls it again.
+    fn begin(&self) -> bool {
+        let mut seen = self.calls.load(Relaxed);
+        // Nothing is lost if there is a further event already: its call comes later, and polls the
+        // completions that this one is about.
+        while seen != AGAIN {
+            match self.calls.cmpxchg(seen, seen + 1, Full) {
+                Ok(_) => return seen == IDLE,
+                Err(now) => seen = now,
+            }
+        }
+        false
     }
 
-    /// Ends all upcalls; waits for those in progress. Process context.
-    pub(super) fn close(&self) {
-        self.0.revoke();
+    /// The handler has returned. Has it called again, by work, if there was another event.
+    fn end(this: &Arc<Self>) {
+        if this.calls.cmpxchg(CALLING, IDLE, Full).is_err() {
+            this.calls.xchg(CALLING, Full);
+            Self::queue(this);
+        }
     }
 
-    /// Calls the completion handler: the completions that the consumer waits for are there. Any
-    /// context, with no lock of the driver held, as the handler may poll at once.
-    pub(crate) fn notify(&self) {
-        let Some(inside) = self.0.try_access() else {
+    /// Has the handler called on the CPU of the completion vector. The state is [`CALLING`].
+    fn queue(this: &Arc<Self>) {
+        work::queue_bh_on(this.vector, this);
+    }
+
+    /// Calls the completion handler, unless the object is revoked.
+    fn complete(&self) {
+        let Some(inside) = self.cq.try_access() else {
             return;
         };
         let cq = inside.0;
@@ -59,11 +106,58 @@ impl CqEvents {
             unsafe { handler(cq, context) };
         }
     }
+}
+
+/// The upcalls of a completion queue. Clones are the same handle.
+#[derive(Clone)]
+pub(crate) struct CqEvents(Arc<CqUpcalls>);
+
+impl CqEvents {
+    /// # Safety
+    ///
+    /// `cq` is being created, and stays valid until `close` was called.
+    pub(super) unsafe fn new(cq: *mut ffi::ib_cq, vector: u32, user: bool) -> Result<Self> {
+        let upcalls = pin_init!(CqUpcalls {
+            cq: Revocable::new(Raw(cq)),
+            user,
+            vector,
+            calls: Atomic::new(IDLE),
+            work <- new_work!("oxe_cq_event"),
+        });
+        Ok(CqEvents(Arc::pin_init(upcalls, GFP_CHARGED)?))
+    }
+
+    /// Ends all upcalls; waits for those in progress. Process context.
+    pub(super) fn close(&self) {
+        self.0.cq.revoke();
+    }
+
+    /// Calls the completion handler: the completions that the consumer waits for are there. That of
+    /// a consumer in the kernel is called on the CPU of its completion vector, or on any while that
+    /// CPU is offline; later, if that is another one than this, or if a call is in progress.
+    ///
+    /// Softirq or process context with interrupts on, with no lock of the driver held, as the
+    /// handler may poll at once.
+    pub(crate) fn notify(&self) {
+        if self.0.user {
+            // It wakes a process, which the scheduler places.
+            return self.0.complete();
+        }
+        if !self.0.begin() {
+            return;
+        }
+        let _here = BhGuard::new();
+        if work::is_elsewhere(self.0.vector) {
+            return CqUpcalls::queue(&self.0);
+        }
+        self.0.complete();
+        CqUpcalls::end(&self.0);
+    }
 
     /// Reports to the consumer that the queue is unusable, as it has overflowed (IB_EVENT_CQ_ERR).
     /// Any context, no locks held.
     pub(crate) fn error(&self) {
-        let Some(inside) = self.0.try_access() else {
+        let Some(inside) = self.0.cq.try_access() else {
             return;
         };
         let cq = inside.0;

@@ -51,7 +51,7 @@ pub(super) unsafe extern "C" fn create_cq<D: Driver>(
         let dev = unsafe { Device::<D>::from_raw((*cq).device) };
         // SAFETY: the queue is valid until `events` is closed: by `destroy_cq`, or by the error
         // path below.
-        let events = unsafe { CqEvents::new(cq) }?;
+        let events = unsafe { CqEvents::new(cq, attr.comp_vector, user.is_some()) }?;
         let init = CqInit { cqe: attr.cqe };
         let (driver, cqe) = D::create_cq(dev, init, events.clone(), user)
             // The driver may have kept a handle, and ib_core frees the queue now.

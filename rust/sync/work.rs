@@ -11,7 +11,7 @@ use crate::ffi::{self, workqueue_struct};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Release};
 use kernel::sync::{rcu, Arc};
-use kernel::workqueue::{HasWork, Queue, WorkItem};
+use kernel::workqueue::{HasWork, Queue, RawWorkItem, WorkItem};
 
 /// The queues, as addresses (zero: there is none).
 static BH: Atomic<usize> = Atomic::new(0);
@@ -71,6 +71,33 @@ where
     T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
 {
     queue(&BH, object.clone())
+}
+
+/// Whether this CPU is not `cpu`, and that one is online. The result holds for as long as bottom
+/// halves are disabled. Softirq, or process context with bottom halves disabled.
+#[inline]
+pub(crate) fn is_elsewhere(cpu: u32) -> bool {
+    // SAFETY: no requirements.
+    unsafe { ffi::oxe_is_elsewhere(cpu) }
+}
+
+/// As [`queue_bh`], on CPU `cpu`, or on this one if that is offline.
+pub(crate) fn queue_bh_on<T, const ID: u64>(cpu: u32, object: &Arc<T>)
+where
+    T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
+{
+    let _reading = rcu::read_lock();
+    let queue = BH.load(Acquire) as *mut workqueue_struct;
+    if queue.is_null() {
+        return;
+    }
+    // SAFETY: a queue is destroyed no earlier than a grace period after its address is gone. The
+    // closure returns false only if the work is queued already. The object is `'static` and `Send`.
+    let _ = unsafe {
+        RawWorkItem::<ID>::__enqueue(object.clone(), |work| {
+            ffi::oxe_queue_work_on(cpu, queue, work)
+        })
+    };
 }
 
 /// Queues the object's work to run in process context soon. Any context. Returns as [`queue_bh`]

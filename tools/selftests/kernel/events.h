@@ -14,6 +14,7 @@ struct kt_events {
 	struct ib_cq *cq_a, *cq_b;
 	atomic_t calls;
 	/* Of the last call. */
+	int cpu;
 	ktime_t when;
 };
 
