@@ -3,12 +3,13 @@
  * Memory of sends, which is the consumer's again once they are flushed, or once the QP is reset or
  * destroyed: nothing is sent from there any more.
  *
- * An interrupt on another CPU posts sends, so that its softirq carries them out. At some time
+ * A timer on another CPU posts sends, so that its softirq carries them out. At some time
  * meanwhile a second interrupt holds it up there. This CPU ends the sends, and at once writes bytes
  * to the memory that no message has. None of them may arrive.
  */
 #include <linux/cpumask.h>
 #include <linux/delay.h>
+#include <linux/hrtimer.h>
 #include <linux/ktime.h>
 #include <linux/random.h>
 #include <linux/rcupdate.h>
@@ -26,7 +27,8 @@ struct lent {
 	struct kt_pair *pair;
 	struct kt_buf from, to;
 	unsigned int cpu;
-	bool held_up;
+	struct hrtimer timer;
+	bool posted, held_up;
 	int error;
 };
 
@@ -40,14 +42,24 @@ DEFINE_FREE(lent, struct lent, lent_free(&_T))
 /* Ends what the end's QP sends. When it returns, the memory is the consumer's. */
 typedef int (*end_fn)(struct kt_end *end);
 
-/* In an interrupt. */
-static void post(void *data)
+/* In the timer's interrupt. */
+static enum hrtimer_restart post(struct hrtimer *timer)
 {
-	struct lent *lent = data;
+	struct lent *lent = container_of(timer, struct lent, timer);
 	int i;
 
 	for (i = 0; i < COUNT && !lent->error; i++)
 		lent->error = kt_send(&lent->pair->a, i, lent->from.va, LEN);
+	smp_store_release(&lent->posted, true);
+	return HRTIMER_NORESTART;
+}
+
+/* On the other CPU, in an interrupt in which nobody may post. */
+static void start_timer(void *data)
+{
+	struct lent *lent = data;
+
+	hrtimer_start(&lent->timer, 0, HRTIMER_MODE_REL_PINNED);
 }
 
 /* In an interrupt. */
@@ -67,7 +79,10 @@ static int begin(struct lent *lent)
 	memset(lent->to.va, 0, LEN);
 	for (i = 0; i < COUNT; i++)
 		KT_OK(kt_recv(&lent->pair->b, i, lent->to.va, LEN));
-	KT_OK(smp_call_function_single(lent->cpu, post, lent, true));
+	lent->posted = false;
+	KT_OK(smp_call_function_single(lent->cpu, start_timer, lent, true));
+	while (!smp_load_acquire(&lent->posted))
+		cpu_relax();
 	return lent->error;
 }
 
@@ -173,6 +188,7 @@ static int run(struct kt_pair *pair, end_fn end)
 	u64 span;
 
 	KT_EXPECT(lent.from.va && lent.to.va);
+	hrtimer_setup_on_stack(&lent.timer, post, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED);
 	migrate_disable();
 	lent.cpu = cpumask_any_but(cpu_online_mask, smp_processor_id());
 	if (lent.cpu >= nr_cpu_ids)
@@ -188,6 +204,8 @@ static int run(struct kt_pair *pair, end_fn end)
 		rounds++;
 	}
 	migrate_enable();
+	hrtimer_cancel(&lent.timer);
+	destroy_hrtimer_on_stack(&lent.timer);
 	if (error)
 		return error;
 	kt_note("in %d of %d rounds messages were on their way", count, rounds);

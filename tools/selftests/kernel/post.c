@@ -40,6 +40,7 @@ static enum hrtimer_restart in_timer(struct hrtimer *timer)
 {
 	struct poster *poster = container_of(timer, struct poster, timer);
 
+	/* On a kernel for real time it would be a softirq: verbs take locks that may sleep there. */
 	poster->wrong_context |= !in_hardirq();
 	if (!post_next(poster))
 		return HRTIMER_NORESTART;
@@ -95,11 +96,11 @@ static int start(struct poster *poster, enum context context)
 		return BATCH;
 	case TIMER:
 		hrtimer_setup_on_stack(&poster->timer, in_timer, CLOCK_MONOTONIC,
-				       HRTIMER_MODE_REL_HARD);
-		hrtimer_start(&poster->timer, 0, HRTIMER_MODE_REL_HARD);
+				       HRTIMER_MODE_REL);
+		hrtimer_start(&poster->timer, 0, HRTIMER_MODE_REL);
 		return MESSAGES;
 	case IRQ_WORK:
-		poster->irq = IRQ_WORK_INIT_HARD(in_irq_work);
+		poster->irq = IRQ_WORK_INIT(in_irq_work);
 		irq_work_queue(&poster->irq);
 		irq_work_sync(&poster->irq);
 		return 1;
