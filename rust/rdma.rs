@@ -33,6 +33,7 @@ pub(crate) mod gid;
 pub(crate) mod link;
 pub(crate) mod mmap;
 pub(crate) mod mr;
+pub(crate) mod odp;
 pub(crate) mod qp;
 pub(crate) mod rxe_abi;
 pub(crate) mod shared;

@@ -65,6 +65,7 @@ pub(crate) const NAMES: [&CStr; TOTAL] = [
     c"response_place_err",
     c"duplicate_read_denied",
     c"cnp_ignored",
+    c"page_fault",
 ];
 
 /// The counters of one port. Read and written in any context.

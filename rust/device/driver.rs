@@ -3,8 +3,8 @@
 //! The verbs: each calls the object that it is about.
 
 use super::cq::{Cq, CqObject};
-use super::mem::mkey::MkeyObject;
-use super::mem::mr::Mr;
+use super::mem::mkey::{self, MkeyObject};
+use super::mem::mr::{Mr, ProcessMemory};
 use super::mem::range::Range;
 use super::packet::ah::AhObject;
 use super::pd::PdObject;
@@ -16,13 +16,14 @@ use super::{counters, limits, link, Oxe};
 use crate::net::netdev::NetDevice;
 use crate::proto::transport::State;
 use crate::rdma::access::Access;
-use crate::rdma::attr::{AtomicCap, DeviceAttr, DeviceCaps, PortAttr};
+use crate::rdma::attr::{AtomicCap, DeviceAttr, DeviceCaps, OdpCaps, OdpOps, PortAttr};
 use crate::rdma::device::Device;
 use crate::rdma::driver::{CqInit, Driver};
 use crate::rdma::error::unsupported;
 use crate::rdma::events::{CqEvents, QpEvents, SrqEvents};
 use crate::rdma::gid::AhAttr;
-use crate::rdma::mr::{MrChange, MwType};
+use crate::rdma::mr::{Advice, MrChange, MwType};
+use crate::rdma::odp::OdpMemory;
 use crate::rdma::qp::{QpAttr, QpCreated, QpInit, QpQuery};
 use crate::rdma::srq::{SrqAttr, SrqChange};
 use crate::rdma::udata::UserCtx;
@@ -32,8 +33,7 @@ use crate::rdma::wr::{RecvWr, SendWr};
 use kernel::prelude::*;
 use kernel::str::CStr;
 
-/// The access rights that a region may have. On-demand paging is not supported yet, and no memory
-/// is known to be persistent.
+/// The access rights that a region may have. No memory is known to be persistent.
 const REGION_ACCESS: u32 = Access::LOCAL_WRITE.bits()
     | Access::REMOTE_WRITE.bits()
     | Access::REMOTE_READ.bits()
@@ -41,7 +41,26 @@ const REGION_ACCESS: u32 = Access::LOCAL_WRITE.bits()
     | Access::FLUSH_GLOBAL.bits()
     | Access::MW_BIND.bits()
     | Access::HUGETLB.bits()
+    | Access::ON_DEMAND.bits()
     | Access::RELAXED_ORDERING.bits();
+
+/// Memory of the calling process for a region. Errors: see [`UserMemory::pin`] and
+/// [`OdpMemory::new`]; EOPNOTSUPP for rights that there are not.
+fn process_memory(
+    dev: &Device<Oxe>,
+    start: u64,
+    length: u64,
+    access: Access,
+) -> Result<ProcessMemory> {
+    if access.bits() & !REGION_ACCESS != 0 {
+        return Err(unsupported());
+    }
+    Ok(if access.contains(Access::ON_DEMAND) {
+        ProcessMemory::OnDemand(OdpMemory::new(dev, start, length, access)?)
+    } else {
+        ProcessMemory::Pinned(UserMemory::pin(dev, start, length, access)?)
+    })
+}
 
 /// Whether a send queue takes requests in this state (IBTA 10.8.2).
 fn takes_sends(state: State) -> bool {
@@ -101,6 +120,12 @@ impl Driver for Oxe {
             max_cq_moderation_count: u16::MAX,
             max_cq_moderation_period: u16::MAX,
             local_ca_ack_delay: limits::LOCAL_CA_ACK_DELAY,
+            // A receiver of UC and UD cannot make the sender wait: see OdpMr.
+            odp: Some(OdpCaps {
+                rc: OdpOps::ALL,
+                uc: OdpOps::SEND,
+                ud: OdpOps::SEND,
+            }),
             ..*attr
         };
     }
@@ -265,10 +290,7 @@ impl Driver for Oxe {
         iova: u64,
         access: Access,
     ) -> Result<(Self::Mr, u32)> {
-        if access.bits() & !REGION_ACCESS != 0 {
-            return Err(unsupported());
-        }
-        let memory = UserMemory::pin(dev, start, length, access)?;
+        let memory = process_memory(dev, start, length, access)?;
         let range = Range { iova, length };
         let mr = MkeyObject::user_mr(&dev.core, pd.id, memory, range, access)?;
         let key = mr.key;
@@ -282,9 +304,6 @@ impl Driver for Oxe {
         change: &MrChange,
     ) -> Result<(Self::Mr, u32)> {
         let access = change.access.unwrap_or(mr.as_mr()?.access());
-        if access.bits() & !REGION_ACCESS != 0 {
-            return Err(unsupported());
-        }
         let (start, range) = match &change.place {
             Some(place) => (
                 place.start,
@@ -296,7 +315,7 @@ impl Driver for Oxe {
             None => (mr.as_mr()?.start()?, mr.as_mr()?.range()),
         };
         mr.as_mr()?.refuse_windows()?;
-        UserMemory::pin(dev, start, range.length, access)
+        process_memory(dev, start, range.length, access)
             .and_then(|memory| MkeyObject::user_mr(&dev.core, pd.id, memory, range, access))
             .inspect_err(|_| mr.as_mr().map_or((), Mr::admit_windows))
             .map(|mr| {
@@ -340,6 +359,17 @@ impl Driver for Oxe {
 
     fn dereg_mr(mr: &MkeyObject) -> Result {
         mr.close()
+    }
+
+    fn advise_mr(
+        dev: &Device<Self>,
+        pd: &PdObject,
+        advice: Advice,
+        key: u32,
+        va: u64,
+        len: u32,
+    ) -> Result {
+        mkey::advise(&dev.core, pd.id, advice, key, (va, len))
     }
 
     fn alloc_mw(dev: &Device<Self>, pd: &PdObject, kind: MwType) -> Result<(Self::Mw, u32)> {

@@ -8,6 +8,7 @@ pub(crate) mod grant;
 pub(crate) mod mkey;
 pub(crate) mod mr;
 pub(crate) mod mw;
+mod odp;
 pub(crate) mod payload;
 pub(crate) mod range;
 pub(crate) mod sge;

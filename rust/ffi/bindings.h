@@ -9,4 +9,5 @@
 
 #include "helpers.h"
 #include "net_helpers.h"
+#include "odp_helpers.h"
 #include "sync_helpers.h"

@@ -64,7 +64,9 @@ pub use cwnd::MAX_CWND;
 pub use datagram::{check_recv, Datagram, DatagramAttr, DatagramRecv, DatagramSender};
 pub use moderation::{EventModeration, Moderated};
 pub use report::{DropReason, Events, Verdict};
-pub use request::{Flags, Request, RequestQueue, RequesterOps, SendCompletion, SendOp, Status};
+pub use request::{
+    Flags, PlaceError, Request, RequestQueue, RequesterOps, SendCompletion, SendOp, Status,
+};
 pub use requester::Requester;
 pub use resource::Resource;
 pub use responder::Responder;

@@ -33,6 +33,8 @@ impl Access {
     pub(crate) const ZERO_BASED: Self = Access(ffi::ib_access_flags_IB_ZERO_BASED);
     /// A hint that the memory is of huge pages.
     pub(crate) const HUGETLB: Self = Access(ffi::ib_access_flags_IB_ACCESS_HUGETLB);
+    /// The memory is not pinned: a page is made present when it is accessed.
+    pub(crate) const ON_DEMAND: Self = Access(ffi::ib_access_flags_IB_ACCESS_ON_DEMAND);
     /// A hint that writes may become visible out of order.
     pub(crate) const RELAXED_ORDERING: Self =
         Access(ffi::ib_access_flags_IB_ACCESS_RELAXED_ORDERING);
@@ -57,6 +59,16 @@ impl Access {
     #[inline]
     pub(crate) const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
+    }
+
+    /// Whether the device may write to the memory: it binds windows only where it may.
+    pub(crate) const fn is_writable(self) -> bool {
+        self.intersects(
+            Self::LOCAL_WRITE
+                .union(Self::REMOTE_WRITE)
+                .union(Self::REMOTE_ATOMIC)
+                .union(Self::MW_BIND),
+        )
     }
 
     /// Both sets together.

@@ -73,6 +73,36 @@ pub(crate) enum AtomicCap {
     Glob,
 }
 
+/// The operations of a transport service that may use memory with on-demand paging: `enum
+/// ib_odp_transport_cap_bits`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OdpOps(u32);
+
+impl OdpOps {
+    /// Sending from it.
+    pub(crate) const SEND: Self = Self(ffi::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SEND);
+    /// All operations.
+    pub(crate) const ALL: Self = Self(
+        ffi::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SEND
+            | ffi::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_RECV
+            | ffi::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SRQ_RECV
+            | ffi::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_WRITE
+            | ffi::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_READ
+            | ffi::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_ATOMIC
+            | ffi::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_FLUSH
+            | ffi::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_ATOMIC_WRITE,
+    );
+}
+
+/// On-demand paging, by transport service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub(crate) struct OdpCaps {
+    pub(crate) rc: OdpOps,
+    pub(crate) uc: OdpOps,
+    pub(crate) ud: OdpOps,
+}
+
 /// The attributes that `ibv_query_device` reports. Limits are counts, unless their documentation
 /// says otherwise. Zero means not supported.
 ///
@@ -120,6 +150,8 @@ pub(crate) struct DeviceAttr {
     pub(crate) max_cq_moderation_period: u16,
     /// The exponent of 4.096 us * 2^n.
     pub(crate) local_ca_ack_delay: u8,
+    /// `None`: no region pages on demand.
+    pub(crate) odp: Option<OdpCaps>,
 }
 
 impl DeviceAttr {
@@ -163,6 +195,13 @@ impl DeviceAttr {
         c.max_pkeys = super::port::PKEY_TABLE_LEN;
         c.local_ca_ack_delay = self.local_ca_ack_delay;
         c.kernel_cap_flags = u64::from(ffi::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG);
+        if let Some(odp) = self.odp {
+            c.kernel_cap_flags |= u64::from(ffi::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING);
+            c.odp_caps.general_caps = ffi::ib_odp_general_cap_bits_IB_ODP_SUPPORT.into();
+            c.odp_caps.per_transport_caps.rc_odp_caps = odp.rc.0;
+            c.odp_caps.per_transport_caps.uc_odp_caps = odp.uc.0;
+            c.odp_caps.per_transport_caps.ud_odp_caps = odp.ud.0;
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::attr::{DeviceAttr, PortAttr};
 use super::device::Device;
 use super::events::{CqEvents, QpEvents, SrqEvents};
 use super::gid::AhAttr;
-use super::mr::{MrChange, MwType};
+use super::mr::{Advice, MrChange, MwType};
 use super::qp::{QpAttr, QpCreated, QpInit, QpQuery};
 use super::srq::{SrqAttr, SrqChange};
 use super::udata::UserCtx;
@@ -237,6 +237,19 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Called before a memory region is destroyed. Once this returns, nothing may access its
     /// memory, and it is dropped. On an error it stays.
     fn dereg_mr(mr: &Self::Mr) -> Result;
+
+    /// A process or kernel user advises on `len` bytes at `va` of the region with this key.
+    ///
+    /// EFAULT if there is no such region in `pd`, if it does not have all of the bytes or must not
+    /// be written to, and if the process does not have them.
+    fn advise_mr(
+        dev: &Device<Self>,
+        pd: &Self::Pd,
+        advice: Advice,
+        key: u32,
+        va: u64,
+        len: u32,
+    ) -> Result;
 
     /// Allocates a memory window for a process. Also returns its first key.
     fn alloc_mw(dev: &Device<Self>, pd: &Self::Pd, kind: MwType) -> Result<(Self::Mw, u32)>;

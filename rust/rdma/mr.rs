@@ -37,6 +37,40 @@ impl MrChange {
     }
 }
 
+/// The advice of a process on memory with on-demand paging.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Advice {
+    /// Pages are made present. Otherwise those that are present are looked up.
+    pub(crate) fault: bool,
+    /// They will be written to.
+    pub(crate) write: bool,
+    /// The caller waits for it.
+    pub(crate) wait: bool,
+}
+
+impl Advice {
+    /// EOPNOTSUPP for an advice that there is not, EINVAL for other flags.
+    pub(super) fn from_raw(advice: ffi::ib_uverbs_advise_mr_advice, flags: u32) -> Result<Self> {
+        use ffi::{
+            ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH as READ,
+            ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT as NO_FAULT,
+            ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE as WRITE,
+            ib_uverbs_advise_mr_flag_IB_UVERBS_ADVISE_MR_FLAG_FLUSH as FLUSH,
+        };
+        if flags & !FLUSH != 0 {
+            return Err(EINVAL);
+        }
+        if ![READ, WRITE, NO_FAULT].contains(&advice) {
+            return Err(super::error::unsupported());
+        }
+        Ok(Advice {
+            fault: advice != NO_FAULT,
+            write: advice == WRITE,
+            wait: flags & FLUSH != 0,
+        })
+    }
+}
+
 /// The type of a memory window (IBTA 10.6.7.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MwType {

@@ -105,6 +105,7 @@ impl<D: Driver> Table<D> {
         rereg_user_mr: Some(ops_mr::rereg_user_mr::<D>),
         alloc_mr: Some(ops_mr::alloc_mr::<D>),
         map_mr_sg: Some(ops_mr::map_mr_sg::<D>),
+        advise_mr: Some(ops_mr::advise_mr::<D>),
         dereg_mr: Some(ops_mr::dereg_mr::<D>),
         alloc_mw: Some(ops_mw::alloc_mw::<D>),
         dealloc_mw: Some(ops_mw::dealloc_mw::<D>),

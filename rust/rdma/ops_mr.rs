@@ -5,7 +5,7 @@
 use super::access::Access;
 use super::device::Device;
 use super::driver::Driver;
-use super::mr::{MrChange, Place};
+use super::mr::{Advice, MrChange, Place};
 use super::object::Object;
 use super::ops_ucontext::PdObject;
 use super::post::errno;
@@ -14,7 +14,7 @@ use crate::ffi;
 use crate::sync::memory::GFP_CHARGED;
 use core::mem::MaybeUninit;
 use kernel::alloc::flags::__GFP_ZERO;
-use kernel::error::to_result;
+use kernel::error::{from_result, to_result};
 use kernel::ffi::c_int;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
@@ -170,6 +170,32 @@ pub(super) unsafe extern "C" fn map_mr_sg<D: Driver>(
 unsafe extern "C" fn map_page<D: Driver>(mr: *mut ffi::ib_mr, address: u64) -> c_int {
     // SAFETY: `map_mr_sg` was called for it, and has not returned.
     errno(D::map_page(unsafe { MrObject::<D>::get(mr) }, address))
+}
+
+/// EOPNOTSUPP for an advice, and EINVAL for flags, that there are not.
+///
+/// # Safety
+///
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
+pub(super) unsafe extern "C" fn advise_mr<D: Driver>(
+    pd: *mut ffi::ib_pd,
+    advice: ffi::ib_uverbs_advise_mr_advice,
+    flags: u32,
+    list: *mut ffi::ib_sge,
+    count: u32,
+    _attrs: *mut ffi::uverbs_attr_bundle,
+) -> c_int {
+    from_result(|| {
+        let advice = Advice::from_raw(advice, flags)?;
+        // SAFETY: ib_core gives a domain, made by `alloc_pd`, of a device that is ours.
+        let (dev, pd) = unsafe { (Device::<D>::from_raw((*pd).device), PdObject::<D>::get(pd)) };
+        for index in 0..count as usize {
+            // SAFETY: ib_core gives a list of `count` elements.
+            let sge = unsafe { &*list.add(index) };
+            D::advise_mr(dev, pd, advice, sge.lkey, sge.addr, sge.length)?;
+        }
+        Ok(0)
+    })
 }
 
 /// # Safety

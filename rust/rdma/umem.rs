@@ -35,7 +35,7 @@ impl<'a> Word<'a> {
     /// `at` is valid for reading and writing 8 bytes during `'a`, and other accesses to them count
     /// as atomic.
     #[inline]
-    unsafe fn at(at: *mut u8) -> Option<Self> {
+    pub(super) unsafe fn at(at: *mut u8) -> Option<Self> {
         let at = at.cast::<u64>();
         if !at.is_aligned() {
             return None;
@@ -92,7 +92,7 @@ impl UserMemory {
     ///
     /// EINVAL for a range that wraps or is empty; ENOMEM over the limit of locked memory; EFAULT or
     /// another error of pinning if the process has no such memory, or if `access` includes writing
-    /// and the process must not write it; EOPNOTSUPP for on-demand paging.
+    /// and the process must not write it; EOPNOTSUPP for on-demand paging ([`super::odp`]).
     pub(crate) fn pin<D: Driver>(
         dev: &Device<D>,
         start: u64,
@@ -115,12 +115,7 @@ impl UserMemory {
             start,
             first: start as usize % PAGE_SIZE,
             len: 0,
-            writable: access.intersects(
-                Access::LOCAL_WRITE
-                    | Access::REMOTE_WRITE
-                    | Access::REMOTE_ATOMIC
-                    | Access::MW_BIND,
-            ),
+            writable: access.is_writable(),
         };
         // SAFETY: the registration is valid.
         let n = unsafe { ffi::oxe_umem_page_count(umem.as_ptr()) };

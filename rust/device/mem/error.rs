@@ -2,7 +2,8 @@
 
 //! The reason that the bytes of a memory region cannot be accessed.
 
-use crate::proto::transport::{AccessError, Status};
+use crate::proto::transport::{AccessError, PlaceError, Status};
+use crate::rdma::odp::OdpError;
 
 /// See the module's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub(crate) enum MemError {
     Revoked,
     /// The region has no such page.
     Fault,
+    /// A page is not present. It was asked for; the same access may succeed later.
+    NotPresent,
 }
 
 /// The completion status of a request whose local memory cannot be accessed (IBTA 10.8.3, 11.6.2).
@@ -29,7 +32,30 @@ impl From<MemError> for Status {
 /// (IBTA 9.7.4.1.5).
 impl From<MemError> for AccessError {
     #[inline]
-    fn from(_: MemError) -> Self {
-        AccessError::Access
+    fn from(why: MemError) -> Self {
+        match why {
+            MemError::NotPresent => AccessError::NotPresent,
+            _ => AccessError::Access,
+        }
+    }
+}
+
+impl From<MemError> for PlaceError {
+    #[inline]
+    fn from(why: MemError) -> Self {
+        match why {
+            MemError::NotPresent => PlaceError::NotPresent,
+            why => PlaceError::Failed(why.into()),
+        }
+    }
+}
+
+impl From<OdpError> for MemError {
+    #[inline]
+    fn from(why: OdpError) -> Self {
+        match why {
+            OdpError::NotPresent => MemError::NotPresent,
+            OdpError::Fault => MemError::Fault,
+        }
     }
 }

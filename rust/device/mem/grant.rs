@@ -98,17 +98,20 @@ impl Grant {
     }
 
     /// The part of the grant that has `len` bytes from byte `offset` on, if an access is still
-    /// possible. Any context.
+    /// possible, and all pages are present. Any context with bottom halves disabled.
     ///
     /// # Errors
     ///
-    /// Bounds, Revoked.
+    /// Bounds, Revoked, NotPresent.
     #[inline]
     pub(crate) fn part(&self, offset: u32, len: u32) -> Result<Self, MemError> {
         if !self.mkey.is_open(self.generation) {
             return Err(MemError::Revoked);
         }
         let va = self.address(offset, len as usize)?;
+        if self.mkey.is_on_demand() {
+            self.for_each_chunk(offset, len as usize, |_| Some(()))?;
+        }
         Ok(Grant {
             mkey: self.mkey.clone(),
             generation: self.generation,
@@ -122,7 +125,7 @@ impl Grant {
     ///
     /// # Errors
     ///
-    /// Bounds, Revoked, Fault; Fault also if `each` returns `None`.
+    /// Bounds, Revoked, Fault, NotPresent; Fault also if `each` returns `None`.
     #[inline]
     pub(crate) fn for_each_chunk(
         &self,
@@ -131,7 +134,8 @@ impl Grant {
         each: impl FnMut(StridedSrc<'_>) -> Option<()>,
     ) -> Result<(), MemError> {
         let va = self.address(offset, len)?;
-        self.mkey.for_each_chunk(self.generation, va, len, each)
+        let result = self.mkey.for_each_chunk(self.generation, va, len, each);
+        result.inspect_err(|why| self.want(*why, offset, len, false))
     }
 
     /// For copying `len` bytes in parts to the grant, from byte `offset` on. Any context with
@@ -151,11 +155,12 @@ impl Grant {
     ///
     /// # Errors
     ///
-    /// Bounds, Revoked, Fault.
+    /// Bounds, Revoked, Fault, NotPresent.
     #[inline]
     pub(crate) fn write(&self, offset: u32, bytes: StridedSrc<'_>) -> Result<(), MemError> {
         let va = self.address(offset, bytes.len())?;
-        self.mkey.write(self.generation, va, bytes)
+        let result = self.mkey.write(self.generation, va, bytes);
+        result.inspect_err(|why| self.want(*why, offset, bytes.len(), true))
     }
 
     /// Calls `access` with its first word: see [`Mkey::with_word`].
@@ -164,7 +169,23 @@ impl Grant {
         &self,
         access: impl FnOnce(Word<'_>) -> T,
     ) -> Result<T, AccessError> {
-        self.mkey.with_word(self.generation, self.va, access)
+        let result = self.mkey.with_word(self.generation, self.va, access);
+        result.inspect_err(|why| {
+            if *why == AccessError::NotPresent {
+                self.want(MemError::NotPresent, 0, 8, true);
+            }
+        })
+    }
+
+    /// An access failed: asks for the pages from there on, if one was missing.
+    #[inline]
+    fn want(&self, why: MemError, offset: u32, len: usize, write: bool) {
+        if why == MemError::NotPresent {
+            let va = self.va.wrapping_add(offset.into());
+            let rest = self.len.saturating_sub(offset);
+            let lens = (len as u64, rest.into());
+            self.mkey.want(self.generation, va, lens, write);
+        }
     }
 
     /// The address of byte `offset`, if the grant covers `len` bytes from there.

@@ -4,16 +4,16 @@
 
 use super::error::MemError;
 use super::fast_mr::{FastMr, Registration};
-use super::mr::Mr;
+use super::mr::{Mr, ProcessMemory};
 use super::mw::{Bind, Bindable, Mw};
 use super::range::{Cover, Range};
 use crate::device::pd::PdId;
 use crate::device::Core;
 use crate::proto::transport::AccessError;
 use crate::rdma::access::Access;
-use crate::rdma::mr::MwType;
+use crate::rdma::mr::{Advice, MwType};
 use crate::rdma::strided::StridedSrc;
-use crate::rdma::umem::{KernelMemory, UserMemory, Word};
+use crate::rdma::umem::{KernelMemory, Word};
 use crate::sync::memory::GFP_CHARGED;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -86,13 +86,13 @@ impl MkeyObject {
         })
     }
 
-    /// Registers the pinned memory of a process, which uses it by the addresses in `range`.
+    /// Registers the memory of a process, which uses it by the addresses in `range`.
     ///
     /// Process context. EINVAL for a range that wraps; ENOMEM.
     pub(crate) fn user_mr(
         core: &Arc<Core>,
         pd: PdId,
-        memory: UserMemory,
+        memory: ProcessMemory,
         range: Range,
         access: Access,
     ) -> Result<Self> {
@@ -209,6 +209,26 @@ pub(crate) fn invalidate(core: &Core, party: Party, qpn: u32, key: u32) -> Resul
         (Mkey::FastMr(mr), Party::Peer { .. }) => mr.invalidate(pd, key),
         (Mkey::Mw(mw), _) => mw.invalidate(pd, qpn, key),
         (Mkey::Mr(_), _) => Err(MemError::Key),
+    }
+}
+
+/// Acts on the advice of a consumer in `pd` on the bytes at `va` of the region with this key.
+/// Process context, sleeps. EFAULT if there is no such region, if it does not have the bytes or must
+/// not be written to, or if the process does not have them.
+pub(crate) fn advise(
+    core: &Core,
+    pd: PdId,
+    advice: Advice,
+    key: u32,
+    (va, len): (u64, u32),
+) -> Result {
+    let right = match advice.write {
+        true => Access::LOCAL_WRITE,
+        false => Access::NONE,
+    };
+    match &*get(core, key).map_err(|_| EFAULT)? {
+        Mkey::Mr(mr) if mr.allows(pd, key, right) => mr.advise(advice, va, len.into()),
+        _ => Err(EFAULT),
     }
 }
 
@@ -331,6 +351,32 @@ impl Mkey {
             Mkey::Mr(_) => Err(MemError::Revoked),
             Mkey::FastMr(mr) => mr.write(generation, va, bytes),
             Mkey::Mw(mw) => mw.write(generation, va, bytes),
+        }
+    }
+
+    /// Whether pages may be missing. A window may be one of a region where they may.
+    #[inline]
+    pub(super) fn is_on_demand(&self) -> bool {
+        match self {
+            Mkey::Mr(mr) => mr.is_on_demand(),
+            Mkey::FastMr(_) => false,
+            Mkey::Mw(_) => true,
+        }
+    }
+
+    /// See [`Mr::want`]; by a lookup of this generation.
+    #[cold]
+    pub(super) fn want(&self, generation: u32, va: u64, (len, rest): (u64, u64), write: bool) {
+        match self {
+            Mkey::Mr(mr) => mr.want(va, len, rest, write),
+            // The kernel's memory is always present.
+            Mkey::FastMr(_) => {}
+            Mkey::Mw(mw) => {
+                let _ = mw.with(generation, va, len as usize, |mr, at| {
+                    mr.want(at, len, rest, write);
+                    Ok::<(), MemError>(())
+                });
+            }
         }
     }
 

@@ -4,15 +4,19 @@
 //! kernel's memory.
 
 use super::error::MemError;
+use super::odp::{OdpMr, MAX_AHEAD};
 use super::range::Range;
 use crate::device::pd::PdId;
 use crate::proto::transport::AccessError;
 use crate::rdma::access::Access;
+use crate::rdma::mr::Advice;
+use crate::rdma::odp::OdpMemory;
 use crate::rdma::strided::StridedSrc;
 use crate::rdma::umem::{KernelMemory, UserMemory, Word};
 use crate::sync::revocable::{Revocable, RevocableGuard};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
+use kernel::sync::Arc;
 
 /// The bytes behind a region.
 enum Memory {
@@ -20,6 +24,8 @@ enum Memory {
     User(Revocable<UserMemory>),
     /// The kernel's own address space, for kernel users.
     Kernel(Revocable<KernelMemory>),
+    /// Pages of a process that are not pinned; given up on revocation.
+    OnDemand(Arc<OdpMr>),
 }
 
 /// A memory region that stays as it was registered. Its lkey and rkey are the same number.
@@ -33,23 +39,32 @@ pub(crate) struct Mr {
     windows: Atomic<u32>,
 }
 
+/// Memory of a process, for a region.
+pub(crate) enum ProcessMemory {
+    Pinned(UserMemory),
+    OnDemand(OdpMemory),
+}
+
 /// The memory of a region that stays open while this lives.
 pub(super) enum OpenMr<'a> {
     User(RevocableGuard<'a, UserMemory>),
     Kernel(RevocableGuard<'a, KernelMemory>),
+    OnDemand(RevocableGuard<'a, OdpMemory>),
 }
 
 impl OpenMr<'_> {
-    /// Copies bytes to `at`: an offset in the memory of a process, a kernel address. Any context.
+    /// Copies bytes to `at`: an offset in the memory of a process, a kernel address. Any context
+    /// with bottom halves disabled.
     ///
     /// # Errors
     ///
-    /// Fault.
+    /// Fault, NotPresent.
     #[inline(always)]
     pub(super) fn write(&self, at: u64, bytes: StridedSrc<'_>) -> Result<(), MemError> {
         match self {
             OpenMr::User(memory) => memory.write(at, bytes),
             OpenMr::Kernel(memory) => memory.write(at, bytes),
+            OpenMr::OnDemand(memory) => return Ok(memory.write(at, bytes)?),
         }
         .ok_or(MemError::Fault)
     }
@@ -61,16 +76,19 @@ const CLOSED: u32 = u32::MAX;
 impl Mr {
     /// A region of `memory`, which a process uses by the addresses in `range`.
     ///
-    /// EINVAL for a range that wraps.
+    /// EINVAL for a range that wraps; ENOMEM.
     pub(super) fn user(
         key: u32,
         pd: PdId,
-        memory: UserMemory,
+        memory: ProcessMemory,
         range: Range,
         access: Access,
     ) -> Result<Self> {
         range.iova.checked_add(range.length).ok_or(EINVAL)?;
-        let memory = Memory::User(Revocable::new(memory));
+        let memory = match memory {
+            ProcessMemory::Pinned(memory) => Memory::User(Revocable::new(memory)),
+            ProcessMemory::OnDemand(memory) => Memory::OnDemand(OdpMr::new(memory)?),
+        };
         Ok(Self::new(key, pd, memory, range, access))
     }
 
@@ -98,9 +116,11 @@ impl Mr {
     /// another process, or the kernel's.
     pub(crate) fn start(&self) -> Result<u64> {
         match &self.memory {
-            Memory::User(memory) => memory.try_access().ok_or(EINVAL)?.start().ok_or(EINVAL),
-            Memory::Kernel(_) => Err(EINVAL),
+            Memory::User(memory) => memory.try_access().and_then(|memory| memory.start()),
+            Memory::OnDemand(odp) => odp.memory.try_access().and_then(|memory| memory.start()),
+            Memory::Kernel(_) => None,
         }
+        .ok_or(EINVAL)
     }
 
     /// From now on no window can be bound to the region. EBUSY if there is one.
@@ -125,6 +145,7 @@ impl Mr {
         match &self.memory {
             Memory::User(revocable) => revocable.revoke(),
             Memory::Kernel(revocable) => revocable.revoke(),
+            Memory::OnDemand(odp) => odp.memory.revoke(),
         }
         Ok(())
     }
@@ -187,6 +208,10 @@ impl Mr {
                 let memory = revocable.try_access().ok_or(MemError::Revoked)?;
                 (OpenMr::Kernel(memory), va)
             }
+            Memory::OnDemand(odp) => {
+                let memory = odp.memory.try_access().ok_or(MemError::Revoked)?;
+                (OpenMr::OnDemand(memory), offset)
+            }
         })
     }
 
@@ -196,7 +221,7 @@ impl Mr {
     ///
     /// # Errors
     ///
-    /// Bounds, Revoked, Fault; Fault also if `each` returns `None`.
+    /// Bounds, Revoked, Fault, NotPresent; Fault also if `each` returns `None`.
     #[inline]
     pub(super) fn for_each_chunk(
         &self,
@@ -207,8 +232,48 @@ impl Mr {
         match self.open(va, len as u64)? {
             (OpenMr::User(memory), at) => memory.for_each_chunk(at, len, each),
             (OpenMr::Kernel(memory), at) => memory.for_each_chunk(at, len, each),
+            (OpenMr::OnDemand(memory), at) => return Ok(memory.for_each_chunk(at, len, each)?),
         }
         .ok_or(MemError::Fault)
+    }
+
+    /// Acts on the advice on `len` bytes at `va`: nothing is to be done for memory that is pinned.
+    /// Process context, sleeps. EFAULT if they are not all inside, or the process does not have
+    /// them.
+    pub(super) fn advise(&self, advice: Advice, va: u64, len: u64) -> Result {
+        let offset = self.range.offset(va, len).map_err(|_| EFAULT)?;
+        let Memory::OnDemand(odp) = &self.memory else {
+            return Ok(());
+        };
+        let Advice { fault, write, wait } = advice;
+        if fault && !wait {
+            // Pages that the process does not have are left out, without an error.
+            OdpMr::want(odp, offset, 0, len, write);
+            return Ok(());
+        }
+        let memory = odp.memory.try_access().ok_or(EFAULT)?;
+        memory.prefetch(offset, len, write, fault)
+    }
+
+    /// Whether its pages may be missing.
+    #[inline]
+    pub(super) fn is_on_demand(&self) -> bool {
+        matches!(self.memory, Memory::OnDemand(_))
+    }
+
+    /// An access to `len` bytes at `va`, for writing if `write`, has found a page missing: asks for
+    /// the pages. Accesses will go to `rest` bytes from there on.
+    ///
+    /// Softirq or process context.
+    #[cold]
+    pub(super) fn want(&self, va: u64, len: u64, rest: u64, write: bool) {
+        let Memory::OnDemand(odp) = &self.memory else {
+            return;
+        };
+        if let Ok(offset) = self.range.offset(va, len) {
+            let ahead = rest.min(self.range.length.saturating_sub(offset));
+            OdpMr::want(odp, offset, len, ahead.min(MAX_AHEAD), write);
+        }
     }
 
     /// Whether the region is still open. Any context.
@@ -217,14 +282,16 @@ impl Mr {
         match &self.memory {
             Memory::User(revocable) => revocable.is_open(),
             Memory::Kernel(revocable) => revocable.is_open(),
+            Memory::OnDemand(odp) => odp.memory.is_open(),
         }
     }
 
-    /// Copies bytes to `va`. Any context. The caller has checked the right to write.
+    /// Copies bytes to `va`. Any context with bottom halves disabled. The caller has checked the
+    /// right to write.
     ///
     /// # Errors
     ///
-    /// Bounds, Revoked, Fault.
+    /// Bounds, Revoked, Fault, NotPresent.
     #[inline]
     pub(super) fn write(&self, va: u64, bytes: StridedSrc<'_>) -> Result<(), MemError> {
         let (open, at) = self.open(va, bytes.len() as u64)?;
@@ -251,6 +318,9 @@ impl Mr {
         match self.open(va, 8)? {
             (OpenMr::User(memory), at) => memory.word(at).map(access),
             (OpenMr::Kernel(memory), at) => memory.word(at).map(access),
+            (OpenMr::OnDemand(memory), at) => {
+                memory.with_word(at, access).map_err(MemError::from)?
+            }
         }
         // `va` is aligned, but not the address in memory: iova and start differ in their low bits.
         .ok_or(AccessError::Misaligned)

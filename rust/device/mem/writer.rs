@@ -11,14 +11,16 @@ use crate::rdma::strided::StridedSrc;
 enum Target<'a> {
     /// A region that stays open meanwhile, and where its first byte is.
     Mr(OpenMr<'a>, u64),
-    /// A fast registration or a window, the generation of its lookup, and the address of the first
-    /// byte. Each part is checked.
-    Passing(&'a Mkey, u32, u64),
+    /// A fast registration or a window. Each part is checked.
+    Passing,
 }
 
 /// See the module's documentation.
 pub(crate) struct Writer<'a> {
     target: Target<'a>,
+    mkey: &'a Mkey,
+    generation: u32,
+    va: u64,
     len: u32,
 }
 
@@ -44,16 +46,22 @@ impl<'a> Writer<'a> {
                 let (open, at) = mr.open(va, len.into())?;
                 Target::Mr(open, at)
             }
-            Mkey::FastMr(_) | Mkey::Mw(_) => Target::Passing(mkey, generation, va),
+            Mkey::FastMr(_) | Mkey::Mw(_) => Target::Passing,
         };
-        Ok(Writer { target, len })
+        Ok(Writer {
+            target,
+            mkey,
+            generation,
+            va,
+            len,
+        })
     }
 
     /// Copies a part: to byte `skip` on.
     ///
     /// # Errors
     ///
-    /// Bounds, Revoked, Fault.
+    /// Bounds, Revoked, Fault, NotPresent.
     #[inline]
     pub(crate) fn put(&self, skip: u32, bytes: StridedSrc<'_>) -> Result<(), MemError> {
         let rest = self.len.checked_sub(skip).ok_or(MemError::Bounds)?;
@@ -61,11 +69,16 @@ impl<'a> Writer<'a> {
             return Err(MemError::Bounds);
         }
         let skip = u64::from(skip);
-        match &self.target {
+        let va = self.va.wrapping_add(skip);
+        let result = match &self.target {
             Target::Mr(open, at) => open.write(at.wrapping_add(skip), bytes),
-            Target::Passing(mkey, generation, va) => {
-                mkey.write_passing(*generation, va.wrapping_add(skip), bytes)
+            Target::Passing => self.mkey.write_passing(self.generation, va, bytes),
+        };
+        result.inspect_err(|why| {
+            if *why == MemError::NotPresent {
+                let lens = (bytes.len() as u64, rest.into());
+                self.mkey.want(self.generation, va, lens, true);
             }
-        }
+        })
     }
 }

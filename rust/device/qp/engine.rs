@@ -35,6 +35,10 @@ const MAX_ROUNDS: usize = 4;
 /// When to try again after there was no memory for a packet, in nanoseconds.
 const STALL: u64 = 1_000_000;
 
+/// When to try again after a page was missing, in nanoseconds: about as long as a fault takes. The
+/// memory manager may take the page back soon.
+const PAGE_STALL: u64 = 100_000;
+
 /// Runs `qp`: processes the input, sends due packets, and completes requests.
 ///
 /// Softirq or process context, with no lock held that the network stack or a consumer may take. A
@@ -293,7 +297,7 @@ fn step(
         match progress {
             Progress::Idle => {}
             Progress::Refetch => continue,
-            Progress::More | Progress::Stalled => return progress,
+            Progress::More | Progress::Stalled | Progress::PageFault => return progress,
         }
         if !released || !inner.sq.has_unfetched() {
             return Progress::Idle;
@@ -348,6 +352,7 @@ fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> bool {
 fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
     let due = match (&inner.transport, progress) {
         (_, Progress::Stalled) => Some(now.after(STALL)),
+        (_, Progress::PageFault) => Some(now.after(PAGE_STALL)),
         _ if inner.is_in_error() && (!qp.is_user || inner.rq.is_shared()) => None,
         _ if inner.is_in_error() => {
             let due = inner.flush_poll.next(now);

@@ -43,4 +43,6 @@ pub(crate) enum Progress {
     More,
     /// More is due, but there was no memory for it.
     Stalled,
+    /// More is due, but a page of its payload is not present.
+    PageFault,
 }

@@ -10,7 +10,7 @@ use crate::device::recv_ring::RecvRing;
 use crate::device::ring::Ring;
 use crate::device::uabi::wqe::RxeSge;
 use crate::device::Core;
-use crate::proto::transport::{RecvStart, Status};
+use crate::proto::transport::{PlaceError, RecvStart, Status};
 use crate::rdma::strided::StridedSrc;
 use crate::sync::memory::GFP_CHARGED;
 use kernel::prelude::*;
@@ -104,7 +104,7 @@ impl RecvQueue {
     }
 
     /// Takes the next WQE for a message. A current WQE is taken again: the message that it was
-    /// taken for did not use it, as it was too long. Sets `limit_reached` if the limit of a shared
+    /// taken for did not use it, as it was too long, or found a page of it missing. Sets `limit_reached` if the limit of a shared
     /// receive queue is.
     #[inline]
     pub(crate) fn start(&mut self, core: &Core, limit_reached: &mut bool) -> RecvStart {
@@ -152,13 +152,13 @@ impl RecvQueue {
 
     /// Copies bytes into the current WQE.
     ///
-    /// LocLen if they do not fit, LocProt if the memory is gone.
+    /// LocLen if they do not fit, LocProt if the memory is gone; NotPresent.
     #[inline]
-    pub(crate) fn place(&self, offset: u32, bytes: StridedSrc<'_>) -> Result<(), Status> {
+    pub(crate) fn place(&self, offset: u32, bytes: StridedSrc<'_>) -> Result<(), PlaceError> {
         let current = self.current.as_ref().ok_or(Status::LocQpOp)?;
         let end = (bytes.len() as u64).saturating_add(u64::from(offset));
         if end > u64::from(current.total) {
-            return Err(Status::LocLen);
+            return Err(Status::LocLen.into());
         }
         let list = self.sges.get(..current.sges as usize).unwrap_or_default();
         Ok(sge::scatter(list, offset, bytes)?)

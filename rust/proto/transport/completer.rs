@@ -7,8 +7,8 @@ use super::cwnd::READ_CHUNK;
 use super::recovery::Expired;
 use super::wire::{AethRepr, Kind, NakCode, PacketRepr, Position, Psn, Syndrome};
 use super::{
-    Attr, DropReason, Instant, Request, RequestQueue, Requester, RequesterOps, SendOp, Status,
-    Verdict,
+    Attr, DropReason, Instant, PlaceError, Request, RequestQueue, Requester, RequesterOps, SendOp,
+    Status, Verdict,
 };
 
 /// Whether all packets before a PSN could be acknowledged.
@@ -84,7 +84,13 @@ impl Requester {
                 self.take_response(now, attr, &request, segments, env);
                 Verdict::Accepted
             }
-            Err(status) => {
+            // The requester asks for the response again, as if it were lost.
+            Err(PlaceError::NotPresent) => {
+                self.recovery.on_page_fault(now);
+                self.rewind();
+                Verdict::Dropped(DropReason::NotPresent)
+            }
+            Err(PlaceError::Failed(status)) => {
                 self.fail(status);
                 Verdict::Dropped(match status {
                     Status::BadResp => DropReason::BadResponse,
@@ -105,9 +111,9 @@ impl Requester {
         payload_len: u32,
         attr: &Attr,
         env: &mut E,
-    ) -> Result<(), Status> {
+    ) -> Result<(), PlaceError> {
         if request.op != SendOp::Read {
-            return check_empty_response(request, position, payload_len);
+            return Ok(check_empty_response(request, position, payload_len)?);
         }
         let index = self.una.psn.offset_from(request.first_psn);
         let offset = attr.pmtu.offset(index);
@@ -118,7 +124,7 @@ impl Requester {
         // A message cannot begin with a middle or last packet.
         let starts_wrong = index % READ_CHUNK == 0 && !position.is_start();
         if ends != position.is_end() || payload_len != want || starts_wrong {
-            return Err(Status::BadResp);
+            return Err(Status::BadResp.into());
         }
         if payload_len > 0 {
             env.place(self.una.n, offset)?;
@@ -126,7 +132,7 @@ impl Requester {
         if offset.saturating_add(payload_len) < request.len {
             return Ok(());
         }
-        env.finish_read(self.una.n)
+        Ok(env.finish_read(self.una.n)?)
     }
 
     /// `segments` responses to `request`, from PSN `una` on, were taken.
@@ -379,13 +385,13 @@ fn place_atomic<E: RequesterOps>(
     n: u32,
     pkt: &PacketRepr,
     env: &mut E,
-) -> Result<(), Status> {
+) -> Result<(), PlaceError> {
     let is_atomic = matches!(
         request.op,
         SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. }
     );
     match pkt.ext.atomic_ack() {
         Some(ack) if is_atomic => env.place_atomic(n, ack.original),
-        _ => Err(Status::BadResp),
+        _ => Err(Status::BadResp.into()),
     }
 }

@@ -6,7 +6,8 @@
 
 use super::wire::{Kind, PacketRepr, RethRepr};
 use super::{
-    AccessError, Pmtu, RecvCompletion, RecvStart, RemoteAccess, ResponderOps, Status, MAX_MESSAGE,
+    AccessError, PlaceError, Pmtu, RecvCompletion, RecvStart, RemoteAccess, ResponderOps, Status,
+    MAX_MESSAGE,
 };
 
 /// The message in progress: more of its packets are expected.
@@ -25,6 +26,8 @@ enum Message {
 pub(super) enum Refusal {
     /// There is no receive request.
     NotReady,
+    /// A page of the memory is not present. The packet has changed nothing, and may come again.
+    NotPresent,
     /// The packet does not continue the message, is not permitted, or has a wrong length.
     Invalid,
     /// The memory that the packet names may not be accessed.
@@ -42,7 +45,7 @@ impl Refusal {
     /// ends with this refusal. `None`: it is flushed.
     fn recv_status(self) -> Option<Status> {
         match self {
-            Refusal::NotReady | Refusal::Invalid => None,
+            Refusal::NotReady | Refusal::NotPresent | Refusal::Invalid => None,
             Refusal::Denied(_) => Some(Status::LocAccess),
             Refusal::TooLong => Some(Status::LocLen),
             Refusal::LocalError(status) => Some(status),
@@ -53,7 +56,20 @@ impl Refusal {
 
 impl From<AccessError> for Refusal {
     fn from(denied: AccessError) -> Self {
-        Refusal::Denied(denied)
+        match denied {
+            AccessError::NotPresent => Refusal::NotPresent,
+            denied => Refusal::Denied(denied),
+        }
+    }
+}
+
+impl From<PlaceError> for Refusal {
+    fn from(why: PlaceError) -> Self {
+        match why {
+            PlaceError::NotPresent => Refusal::NotPresent,
+            PlaceError::Failed(Status::LocLen) => Refusal::TooLong,
+            PlaceError::Failed(status) => Refusal::LocalError(status),
+        }
     }
 }
 
@@ -179,10 +195,7 @@ impl Reassembly {
             return Err(Refusal::TooLong);
         }
         if payload_len > 0 {
-            ops.recv_place(received).map_err(|status| match status {
-                Status::LocLen => Refusal::TooLong,
-                status => Refusal::LocalError(status),
-            })?;
+            ops.recv_place(received)?;
         }
         if !position.is_end() {
             self.message = Message::Send { received: after };

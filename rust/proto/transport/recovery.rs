@@ -10,6 +10,10 @@ use super::time::{ack_timeout, ack_wait, earlier, rnr_delay};
 use super::wire::Psn;
 use super::{Attr, Instant, Status};
 
+/// How long the requester waits for a page of its own memory (on-demand paging), in nanoseconds. A
+/// fault takes some microseconds if the page is in memory, and milliseconds if it is on a disk.
+const PAGE_WAIT_NS: u64 = 500_000;
+
 /// The value of `rnr_retry` that stands for no limit.
 const FOR_EVER: u8 = 7;
 
@@ -27,7 +31,7 @@ pub(super) enum Expired {
 pub(super) struct Recovery {
     /// The cursor went back to `una` and no packet was acknowledged since.
     retransmitting: bool,
-    /// `deadline` is the end of a wait that an RNR NAK asked for.
+    /// `deadline` is the end of a wait that an RNR NAK asked for, or for a page of this side's memory.
     rnr_wait: bool,
     /// Retransmissions without progress.
     retries: u8,
@@ -216,6 +220,16 @@ impl Recovery {
         self.rnr_wait = true;
         self.deadline = Some(now.after(rnr_delay(code)));
         Ok(())
+    }
+
+    /// A page for the response at `una` is not present: waits for it. That is no retry, as the peer
+    /// did respond.
+    #[cold]
+    pub(super) fn on_page_fault(&mut self, now: Instant) {
+        self.stop();
+        self.retransmitting = false;
+        self.rnr_wait = true;
+        self.deadline = Some(now.after(PAGE_WAIT_NS));
     }
 
     /// The timeout that has expired by `now`, if one has. Each is reported once. The end of an RNR

@@ -60,11 +60,14 @@ pub enum DropReason {
     StaleKey = 18,
     /// A congestion notification, which oxe ignores (IBTA annex A17.9.3).
     Cnp = 19,
+    /// A page of the memory that it is about is not present (on-demand paging). The requester sends
+    /// it again, after an RNR NAK if it is a request; a message of UC and a datagram are lost.
+    NotPresent = 20,
 }
 
 impl DropReason {
     /// The number of reasons; each one `as usize` is less.
-    pub const COUNT: usize = 20;
+    pub const COUNT: usize = 21;
 }
 
 /// The events of the queue pair since the owner last took them: a set of flags.

@@ -109,6 +109,22 @@ pub enum Status {
     General,
 }
 
+/// The reason that bytes were not placed in local memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaceError {
+    /// A page is not present (on-demand paging). The owner has asked for it: the packet is as good
+    /// as lost, and finds the page when it comes again.
+    NotPresent,
+    /// The work request fails with this status.
+    Failed(Status),
+}
+
+impl From<Status> for PlaceError {
+    fn from(status: Status) -> Self {
+        PlaceError::Failed(status)
+    }
+}
+
 /// The options of a [`Request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Flags {
@@ -266,14 +282,14 @@ pub trait RequesterOps {
     ///
     /// # Errors
     ///
-    /// The status with which the request is to fail.
-    fn place(&mut self, n: u32, offset: u32) -> Result<(), Status>;
+    /// The status with which the request is to fail; [`PlaceError::NotPresent`].
+    fn place(&mut self, n: u32, offset: u32) -> Result<(), PlaceError>;
     /// Stores the original value that atomic request `n` returns, in host order.
     ///
     /// # Errors
     ///
-    /// The status with which the request is to fail.
-    fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), Status>;
+    /// The status with which the request is to fail; [`PlaceError::NotPresent`].
+    fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), PlaceError>;
     /// All bytes of READ request `n` were placed, and nothing is left but its completion.
     ///
     /// # Errors

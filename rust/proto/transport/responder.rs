@@ -54,7 +54,9 @@ pub struct Responder<R> {
 #[cold]
 fn fatal_nak(refusal: Refusal) -> Option<(NakCode, Events)> {
     Some(match refusal {
-        Refusal::NotReady => return None,
+        Refusal::NotReady | Refusal::NotPresent | Refusal::Denied(AccessError::NotPresent) => {
+            return None;
+        }
         Refusal::Invalid | Refusal::Denied(AccessError::Misaligned) => {
             (NakCode::InvalidRequest, Events::REQ_ERR)
         }
@@ -178,7 +180,11 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
                 psn: self.epsn,
                 deadline: None,
             });
-            return (Verdict::Dropped(DropReason::NotReady), Events::NONE);
+            let reason = match refusal {
+                Refusal::NotReady => DropReason::NotReady,
+                _ => DropReason::NotPresent,
+            };
+            return (Verdict::Dropped(reason), Events::NONE);
         };
         self.close(code, self.epsn);
         (Verdict::Dropped(DropReason::Refused), events)

@@ -3,7 +3,7 @@
 //! The calls of the responder to its owner while it handles a request packet: receive buffers, and
 //! access to memory that the peer names.
 
-use super::Status;
+use super::{PlaceError, Status};
 
 /// The reason for refusing an access of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub enum AccessError {
     Op,
     /// The address of an atomic or an ATOMIC WRITE is not a multiple of 8: NAK invalid request.
     Misaligned,
+    /// A page is not present: RNR NAK. Nothing is wrong, and the peer tries again.
+    NotPresent,
 }
 
 /// The result of taking a receive work request.
@@ -77,15 +79,16 @@ pub struct RecvCompletion {
 
 /// The owner's side of the responder. Every call is about the request packet that is being handled.
 pub trait ResponderOps {
-    /// Takes the next receive work request for a SEND or a WRITE with immediate. UC may take one
-    /// again that was taken and not completed.
+    /// Takes the next receive work request for a SEND or a WRITE with immediate. One that was taken
+    /// and not completed may be taken again: by UC, and by RC after [`PlaceError::NotPresent`].
     fn recv_start(&mut self) -> RecvStart;
     /// Copies the whole payload to byte `offset` of the receive request in use.
     ///
     /// # Errors
     ///
-    /// [`Status::LocLen`] when it does not fit, [`Status::LocProt`] when the memory is not usable.
-    fn recv_place(&mut self, offset: u32) -> Result<(), Status>;
+    /// [`Status::LocLen`] when it does not fit, [`Status::LocProt`] when the memory is not usable,
+    /// [`PlaceError::NotPresent`].
+    fn recv_place(&mut self, offset: u32) -> Result<(), PlaceError>;
     /// Completes the receive request in use.
     fn recv_done(&mut self, completion: RecvCompletion);
     /// Begins a WRITE of `len` bytes (not 0): resolves the key, once for the message.

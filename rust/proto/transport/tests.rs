@@ -17,6 +17,7 @@ mod local;
 mod loss;
 mod lossless;
 mod naks;
+mod page_faults;
 mod placement;
 mod placement_errors;
 mod qp_states;

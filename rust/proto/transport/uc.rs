@@ -228,6 +228,7 @@ impl UcQp {
         self.reassembly.restart();
         match refusal {
             Refusal::NotReady => DropReason::NoReceive,
+            Refusal::NotPresent => DropReason::NotPresent,
             Refusal::TooLong => DropReason::ReceiveTooShort,
             Refusal::Invalid | Refusal::Denied(_) | Refusal::NotInvalidated => DropReason::Refused,
             Refusal::LocalError(_) => {

@@ -9,8 +9,8 @@ use super::datagram::{check_recv, Datagram, DatagramAttr, DatagramRecv, Datagram
 use super::unreliable::UnreliableQueue;
 use super::wire::{PKey, PacketRepr, Psn, Qpn, GRH_LEN};
 use super::{
-    DropReason, Events, Invalid, Origin, Payload, RecvCompletion, RecvStart, Request, RequestQueue,
-    SendCompletion, SendOp, State, Status, Transmit, Verdict,
+    DropReason, Events, Invalid, Origin, Payload, PlaceError, RecvCompletion, RecvStart, Request,
+    RequestQueue, SendCompletion, SendOp, State, Status, Transmit, Verdict,
 };
 
 /// The longest datagram that is received, in bytes: the largest path MTU (IBTA 9.8.3).
@@ -44,8 +44,8 @@ pub trait UdResponderOps {
     ///
     /// # Errors
     ///
-    /// [`Status::LocProt`] when the memory is not usable.
-    fn recv_place(&mut self, grh: &[u8; GRH_LEN]) -> Result<(), Status>;
+    /// [`Status::LocProt`] when the memory is not usable; [`PlaceError::NotPresent`].
+    fn recv_place(&mut self, grh: &[u8; GRH_LEN]) -> Result<(), PlaceError>;
     /// Completes the receive request in use, for a datagram from `source`.
     fn recv_done(&mut self, completion: RecvCompletion, source: Qpn);
 }
@@ -275,7 +275,12 @@ impl UdQp {
             RecvStart::Taken if byte_len > ops.recv_room() => {
                 return Err(DropReason::ReceiveTooShort);
             }
-            RecvStart::Taken => ops.recv_place(&grh).err().unwrap_or(Status::Success),
+            RecvStart::Taken => match ops.recv_place(&grh) {
+                Ok(()) => Status::Success,
+                // The receive request stays, for the next datagram.
+                Err(PlaceError::NotPresent) => return Err(DropReason::NotPresent),
+                Err(PlaceError::Failed(status)) => status,
+            },
         };
         ops.recv_done(completion(&info, byte_len, status), info.src_qpn);
         if status != Status::Success {

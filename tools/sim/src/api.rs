@@ -4,6 +4,6 @@
 
 pub use oxe_proto::transport::{
     AccessError, AtomicOp, ConnectedQp, Connection, DropReason, Events, Flags, Flush, Instant,
-    Modify, Payload, RecvCompletion, RecvStart, Request, RequestQueue, RequesterOps, Resource,
-    ResponderOps, SendCompletion, SendOp, State, Status, Transmit, Verdict,
+    Modify, Payload, PlaceError, RecvCompletion, RecvStart, Request, RequestQueue, RequesterOps,
+    Resource, ResponderOps, SendCompletion, SendOp, State, Status, Transmit, Verdict,
 };

@@ -234,7 +234,7 @@ impl RequestQueue for Hand<'_> {
 }
 
 impl RequesterOps for Hand<'_> {
-    fn place(&mut self, n: u32, offset: u32) -> Result<(), Status> {
+    fn place(&mut self, n: u32, offset: u32) -> Result<(), PlaceError> {
         let len = self.payload.len() as u32;
         let at = self.local(n, offset, len)?;
         let placed = &mut self.send.slots[n as usize].placed;
@@ -252,7 +252,7 @@ impl RequesterOps for Hand<'_> {
         Ok(())
     }
 
-    fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), Status> {
+    fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), PlaceError> {
         let at = self.local(n, 0, 8)?;
         self.memory.write(at, &original.to_ne_bytes());
         Ok(())
@@ -311,17 +311,17 @@ impl ResponderOps for Hand<'_> {
         RecvStart::Taken
     }
 
-    fn recv_place(&mut self, offset: u32) -> Result<(), Status> {
+    fn recv_place(&mut self, offset: u32) -> Result<(), PlaceError> {
         let Some(slot) = self.recv.current.and_then(|n| self.recv.slots.get(n)) else {
             self.violation("payload for a receive, and none is in use".into());
-            return Err(Status::General);
+            return Err(Status::General.into());
         };
         let end = u64::from(offset) + self.payload.len() as u64;
         if slot.garbage {
-            return Err(Status::LocProt);
+            return Err(Status::LocProt.into());
         }
         if end > slot.cap.into() {
-            return Err(Status::LocLen);
+            return Err(Status::LocLen.into());
         }
         let at = slot.at + offset as usize;
         self.store(at);

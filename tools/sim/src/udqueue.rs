@@ -3,7 +3,7 @@
 //! The queues of a datagram queue pair in the simulator.
 
 use oxe_proto::transport::{
-    RecvCompletion, RecvStart, Request, RequestQueue, Status, UdDest, UdRequestQueue,
+    PlaceError, RecvCompletion, RecvStart, Request, RequestQueue, UdDest, UdRequestQueue,
     UdResponderOps,
 };
 use oxe_proto::wire::{Qpn, GRH_LEN};
@@ -97,7 +97,7 @@ impl UdResponderOps for Receiver {
         self.room.filter(|_| self.in_use).unwrap_or(0)
     }
 
-    fn recv_place(&mut self, _grh: &[u8; GRH_LEN]) -> Result<(), Status> {
+    fn recv_place(&mut self, _grh: &[u8; GRH_LEN]) -> Result<(), PlaceError> {
         assert!(self.in_use, "no receive is in use");
         Ok(())
     }

@@ -78,12 +78,12 @@ impl RequestQueue for Memory {
 }
 
 impl RequesterOps for Memory {
-    fn place(&mut self, _: u32, offset: u32) -> Result<(), Status> {
+    fn place(&mut self, _: u32, offset: u32) -> Result<(), PlaceError> {
         Memory::advance(self.payload, &mut self.placed, offset);
         Ok(())
     }
-    fn place_atomic(&mut self, _: u32, _: u64) -> Result<(), Status> {
-        Err(Status::General)
+    fn place_atomic(&mut self, _: u32, _: u64) -> Result<(), PlaceError> {
+        Err(Status::General.into())
     }
     fn finish_read(&mut self, _: u32) -> Result<(), Status> {
         assert_eq!(self.placed, GIANT);
@@ -95,7 +95,7 @@ impl ResponderOps for Memory {
     fn recv_start(&mut self) -> RecvStart {
         RecvStart::Taken
     }
-    fn recv_place(&mut self, offset: u32) -> Result<(), Status> {
+    fn recv_place(&mut self, offset: u32) -> Result<(), PlaceError> {
         Memory::advance(self.payload, &mut self.received, offset);
         Ok(())
     }

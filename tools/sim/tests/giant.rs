@@ -109,12 +109,12 @@ fn advance(done: &mut u32, offset: u32, len: u32) {
 }
 
 impl RequesterOps for End {
-    fn place(&mut self, _: u32, offset: u32) -> Result<(), Status> {
+    fn place(&mut self, _: u32, offset: u32) -> Result<(), PlaceError> {
         advance(&mut self.placed, offset, self.payload);
         Ok(())
     }
-    fn place_atomic(&mut self, _: u32, _: u64) -> Result<(), Status> {
-        Err(Status::General)
+    fn place_atomic(&mut self, _: u32, _: u64) -> Result<(), PlaceError> {
+        Err(Status::General.into())
     }
     fn finish_read(&mut self, _: u32) -> Result<(), Status> {
         assert_eq!(self.placed, GIANT);
@@ -126,7 +126,7 @@ impl ResponderOps for End {
     fn recv_start(&mut self) -> RecvStart {
         RecvStart::Taken
     }
-    fn recv_place(&mut self, offset: u32) -> Result<(), Status> {
+    fn recv_place(&mut self, offset: u32) -> Result<(), PlaceError> {
         advance(&mut self.received, offset, self.payload);
         Ok(())
     }

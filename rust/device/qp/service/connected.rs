@@ -23,8 +23,8 @@ use crate::device::qp::service::remote::{self, lookup};
 use crate::net::room::RoomHandler;
 use crate::proto::transport::{
     AccessError, AtomicOp, ConnectedQp, Connection, DropReason, Flush, Instant, Payload,
-    RecvCompletion, RecvStart, Request, RequestQueue, RequesterOps, Resource, ResponderOps, Status,
-    UcQp, Verdict,
+    PlaceError, RecvCompletion, RecvStart, Request, RequestQueue, RequesterOps, Resource,
+    ResponderOps, Status, UcQp, Verdict,
 };
 use crate::rdma::access::Access;
 use crate::rdma::strided::{StridedDst, StridedSrc};
@@ -168,6 +168,10 @@ impl<C: ConnectedQp> Connected<C> {
                     self.conn.undo(&rest, sq);
                     return Progress::Stalled;
                 }
+                NoPacket::Payload(MemError::NotPresent) => {
+                    self.conn.undo(&rest, sq);
+                    return Progress::PageFault;
+                }
                 NoPacket::Payload(why) => self.conn.local_error(&rest, why.into(), sq),
             }
         }
@@ -210,6 +214,10 @@ impl<C: ConnectedQp> Connected<C> {
                 Err(PayloadError::NoMemory) => {
                     self.conn.undo(&transmit, sq);
                     return Progress::Stalled;
+                }
+                Err(PayloadError::Gone(MemError::NotPresent)) => {
+                    self.conn.undo(&transmit, sq);
+                    return Progress::PageFault;
                 }
                 Err(PayloadError::Gone(why)) => {
                     self.conn.local_error(&transmit, why.into(), sq);
@@ -390,7 +398,7 @@ impl RequestQueue for Env<'_> {
 
 impl RequesterOps for Env<'_> {
     #[inline]
-    fn place(&mut self, n: u32, offset: u32) -> Result<(), Status> {
+    fn place(&mut self, n: u32, offset: u32) -> Result<(), PlaceError> {
         self.packet.for_payload(|at, bytes| {
             let at = offset.wrapping_add(at);
             Ok(self.sq.scatter(n, at, bytes)?)
@@ -398,7 +406,7 @@ impl RequesterOps for Env<'_> {
     }
 
     #[inline]
-    fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), Status> {
+    fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), PlaceError> {
         let original = original.to_ne_bytes();
         Ok(self.sq.scatter(n, 0, StridedSrc::new(&original))?)
     }
@@ -416,7 +424,7 @@ impl ResponderOps for Env<'_> {
     }
 
     #[inline]
-    fn recv_place(&mut self, offset: u32) -> Result<(), Status> {
+    fn recv_place(&mut self, offset: u32) -> Result<(), PlaceError> {
         self.packet
             .for_payload(|at, bytes| self.rq.place(offset.wrapping_add(at), bytes))
     }

@@ -17,8 +17,8 @@ use crate::device::qp::recv_queue::RecvQueue;
 use crate::device::qp::send_queue::SendQueue;
 use crate::net::room::RoomHandler;
 use crate::proto::transport::{
-    DropReason, Origin, RecvCompletion, RecvStart, Status, Transmit, UdPoll, UdQp, UdResponderOps,
-    Verdict,
+    DropReason, Origin, PlaceError, RecvCompletion, RecvStart, Transmit, UdPoll, UdQp,
+    UdResponderOps, Verdict,
 };
 use crate::proto::wire::{PKey, Qpn, GRH_LEN};
 use crate::rdma::strided::StridedSrc;
@@ -70,6 +70,10 @@ impl Ud {
                 Err(NoPacket::NoMemory) => {
                     self.qp.undo(&transmit);
                     return Progress::Stalled;
+                }
+                Err(NoPacket::Payload(MemError::NotPresent)) => {
+                    self.qp.undo(&transmit);
+                    return Progress::PageFault;
                 }
                 Err(NoPacket::Payload(why)) => self.qp.local_error(&transmit, why.into()),
             }
@@ -171,7 +175,7 @@ impl UdResponderOps for Env<'_> {
     }
 
     #[inline]
-    fn recv_place(&mut self, grh: &[u8; GRH_LEN]) -> Result<(), Status> {
+    fn recv_place(&mut self, grh: &[u8; GRH_LEN]) -> Result<(), PlaceError> {
         self.rq.place(0, StridedSrc::new(grh))?;
         self.packet
             .for_payload(|at, bytes| self.rq.place(at.wrapping_add(GRH_LEN as u32), bytes))

@@ -4,8 +4,8 @@
 //! panics on a request that was not agreed.
 
 use super::super::{
-    AccessError, AtomicOp, Flush, Payload, RecvCompletion, RecvStart, Request, RequestQueue,
-    RequesterOps, ResponderOps, SendCompletion, Status,
+    AccessError, AtomicOp, Flush, Payload, PlaceError, RecvCompletion, RecvStart, Request,
+    RequestQueue, RequesterOps, ResponderOps, SendCompletion, Status,
 };
 use super::pair::pattern;
 use std::collections::VecDeque;
@@ -65,6 +65,9 @@ pub struct Host {
     pub deny_finish: Option<Status>,
     /// Placing into a receive buffer fails.
     pub deny_recv: Option<Status>,
+    /// How many more accesses to memory find a page missing, from the `absent_from`th on.
+    pub absent: u32,
+    pub absent_from: u32,
 }
 
 impl Host {
@@ -94,6 +97,8 @@ impl Host {
             deny_place: None,
             deny_finish: None,
             deny_recv: None,
+            absent: 0,
+            absent_from: 0,
         }
     }
 
@@ -109,6 +114,19 @@ impl Host {
             return Err(AccessError::Access);
         }
         Ok(start as usize)
+    }
+
+    /// Whether this access finds a page missing.
+    fn is_absent(&mut self) -> bool {
+        if self.absent == 0 {
+            return false;
+        }
+        if self.absent_from > 0 {
+            self.absent_from -= 1;
+            return false;
+        }
+        self.absent -= 1;
+        true
     }
 
     /// Carries out request `n`, which sends nothing.
@@ -165,19 +183,25 @@ impl RequestQueue for Host {
 }
 
 impl RequesterOps for Host {
-    fn place(&mut self, n: u32, offset: u32) -> Result<(), Status> {
+    fn place(&mut self, n: u32, offset: u32) -> Result<(), PlaceError> {
         assert!(!self.in_hand.is_empty());
         if let Some(status) = self.deny_place {
-            return Err(status);
+            return Err(status.into());
+        }
+        if self.is_absent() {
+            return Err(PlaceError::NotPresent);
         }
         let end = offset as usize + self.in_hand.len();
         self.local[n as usize][offset as usize..end].copy_from_slice(&self.in_hand);
         Ok(())
     }
 
-    fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), Status> {
+    fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), PlaceError> {
         if let Some(status) = self.deny_place {
-            return Err(status);
+            return Err(status.into());
+        }
+        if self.is_absent() {
+            return Err(PlaceError::NotPresent);
         }
         self.local[n as usize].copy_from_slice(&original.to_ne_bytes());
         Ok(())
@@ -209,15 +233,18 @@ impl ResponderOps for Host {
         }
     }
 
-    fn recv_place(&mut self, offset: u32) -> Result<(), Status> {
+    fn recv_place(&mut self, offset: u32) -> Result<(), PlaceError> {
         assert!(!self.in_hand.is_empty());
         if let Some(status) = self.deny_recv {
-            return Err(status);
+            return Err(status.into());
+        }
+        if self.is_absent() {
+            return Err(PlaceError::NotPresent);
         }
         let (size, data) = self.recv.as_mut().expect("no receive in use");
         assert_eq!(data.len(), offset as usize);
         if data.len() + self.in_hand.len() > *size {
-            return Err(Status::LocLen);
+            return Err(Status::LocLen.into());
         }
         data.extend_from_slice(&self.in_hand);
         Ok(())
@@ -239,6 +266,9 @@ impl ResponderOps for Host {
     fn write_place(&mut self, offset: u32) -> Result<(), AccessError> {
         let (va, len) = self.write.expect("write_start came first");
         assert!(offset as usize + self.in_hand.len() <= len as usize);
+        if self.is_absent() {
+            return Err(AccessError::NotPresent);
+        }
         let start = self.check(va + u64::from(offset), RKEY, self.in_hand.len() as u32)?;
         self.memory[start..start + self.in_hand.len()].copy_from_slice(&self.in_hand);
         Ok(())
@@ -253,6 +283,9 @@ impl ResponderOps for Host {
 
     fn atomic(&mut self, va: u64, rkey: u32, op: AtomicOp) -> Result<u64, AccessError> {
         let start = self.check(va, rkey, 8)?;
+        if self.is_absent() {
+            return Err(AccessError::NotPresent);
+        }
         self.atomics_done += 1;
         let place = &mut self.memory[start..start + 8];
         let original = u64::from_ne_bytes(place.try_into().unwrap());
@@ -269,6 +302,9 @@ impl ResponderOps for Host {
         assert_eq!(self.in_hand.len(), 8, "an ATOMIC WRITE has eight bytes");
         assert_eq!(va % 8, 0);
         let start = self.check(va, rkey, 8)?;
+        if self.is_absent() {
+            return Err(AccessError::NotPresent);
+        }
         self.words_stored.push(va);
         self.memory[start..start + 8].copy_from_slice(&self.in_hand);
         Ok(())

@@ -3,8 +3,8 @@
 //! A host that counts bytes instead of moving them, for messages larger than a test has memory.
 
 use super::super::{
-    AccessError, AtomicOp, Flush, Payload, RecvCompletion, RecvStart, Request, RequestQueue,
-    RequesterOps, ResponderOps, Status,
+    AccessError, AtomicOp, Flush, Payload, PlaceError, RecvCompletion, RecvStart, Request,
+    RequestQueue, RequesterOps, ResponderOps, Status,
 };
 
 /// One request without real memory behind it.
@@ -44,7 +44,7 @@ impl RequestQueue for Sink {
 }
 
 impl RequesterOps for Sink {
-    fn place(&mut self, n: u32, offset: u32) -> Result<(), Status> {
+    fn place(&mut self, n: u32, offset: u32) -> Result<(), PlaceError> {
         assert_eq!((n, u64::from(offset)), (0, self.placed));
         let Payload::Read {
             va,
@@ -60,7 +60,7 @@ impl RequesterOps for Sink {
         Ok(())
     }
 
-    fn place_atomic(&mut self, _: u32, _: u64) -> Result<(), Status> {
+    fn place_atomic(&mut self, _: u32, _: u64) -> Result<(), PlaceError> {
         panic!("no atomic was asked for");
     }
 
@@ -73,7 +73,7 @@ impl ResponderOps for Sink {
     fn recv_start(&mut self) -> RecvStart {
         RecvStart::Taken
     }
-    fn recv_place(&mut self, _: u32) -> Result<(), Status> {
+    fn recv_place(&mut self, _: u32) -> Result<(), PlaceError> {
         Ok(())
     }
     fn recv_done(&mut self, completion: RecvCompletion) {

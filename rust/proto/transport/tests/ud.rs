@@ -5,9 +5,9 @@
 use super::super::datagram::QKEY_GSI;
 use super::super::wire::{PKey, PacketRepr, Psn, Qpn, GRH_LEN};
 use super::super::{
-    DropReason, Events, Flags, Origin, RecvCompletion, RecvStart, Request, RequestQueue, SendOp,
-    State, Status, Transmit, UdDest, UdModify, UdPoll, UdQp, UdRequestQueue, UdResponderOps,
-    Verdict,
+    DropReason, Events, Flags, Origin, PlaceError, RecvCompletion, RecvStart, Request,
+    RequestQueue, SendOp, State, Status, Transmit, UdDest, UdModify, UdPoll, UdQp, UdRequestQueue,
+    UdResponderOps, Verdict,
 };
 use super::pair::signaled;
 use State::{Err, Init, Reset, Rtr, Rts, Sqd, Sqe};
@@ -24,7 +24,7 @@ struct Owner {
     receives: Vec<(RecvStart, u32)>,
     in_use: Option<(RecvStart, u32)>,
     no_grh: bool,
-    placed: Option<Status>,
+    placed: Option<PlaceError>,
     done: Vec<(RecvCompletion, Qpn)>,
 }
 
@@ -63,7 +63,7 @@ impl UdResponderOps for Owner {
     fn recv_room(&self) -> u32 {
         self.in_use.expect("a receive in use").1
     }
-    fn recv_place(&mut self, grh: &[u8; GRH_LEN]) -> Result<(), Status> {
+    fn recv_place(&mut self, grh: &[u8; GRH_LEN]) -> Result<(), PlaceError> {
         assert_eq!(*grh, GRH);
         assert_eq!(self.in_use.expect("a receive in use").0, RecvStart::Taken);
         self.placed.map_or(Ok(()), Result::Err)
@@ -340,7 +340,7 @@ fn a_receive_that_fails_is_an_error_of_the_queue_pair() {
         ..Owner::default()
     };
     let gone = Owner {
-        placed: Some(Status::LocProt),
+        placed: Some(Status::LocProt.into()),
         ..receives(100)
     };
     for (mut owner, status) in [(garbage, Status::LocQpOp), (gone, Status::LocProt)] {
@@ -389,4 +389,17 @@ fn completions_tell_who_wants_an_event() {
     let done = owner.done[0].0;
     assert!(done.solicited);
     assert_eq!(done.imm, Some([1, 2, 3, 4]));
+}
+
+/// A datagram whose page is missing (on-demand paging) is lost, and its receive serves the next one.
+#[test]
+fn a_datagram_without_its_page_is_lost() {
+    let mut owner = receives(100);
+    owner.placed = Some(PlaceError::NotPresent);
+    let lost = Verdict::Dropped(DropReason::NotPresent);
+    assert_eq!(receive(&mut owner, Rts, 4), (lost, Rts));
+    assert!(owner.done.is_empty());
+    owner.placed = None;
+    assert_eq!(receive(&mut owner, Rts, 4), (Verdict::Accepted, Rts));
+    assert_eq!(owner.done.len(), 1);
 }

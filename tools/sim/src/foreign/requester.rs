@@ -286,21 +286,24 @@ impl Requester {
                 let only = pkt.bth.opcode.position() == Position::Only;
                 (only && payload_len == 0)
                     .then_some(())
-                    .ok_or(Status::BadResp)
+                    .ok_or(Status::BadResp.into())
             }
             None if request.op == SendOp::Read => {
                 let offset = (at - oldest.first) as u32 * attr.pmtu;
                 let want = (request.len - offset).min(attr.pmtu);
                 let ends = at + 1 == oldest.end;
                 if payload_len != want || pkt.bth.opcode.position().is_end() != ends {
-                    Err(Status::BadResp)
+                    Err(Status::BadResp.into())
                 } else {
                     place_read(env, oldest.n, offset, (want, ends))
                 }
             }
-            _ => Err(Status::BadResp),
+            _ => Err(Status::BadResp.into()),
         };
-        if let Err(status) = placed {
+        if let Err(why) = placed {
+            let PlaceError::Failed(status) = why else {
+                return Verdict::Dropped(DropReason::NotPresent);
+            };
             self.fail(status);
             return Verdict::Dropped(match status {
                 Status::BadResp => DropReason::BadResponse,
@@ -394,7 +397,7 @@ fn place_read<E: RequesterOps>(
     n: u32,
     offset: u32,
     (len, ends): (u32, bool),
-) -> Result<(), Status> {
+) -> Result<(), PlaceError> {
     if len != 0 {
         env.place(n, offset)?;
     }

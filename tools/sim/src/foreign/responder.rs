@@ -35,6 +35,7 @@ impl From<AccessError> for Refusal {
             AccessError::Access => NakCode::RemoteAccess,
             AccessError::Op => NakCode::RemoteOperational,
             AccessError::Misaligned => NakCode::InvalidRequest,
+            AccessError::NotPresent => return Refusal::NotReady,
         })
     }
 }
@@ -320,7 +321,10 @@ impl Responder {
             _ => return Err(INVALID),
         };
         if len > 0 {
-            if let Err(status) = target.recv_place(received) {
+            if let Err(why) = target.recv_place(received) {
+                let PlaceError::Failed(status) = why else {
+                    return Err(Refusal::NotReady);
+                };
                 self.finish_recv(None, status, false, 0, target);
                 let too_long = status == Status::LocLen;
                 return Err(if too_long {

@@ -105,14 +105,14 @@ impl RequestQueue for Hand<'_> {
 }
 
 impl RequesterOps for Hand<'_> {
-    fn place(&mut self, _n: u32, _offset: u32) -> Result<(), Status> {
+    fn place(&mut self, _n: u32, _offset: u32) -> Result<(), PlaceError> {
         self.violation("a response is placed");
-        Err(Status::General)
+        Err(Status::General.into())
     }
 
-    fn place_atomic(&mut self, _n: u32, _original: u64) -> Result<(), Status> {
+    fn place_atomic(&mut self, _n: u32, _original: u64) -> Result<(), PlaceError> {
         self.violation("the response to an atomic is placed");
-        Err(Status::General)
+        Err(Status::General.into())
     }
 
     fn finish_read(&mut self, _n: u32) -> Result<(), Status> {
@@ -140,18 +140,18 @@ impl ResponderOps for Hand<'_> {
         }
     }
 
-    fn recv_place(&mut self, offset: u32) -> Result<(), Status> {
+    fn recv_place(&mut self, offset: u32) -> Result<(), PlaceError> {
         let current = self.recv.current.and_then(|n| self.recv.receives.get(n));
         let Some(receive) = current.copied() else {
             self.violation("payload for a receive, and none is in use");
-            return Err(Status::General);
+            return Err(Status::General.into());
         };
         let end = u64::from(offset) + self.payload.len() as u64;
         if receive.garbage || receive.unusable {
-            return Err(Status::LocProt);
+            return Err(Status::LocProt.into());
         }
         if end > receive.cap.into() {
-            return Err(Status::LocLen);
+            return Err(Status::LocLen.into());
         }
         self.store(receive.at + offset as usize);
         Ok(())

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+/* On-demand paging: between the RDMA core, which faults pages in, and rust/rdma/odp.rs. */
+
+#include <linux/hmm.h>
+#include <linux/mm.h>
+#include <linux/mmu_notifier.h>
+#include <rdma/ib_umem_odp.h>
+
+#include "odp_helpers.h"
+
+/* The memory manager takes pages back, or their protection changes. */
+static bool invalidate(struct mmu_interval_notifier *notifier,
+		       const struct mmu_notifier_range *range, unsigned long seq)
+{
+	struct ib_umem_odp *odp = container_of(notifier, struct ib_umem_odp, notifier);
+	unsigned long base = ib_umem_start(odp);
+	unsigned long start = max(base, range->start);
+	unsigned long end = min(ib_umem_end(odp), range->end);
+	struct oxe_odp_owner *owner;
+
+	if (mmu_notifier_range_blockable(range))
+		mutex_lock(&odp->umem_mutex);
+	else if (!mutex_trylock(&odp->umem_mutex))
+		return false;
+	mmu_interval_set_seq(notifier, seq);
+	/* There is no owner until oxe_odp_get() is done, and no page is mapped before that. */
+	owner = odp->private;
+	if (owner)
+		owner->gone(owner, (start - base) >> PAGE_SHIFT,
+			    (PAGE_ALIGN(end) - round_down(start, PAGE_SIZE)) >> PAGE_SHIFT);
+	ib_umem_odp_unmap_dma_pages(odp, start, end);
+	mutex_unlock(&odp->umem_mutex);
+	return true;
+}
+
+static const struct mmu_interval_notifier_ops notifier_ops = {
+	.invalidate = invalidate,
+};
+
+/* Process context. Returns an error pointer if the range or the rights are not possible. */
+struct ib_umem *oxe_odp_get(struct ib_device *ib, u64 addr, u64 len, int access,
+			    struct oxe_odp_owner *owner)
+{
+	struct ib_umem_odp *odp = ib_umem_odp_get(ib, addr, len, access, &notifier_ops);
+
+	if (IS_ERR(odp))
+		return ERR_CAST(odp);
+	mutex_lock(&odp->umem_mutex);
+	odp->private = owner;
+	mutex_unlock(&odp->umem_mutex);
+	return &odp->umem;
+}
+
+/* The owner is told that all pages go, and is not called any more on return. */
+void oxe_odp_release(struct ib_umem *umem)
+{
+	struct ib_umem_odp *odp = to_ib_umem_odp(umem);
+	struct oxe_odp_owner *owner;
+
+	mutex_lock(&odp->umem_mutex);
+	owner = odp->private;
+	owner->gone(owner, 0, oxe_odp_page_count(umem));
+	odp->private = NULL;
+	mutex_unlock(&odp->umem_mutex);
+	ib_umem_odp_release(odp);
+}
+
+size_t oxe_odp_page_count(struct ib_umem *umem)
+{
+	struct ib_umem_odp *odp = to_ib_umem_odp(umem);
+
+	return (ib_umem_end(odp) - ib_umem_start(odp)) >> PAGE_SHIFT;
+}
+
+/* The offset of the region's first byte in its first page, which may be a huge one. */
+size_t oxe_odp_first_byte(struct ib_umem *umem)
+{
+	return umem->address - ib_umem_start(to_ib_umem_odp(umem));
+}
+
+/*
+ * Looks up pages, and with @fault makes them present, for writing if @write. Returns a positive
+ * number with the region's mutex held until oxe_odp_unlock(), or a negative errno. Process context,
+ * any process; sleeps.
+ */
+int oxe_odp_map_and_lock(struct ib_umem *umem, size_t first, size_t count, bool write, bool fault)
+{
+	struct ib_umem_odp *odp = to_ib_umem_odp(umem);
+	u64 start = ib_umem_start(odp) + ((u64)first << PAGE_SHIFT);
+
+	return ib_umem_odp_map_dma_and_lock(odp, start, (u64)count << PAGE_SHIFT,
+					    write ? HMM_PFN_WRITE : 0, fault);
+}
+
+/* The kernel address of a page, or null if it is not present. With the region's mutex held. */
+void *oxe_odp_page(struct ib_umem *umem, size_t index, bool *writable)
+{
+	unsigned long pfn = to_ib_umem_odp(umem)->map.pfn_list[index];
+
+	if (!(pfn & HMM_PFN_VALID) || pfn & HMM_PFN_ERROR)
+		return NULL;
+	*writable = pfn & HMM_PFN_WRITE;
+	return page_address(hmm_pfn_to_page(pfn));
+}
+
+void oxe_odp_unlock(struct ib_umem *umem)
+{
+	mutex_unlock(&to_ib_umem_odp(umem)->umem_mutex);
+}
+
+/* The page of this kernel address was written to. Does not sleep. */
+void oxe_odp_mark_dirty(void *address)
+{
+	folio_mark_dirty(virt_to_folio(address));
+}
