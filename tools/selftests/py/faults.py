@@ -119,6 +119,10 @@ def mr():
     with_host(lambda host: MR(host.pd, 3 << 20, ALL_ACCESS))
 
 
+def mr_on_demand():
+    with_host(lambda host: MR(host.pd, 3 << 20, ALL_ACCESS | e.IBV_ACCESS_ON_DEMAND))
+
+
 def mr_again():
     host = host_a()
 
@@ -219,6 +223,7 @@ CASES = [
     ("resize an SRQ", srq_resize),
     ("create an RC QP on an SRQ", qp_on_srq),
     ("register memory", mr),
+    ("register memory with on-demand paging", mr_on_demand),
     ("register memory anew", mr_again),
     ("allocate a window", mw),
     ("create an AH", ah),

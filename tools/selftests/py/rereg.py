@@ -35,6 +35,7 @@ DRIVER_RXE = 14
 REREG_MR = 11  # IB_USER_VERBS_CMD_REREG_MR
 ADDRESS, DOMAIN, ACCESS = 1, 2, 4  # enum ib_mr_rereg_flags
 WRITE = LOCAL | e.IBV_ACCESS_REMOTE_WRITE
+PERSISTENT = e.IBV_ACCESS_FLUSH_PERSISTENT
 SIZE = 8192
 
 
@@ -152,7 +153,7 @@ def refused():
         ("memory that is not there", errno.EFAULT, {"flags": 1, "start": start, "length": SIZE}),
         ("no memory", errno.EINVAL, {"flags": 1, "start": mr.buf, "length": 0}),
         ("remote write without local write", errno.EINVAL, {"flags": 4, "access": 2}),
-        ("unknown rights", errno.EOPNOTSUPP, {"flags": 4, "access": e.IBV_ACCESS_ON_DEMAND}),
+        ("persistence", errno.EOPNOTSUPP, {"flags": 4, "access": PERSISTENT}),
     )
     for what, want, change in wrong:
         same(errno_of(rereg, b.host, mr, **change), want, what)

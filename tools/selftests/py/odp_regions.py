@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Regions with on-demand paging: what may be registered, registered anew and bound, advice on their
+pages, and their end while pages are asked for.
+"""
+
+import ctypes
+import errno
+import fcntl
+import mmap
+import os
+import struct
+
+import pyverbs.enums as e
+from pyverbs.mr import MR, MW, MWBind, MWBindInfo
+
+from odp import LIBC, ODP, PAGE, SIZE, Memory, check, ends, faults, pattern
+from oxetest import ALL_ACCESS, LOCAL, End, errno_of, good, host_a, main, poll, same, shut, until
+from rereg import ACCESS, DRIVER_RXE, RDMA_VERBS_IOCTL, rereg
+
+PREFETCH, PREFETCH_WRITE, NO_FAULT = 0, 1, 2
+FLUSH = 1
+
+
+def capabilities():
+    """RC may use it for everything, UC and UD for sending."""
+    host = host_a()
+    caps = host.ctx.query_device_ex().odp_caps
+    same(caps.general_caps, e.IBV_ODP_SUPPORT, "general")
+    every = e.IBV_ODP_SUPPORT_SEND | e.IBV_ODP_SUPPORT_RECV | e.IBV_ODP_SUPPORT_WRITE
+    every |= e.IBV_ODP_SUPPORT_READ | e.IBV_ODP_SUPPORT_ATOMIC | e.IBV_ODP_SUPPORT_SRQ_RECV
+    same(caps.rc_odp_caps & every, every, "RC")
+    same(caps.uc_odp_caps, e.IBV_ODP_SUPPORT_SEND, "UC")
+    same(caps.ud_odp_caps, e.IBV_ODP_SUPPORT_SEND, "UD")
+    host.close()
+
+
+def advise(memory, advice, flags=1, key=None, length=None, at=None):
+    """ibv_advise_mr by the ioctl, as librxe of rdma-core 56 does not pass it on."""
+    sge = struct.pack(
+        "<QII",
+        memory.at if at is None else at,
+        memory.size if length is None else length,
+        memory.mr.lkey if key is None else key,
+    )
+    sge = ctypes.create_string_buffer(sge, len(sge))
+    # struct ib_uverbs_attr for each of UVERBS_ATTR_ADVISE_MR_PD_HANDLE, _ADVICE, _FLAGS, _SGE_LIST.
+    attrs = (
+        (0, 0, 1, 0, memory.host.pd.handle),
+        (1, 8, 1, 0, advice),
+        (2, 4, 1, 0, flags),
+        (3, len(sge), 1, 0, ctypes.addressof(sge)),
+    )
+    size = 24 + 16 * len(attrs)
+    # struct ib_uverbs_ioctl_hdr: UVERBS_METHOD_ADVISE_MR of UVERBS_OBJECT_MR.
+    command = struct.pack("<HHHHQII", size, 7, 2, len(attrs), 0, DRIVER_RXE, 0)
+    command += b"".join(struct.pack("<HHHHQ", *attr) for attr in attrs)
+    fcntl.ioctl(memory.host.ctx.cmd_fd, RDMA_VERBS_IOCTL, command)
+
+
+def prefetched():
+    """Pages that were asked for before are there: no packet finds one missing."""
+    a, b, source, sink = ends()
+    for flags in (FLUSH, 0):
+        source.drop()
+        sink.drop()
+        advise(source, PREFETCH, flags)
+        advise(sink, PREFETCH_WRITE, flags)
+        if not flags:
+            until(lambda: resident(source) and resident(sink), "the pages")
+        before = faults()
+        a.send(e.IBV_WR_RDMA_WRITE, source.sge(), remote=sink.remote())
+        good(poll(a.cq))
+        same(faults(), before, "packets that found a page missing")
+    # Pages that the process has, but the region does not know yet.
+    sink.drop()
+    sink.fill(b"n" * SIZE)
+    advise(sink, NO_FAULT)
+    before = faults()
+    a.send(e.IBV_WR_RDMA_WRITE, source.sge(), remote=sink.remote())
+    good(poll(a.cq))
+    same(faults(), before, "packets that found a page missing")
+    shut(a, b)
+
+
+def resident(memory):
+    """Whether all of its pages are there."""
+    pages = memory.size // PAGE
+    found = (ctypes.c_ubyte * pages)()
+    check(LIBC.mincore(ctypes.c_void_p(memory.at), ctypes.c_size_t(memory.size), found))
+    return all(byte & 1 for byte in found)
+
+
+def wrong_advice():
+    a, b, memory, _ = ends()
+    pinned = Memory(a.host, access=LOCAL)
+    other = Memory(b.host)
+    readable = Memory(a.host, access=e.IBV_ACCESS_ON_DEMAND)
+    hole = Memory(a.host)
+    hole.unmap()
+    cases = (
+        ("pinned memory", 0, pinned, PREFETCH_WRITE, {}),
+        ("no bytes", 0, memory, PREFETCH, {"length": 0}),
+        ("an unknown key", errno.EFAULT, memory, PREFETCH, {"key": memory.mr.lkey ^ 0x10000}),
+        ("a key of another PD", errno.EFAULT, memory, PREFETCH, {"key": other.mr.lkey}),
+        ("past its end", errno.EFAULT, memory, PREFETCH, {"length": SIZE + 1}),
+        ("before its start", errno.EFAULT, memory, PREFETCH, {"at": memory.at - 1, "length": 1}),
+        ("writing where that is not allowed", errno.EFAULT, readable, PREFETCH_WRITE, {}),
+        ("memory that is not there", errno.EFAULT, hole, PREFETCH, {}),
+        ("the same, without waiting", 0, hole, PREFETCH, {"flags": 0}),
+        ("an unknown advice", errno.EOPNOTSUPP, memory, 3, {}),
+        ("an unknown flag", errno.EINVAL, memory, PREFETCH, {"flags": 2}),
+    )
+    for what, want, *args, kw in cases:
+        same(errno_of(advise, *args, **kw), want, what)
+    shut(a, b)
+
+
+def wrong_regions():
+    host = host_a()
+    end = End(host, size=0)
+    at = check(LIBC.mmap(None, SIZE, 3, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0))
+    top = 2**64 - PAGE
+    for what, want, address, size in (
+        ("no bytes", (errno.EINVAL,), at, 0),
+        ("a range that wraps", (errno.EINVAL, errno.EOVERFLOW), top, 2 * PAGE),
+        ("more than there can be", (errno.EINVAL, errno.ENOMEM, errno.EFAULT), at, 2**63),
+    ):
+        got = errno_of(MR, host.pd, size, ODP, address=address)
+        if got not in want:
+            raise AssertionError(f"{what}: {got}, expected one of {want}")
+    same(errno_of(MR, host.pd, 0, ODP, implicit=True), errno.EINVAL, "all memory")
+    # Memory that is not mapped yet may be registered, as is the point of it.
+    check(LIBC.munmap(at, SIZE))
+    MR(host.pd, SIZE, ODP, address=at).close()
+    shut(end)
+
+
+def changed():
+    """A region that was pinned becomes one with on-demand paging, and the other way round."""
+    a, b, source, _ = ends()
+    sink = Memory(b.host, access=ALL_ACCESS)
+    for access, missing in ((ODP, True), (ALL_ACCESS, False), (ODP, True)):
+        _, key = rereg(b.host, sink.mr, ACCESS, access=access)
+        if missing:
+            sink.drop()
+        before = faults()
+        source.fill(pattern(SIZE, access & 0xFF))
+        a.send(e.IBV_WR_RDMA_WRITE, source.sge(), remote=(sink.at, key))
+        good(poll(a.cq))
+        same(sink.bytes(), source.bytes(), "the bytes")
+        # The source's page may be missing as well, after the fork or the first access.
+        if missing and faults() == before:
+            raise AssertionError("no page was missing")
+    shut(a, b)
+
+
+def windows():
+    """A window of a region with on-demand paging."""
+    a, b, source, _ = ends()
+    sink = Memory(b.host, access=ODP | e.IBV_ACCESS_MW_BIND)
+    window = MW(b.host.pd, e.IBV_MW_TYPE_1)
+    rights = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
+    info = MWBindInfo(sink.mr, sink.at + PAGE, 8 * PAGE, rights)
+    bind = MWBind(info, e.IBV_SEND_SIGNALED, 1)
+    b.qp.bind_mw(window, bind)
+    good(poll(b.cq))
+    sink.drop()
+    data = pattern(8 * PAGE, 3)
+    source.fill(data)
+    before = faults()
+    a.send(e.IBV_WR_RDMA_WRITE, source.sge(8 * PAGE), remote=(sink.at + PAGE, window.rkey))
+    good(poll(a.cq))
+    same(sink.bytes(8 * PAGE, PAGE), data, "the bytes")
+    if faults() == before:
+        raise AssertionError("no page was missing")
+    sink.drop()
+    a.send(e.IBV_WR_RDMA_READ, source.sge(8 * PAGE), remote=(sink.at + PAGE, window.rkey))
+    good(poll(a.cq))
+    same(source.bytes(8 * PAGE), bytes(8 * PAGE), "the bytes that were read")
+    window.close()
+    shut(a, b)
+
+
+def given_up():
+    """Regions are deregistered, and processes end, while pages are asked for."""
+    for _ in range(20):
+        a, b, source, sink = ends()
+        for n in range(16):
+            a.send(e.IBV_WR_RDMA_WRITE, source.sge(PAGE, n * PAGE), remote=sink.remote(n * PAGE))
+        sink.mr.close()
+        shut(a, b)
+
+    def dies():
+        a, b, source, sink = ends()
+        for n in range(16):
+            a.send(e.IBV_WR_RDMA_WRITE, source.sge(PAGE, n * PAGE), remote=sink.remote(n * PAGE))
+        os.kill(os.getpid(), 9)
+
+    for _ in range(10):
+        pid = os.fork()
+        if not pid:
+            dies()
+        os.waitpid(pid, 0)
+
+
+CASES = [
+    ("capabilities", capabilities),
+    ("prefetch", prefetched),
+    ("wrong advice", wrong_advice),
+    ("regions that are refused", wrong_regions),
+    ("regions registered anew", changed),
+    ("windows", windows),
+    ("regions that go while pages are asked for", given_up),
+]
+
+if __name__ == "__main__":
+    main([(f"on-demand paging: {name}", function) for name, function in CASES])
