@@ -84,12 +84,7 @@ impl Requester {
                 self.take_response(now, attr, &request, segments, env);
                 Verdict::Accepted
             }
-            // The requester asks for the response again, as if it were lost.
-            Err(PlaceError::NotPresent) => {
-                self.recovery.on_page_fault(now);
-                self.rewind();
-                Verdict::Dropped(DropReason::NotPresent)
-            }
+            Err(PlaceError::NotPresent) => self.page_missing(now),
             Err(PlaceError::Failed(status)) => {
                 self.fail(status);
                 Verdict::Dropped(match status {
@@ -325,6 +320,17 @@ impl Requester {
             Err(status) => self.fail(status),
         }
         Verdict::Accepted
+    }
+
+    /// The response at `una` found no page: it is asked for again soon, by this side itself, which
+    /// knows that nothing was lost.
+    #[cold]
+    fn page_missing(&mut self, now: Instant) -> Verdict {
+        if !self.recovery.is_in_rnr_wait() {
+            self.recovery.on_missing_page(now);
+            self.rewind();
+        }
+        Verdict::Dropped(DropReason::NotPresent)
     }
 
     /// The packet with PSN `una` was refused (IBTA 9.7.5.2, Table 46; IBTA 9.9.2 for the

@@ -10,12 +10,13 @@ use super::time::{ack_timeout, ack_wait, earlier, rnr_delay};
 use super::wire::Psn;
 use super::{Attr, Instant, Status};
 
-/// How long the requester waits for a page of its own memory (on-demand paging), in nanoseconds. A
-/// fault takes some microseconds if the page is in memory, and milliseconds if it is on a disk.
-const PAGE_WAIT_NS: u64 = 500_000;
-
 /// The value of `rnr_retry` that stands for no limit.
 const FOR_EVER: u8 = 7;
+
+/// How long the requester waits for a page of its own memory, in nanoseconds: the owner has asked
+/// for it. A page that is read from a disk takes several such waits, each of which costs one
+/// retransmission.
+const PAGE_WAIT_NS: u64 = 200_000;
 
 /// A timeout that has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub(super) enum Expired {
 pub(super) struct Recovery {
     /// The cursor went back to `una` and no packet was acknowledged since.
     retransmitting: bool,
-    /// `deadline` is the end of a wait that an RNR NAK asked for, or for a page of this side's memory.
+    /// `deadline` is the end of a wait that an RNR NAK asked for, or of one for a page.
     rnr_wait: bool,
     /// Retransmissions without progress.
     retries: u8,
@@ -222,12 +223,12 @@ impl Recovery {
         Ok(())
     }
 
-    /// A page for the response at `una` is not present: waits for it. That is no retry, as the peer
-    /// did respond.
+    /// A response found no page: the cursor has gone back to `una`, and waits. Unlike a loss this
+    /// counts as no retry, and needs no ACK timeout, which may be off.
     #[cold]
-    pub(super) fn on_page_fault(&mut self, now: Instant) {
-        self.stop();
-        self.retransmitting = false;
+    pub(super) fn on_missing_page(&mut self, now: Instant) {
+        // Responses after that one are on their way. They show no loss, even when the wait is over.
+        self.on_go_back();
         self.rnr_wait = true;
         self.deadline = Some(now.after(PAGE_WAIT_NS));
     }

@@ -115,7 +115,29 @@ fn a_response_is_asked_for_again() {
         assert_eq!(pair.a.host.local[1], pattern(2008, 2)[2000..]);
         assert_eq!(pair.b.host.atomics_done, 1);
         assert_eq!(pair.a.host.reads_done, [0]);
-        assert_eq!(pair.now.0, 20 * 500_000);
+        assert_eq!(pair.now.0, 20 * 200_000);
+    }
+}
+
+/// No retry and no ACK timeout is needed for that (IBTA 9.9.2.1): nothing was lost.
+#[test]
+fn a_missing_page_is_no_loss() {
+    for (timeout, retries) in [(0, 7), (14, 0), (0, 0)] {
+        let config = Modify {
+            timeout: Some(timeout),
+            retry_cnt: Some(retries),
+            ..config()
+        };
+        let mut pair = Pair::with(&config, 0, 0);
+        pair.a.host.absent = 9;
+        pair.a.post(SendOp::Read, vec![0; 1000], 0);
+        pair.a.post(SendOp::FetchAdd { add: 1 }, vec![0; 8], 2000);
+        pair.a.post(SendOp::Send, pattern(8, 3), 0);
+        pair.b.host.recvs.push_back(Ok(8));
+        pair.run();
+        pair.assert_all_done();
+        assert_eq!(pair.a.host.local[0], pattern(1000, 2));
+        assert_eq!(pair.b.host.atomics_done, 1);
     }
 }
 
