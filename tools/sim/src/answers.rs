@@ -55,6 +55,13 @@ impl Answers {
         self.asked.get_or_insert((end, now));
     }
 
+    /// Pages are missing at `now` as responses are sent or taken: those after them are late.
+    pub fn postpone(&mut self, now: u64) {
+        if let Some((_, then)) = &mut self.asked {
+            *then = now;
+        }
+    }
+
     /// Whether the packet is the next packet of a response, and was not sent before.
     pub fn owes(&self, packet: u64) -> bool {
         self.owed.front().is_some_and(|(next, _)| *next == packet)

@@ -10,6 +10,7 @@ use crate::foreign::{Foreign, Style};
 use crate::judge::Fate;
 use crate::memory::{Memory, Regions, Right, ALL_RIGHTS};
 use crate::model::Flow;
+use crate::paging::Paging;
 use crate::profile::{Profile, MS, US};
 use crate::rng::Rng;
 use crate::watch::Watch;
@@ -208,6 +209,8 @@ impl World {
                 send: SendRing::default(),
                 recv: RecvRing::default(),
                 keys: Keys::default(),
+                taken_pages: Paging::new(&self.plan, rng, 12),
+                sent_pages: Paging::new(&self.plan, rng, 13),
                 flow,
                 watch: Watch::default(),
                 inbox_region: region,

@@ -148,6 +148,11 @@ impl<'a> Seen<'a> {
     pub fn is_ack(&self) -> bool {
         self.opcode == op::ACK && self.aeth.is_some_and(|(syndrome, _)| syndrome >> 5 == 0)
     }
+
+    /// Whether it is an RNR NAK.
+    pub fn is_rnr_nak(&self) -> bool {
+        self.opcode == op::ACK && self.aeth.is_some_and(|(syndrome, _)| syndrome >> 5 == 1)
+    }
 }
 
 #[cfg(test)]

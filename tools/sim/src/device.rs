@@ -68,6 +68,8 @@ pub struct RecvRing {
     pub next: usize,
     /// The one in use.
     pub current: Option<usize>,
+    /// A page was missing as the packet with this PSN took the one in use: the packet takes it again.
+    pub waits_for: Option<u32>,
     /// How many were posted to the shared receive queue for messages to this QP. Other QPs may take
     /// them.
     pub shared: usize,
@@ -130,6 +132,12 @@ pub struct Notes {
     pub received: Vec<(usize, RecvCompletion)>,
     /// The receive queue was found empty.
     pub empty: bool,
+    /// A receive was taken, the one that was in use again; memory was accessed, and a page was
+    /// missing.
+    pub took: bool,
+    pub again: bool,
+    pub touched: bool,
+    pub missing: bool,
     /// The addresses of the ATOMIC WRITEs, and the FLUSHes, that were carried out.
     pub words: Vec<u64>,
     pub flushes: Vec<Flush>,
@@ -145,7 +153,10 @@ pub struct Hand<'a> {
     pub keys: &'a mut Keys,
     pub memory: &'a mut Memory,
     pub regions: &'a mut Regions,
+    pub psn: u32,
     pub payload: &'a [u8],
+    /// An access finds a page missing.
+    pub absent: bool,
     pub notes: &'a mut Notes,
     pub saboteur: &'a mut Saboteur,
 }
@@ -162,6 +173,29 @@ pub fn end_key(regions: &mut Regions, rkey: u32, saboteur: &mut Saboteur) -> Res
 impl Hand<'_> {
     fn violation(&mut self, text: String) {
         self.notes.violation.get_or_insert(text);
+    }
+
+    /// Whether this access finds a page missing. A receive that the packet has taken waits for it.
+    fn finds_no_page(&mut self) -> bool {
+        self.notes.touched = true;
+        self.notes.missing |= self.absent;
+        if self.absent && self.notes.took {
+            self.recv.waits_for = Some(self.psn);
+        }
+        self.absent
+    }
+
+    /// Whether the receive in use is to be taken again, by the packet that took it before. Nobody
+    /// else may take a receive while one is in use.
+    fn takes_again(&mut self) -> bool {
+        let again = self.recv.waits_for.take() == Some(self.psn);
+        if self.recv.current.is_none() {
+            return false;
+        }
+        if !again {
+            self.violation("a receive taken while another is in use".into());
+        }
+        again && !self.saboteur.strikes(Sabotage::ForgetReceive)
     }
 
     /// Stores the packet's payload.
@@ -237,6 +271,9 @@ impl RequesterOps for Hand<'_> {
     fn place(&mut self, n: u32, offset: u32) -> Result<(), PlaceError> {
         let len = self.payload.len() as u32;
         let at = self.local(n, offset, len)?;
+        if self.finds_no_page() {
+            return Err(PlaceError::NotPresent);
+        }
         let placed = &mut self.send.slots[n as usize].placed;
         let expected = std::mem::replace(placed, offset + len);
         if expected != offset {
@@ -254,6 +291,9 @@ impl RequesterOps for Hand<'_> {
 
     fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), PlaceError> {
         let at = self.local(n, 0, 8)?;
+        if self.finds_no_page() {
+            return Err(PlaceError::NotPresent);
+        }
         self.memory.write(at, &original.to_ne_bytes());
         Ok(())
     }
@@ -291,8 +331,10 @@ impl RequesterOps for Hand<'_> {
 
 impl ResponderOps for Hand<'_> {
     fn recv_start(&mut self) -> RecvStart {
-        if self.recv.current.is_some() {
-            self.violation("a receive taken while another is in use".into());
+        self.notes.took = true;
+        if self.takes_again() {
+            self.notes.again = true;
+            return RecvStart::Taken;
         }
         let empty = self.srq.as_ref().is_some_and(|q| q.taken == q.posted);
         let slot = self.recv.slots.get(self.recv.next).filter(|_| !empty);
@@ -324,7 +366,11 @@ impl ResponderOps for Hand<'_> {
             return Err(Status::LocLen.into());
         }
         let at = slot.at + offset as usize;
-        self.store(at);
+        if !self.finds_no_page() {
+            self.store(at);
+        } else if !self.saboteur.strikes(Sabotage::IgnoreMissing) {
+            return Err(PlaceError::NotPresent);
+        }
         Ok(())
     }
 
@@ -353,7 +399,12 @@ impl ResponderOps for Hand<'_> {
         match self.keys.write {
             // The region may be gone meanwhile.
             Some((_, _, rkey)) if self.regions.is_gone(rkey) => return Err(AccessError::Access),
-            Some((at, len, _)) if end <= len.into() => self.store(at + offset as usize),
+            Some((at, len, _)) if end <= len.into() => {
+                if self.finds_no_page() {
+                    return Err(AccessError::NotPresent);
+                }
+                self.store(at + offset as usize);
+            }
             other => {
                 self.violation(format!("write of {offset}..{end}, resolved {other:?}"));
                 return Err(AccessError::Op);
@@ -380,6 +431,13 @@ impl ResponderOps for Hand<'_> {
             return Err(AccessError::Misaligned);
         }
         let at = self.resolve(va, rkey, 8, Right::Atomic)?;
+        let (missing, adds) = (
+            self.finds_no_page(),
+            matches!(op, AtomicOp::FetchAdd { .. }),
+        );
+        if missing && !(adds && self.saboteur.strikes(Sabotage::AddToMissing)) {
+            return Err(AccessError::NotPresent);
+        }
         let found = self.memory.read(at, 8).try_into().map(u64::from_ne_bytes);
         let found = found.map_err(|_| AccessError::Op)?;
         let mut new = match op {
@@ -393,6 +451,9 @@ impl ResponderOps for Hand<'_> {
             }
         }
         self.memory.write(at, &new.to_ne_bytes());
+        if missing {
+            return Err(AccessError::NotPresent);
+        }
         Ok(found)
     }
 
@@ -403,6 +464,9 @@ impl ResponderOps for Hand<'_> {
             return Err(AccessError::Op);
         }
         let at = self.resolve(va, rkey, 8, Right::Write)?;
+        if self.finds_no_page() {
+            return Err(AccessError::NotPresent);
+        }
         self.notes.words.push(va);
         if self.saboteur.strikes(Sabotage::ShortAtomicWrite) {
             self.payload = &self.payload[..4];

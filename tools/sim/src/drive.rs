@@ -110,7 +110,8 @@ impl World {
                 break;
             };
             self.repeat_local(qp, &transmit)?;
-            if self.rng.chance(self.plan.tx_fail) && !self.qps[qp].conn.is_foreign() {
+            let fails = self.rng.chance(self.plan.tx_fail) && !self.qps[qp].conn.is_foreign();
+            if fails || self.is_hidden(qp, &transmit) {
                 self.fail_transmit(qp, &transmit)?;
                 break;
             }
@@ -216,7 +217,9 @@ impl World {
             keys: &mut q.keys,
             memory: &mut host.memory,
             regions: &mut host.regions,
+            psn: repr.bth.psn.get(),
             payload: &payload,
+            absent: q.taken_pages.is_absent(self.now),
             notes: &mut notes,
             saboteur: &mut self.saboteur,
         };
@@ -242,6 +245,7 @@ impl World {
             return Err(format!("qp{qp}: {text}, packet {repr:x?}"));
         }
         self.judge_verdict(qp, verdict, notes.empty)?;
+        self.judge_missing(qp, seen.first(), verdict, &notes)?;
         self.judge_placement(qp, seen.first(), verdict, &notes)?;
         if verdict == Verdict::Accepted {
             self.judge_accepted(qp, &seen)?;
@@ -251,22 +255,23 @@ impl World {
         for seen in seen.iter().filter(|s| s.is_response()) {
             self.note_answer(qp, seen, verdict)?;
         }
-        if notes.empty {
-            let (peer, timer) = (self.qps[qp].peer, self.qps[qp].setup.min_rnr_timer);
-            self.qps[peer].watch.answers.not_ready(timer);
-        }
-        for seen in seen.iter().filter(|s| !s.is_response()) {
-            let alive = self.qps[qp].conn.state() != State::Err;
-            if verdict == Verdict::Accepted && !notes.empty && alive {
-                let peer = self.qps[qp].peer;
-                let p = &mut self.qps[peer];
-                p.watch.request_executed(self.now, &p.flow, seen);
-            }
+        let alive = self.qps[qp].conn.state() != State::Err;
+        if verdict == Verdict::Accepted && !notes.empty && alive {
+            self.note_executed(qp, &seen);
         }
         for (slot, completion) in notes.received {
             self.judge_receive(qp, slot, completion)?;
         }
         self.wake(qp)
+    }
+
+    /// Tells the judge on the wire that the responder has executed requests.
+    fn note_executed(&mut self, qp: usize, seen: &[Seen]) {
+        let peer = self.qps[qp].peer;
+        let p = &mut self.qps[peer];
+        for seen in seen.iter().filter(|s| !s.is_response()) {
+            p.watch.request_executed(self.now, &p.flow, seen);
+        }
     }
 
     /// Tells the judge on the wire whether the requester has heeded a response.

@@ -212,7 +212,7 @@ impl World {
             return Ok(());
         }
         ensure!(
-            self.plan.impairment.is_ill(),
+            self.plan.impairment.is_ill() || self.plan.absent != 0 && q.conn.is_foreign(),
             "no answer from a healthy peer"
         );
         // The resources of a greedy peer's READs are overwritten: these cannot be answered again.

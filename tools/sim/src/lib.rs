@@ -36,6 +36,7 @@ pub mod local;
 pub mod memory;
 pub mod model;
 pub mod network;
+pub mod paging;
 pub mod placement;
 pub mod profile;
 pub mod program;

@@ -17,7 +17,7 @@ impl Qp {
     pub fn begun(&self) -> usize {
         let begun = |op: &&Op| match op.verb {
             Verb::Local(_) => op.carried_out,
-            _ => self.watch.has_begun(op),
+            _ => self.watch.has_begun(op) || self.watch.was_taken_back(op),
         };
         self.flow.ops.iter().take_while(begun).count()
     }

@@ -48,15 +48,17 @@ pub enum Profile {
     Foreign,
     /// A third party sends forged, well-formed packets into connections.
     Hostile,
+    /// Pages of memory are missing, on any network, at stock implementations, too.
+    PageFaults,
 }
 
 use Profile::*;
 
 impl Profile {
     /// All of them, in the order in which seeds are dealt out.
-    pub const ALL: [Profile; 17] = [
+    pub const ALL: [Profile; 18] = [
         Clean, Lossy, Bulk, Shuffle, Corrupt, Storm, NotReady, Errors, Exhaust, Abort, Deregister,
-        Drain, TxFail, Datagram, Uc, Foreign, Hostile,
+        Drain, TxFail, Datagram, Uc, Foreign, Hostile, PageFaults,
     ];
 
     /// The name on the command line.
@@ -79,6 +81,7 @@ impl Profile {
             Uc => "uc",
             Foreign => "foreign",
             Hostile => "hostile",
+            PageFaults => "page-faults",
         }
     }
 
@@ -185,6 +188,9 @@ pub struct Plan {
     pub forge: Ppm,
     /// One end of each connection is the foreign peer.
     pub foreign: bool,
+    /// An access to memory finds a page missing, at most so many in a row, until `heal_at`.
+    pub absent: Ppm,
+    pub absent_row: u64,
     /// Most segments of a super-packet.
     pub segments: u64,
 }
@@ -228,6 +234,8 @@ impl Plan {
             staggered: false,
             forge: 0,
             foreign: false,
+            absent: 0,
+            absent_row: 0,
             segments: rng.pick(&[1, 3, 64]),
         };
         plan.adapt(rng);
@@ -239,6 +247,7 @@ impl Plan {
         }
         let mixed = matches!(profile, Lossy | Shuffle | Storm | Datagram);
         plan.uc = profile == Uc || mixed && rng.clone().fork(10).one_in(4);
+        plan.uc |= profile == PageFaults && rng.clone().fork(10).one_in(2);
         plan
     }
 
@@ -317,7 +326,23 @@ impl Plan {
                 self.tx_fail = rng.pick(&[0, 20_000]);
                 self.storm_perhaps(rng);
             }
+            PageFaults => self.miss_pages(rng),
         }
+    }
+
+    fn miss_pages(&mut self, rng: &mut Rng) {
+        self.absent = rng.pick(&[10_000, 100_000, 300_000]);
+        self.absent_row = rng.range(1, 4);
+        self.rnr_retry = rng.pick(&[(7, 7), (7, 7), (7, 7), (0, 6)]);
+        self.huge = 50_000;
+        self.kill = rng.pick(&[0, 0, 200_000]);
+        self.qp_reuse = 500_000;
+        self.foreign = rng.one_in(4);
+        if !self.foreign {
+            self.pause = rng.pick(&[0, 0, 100_000]);
+            self.change = rng.pick(&[0, 0, 100_000]);
+        }
+        self.storm_perhaps(rng);
     }
 
     fn exhaust(&mut self, rng: &mut Rng) {

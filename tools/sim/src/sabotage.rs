@@ -86,6 +86,12 @@ pub enum Sabotage {
     IgnoreFlushRight,
     /// The response without payload is an ACK.
     AckPlacement,
+    /// The receive that was taken as a page was missing is forgotten, and another is taken.
+    ForgetReceive,
+    /// A payload for a receive is thrown away as a page is missing, and the protocol not told.
+    IgnoreMissing,
+    /// A fetch and add is carried out, and the protocol told that a page is missing.
+    AddToMissing,
     /// The first byte of a payload that a UC QP takes is stored wrong.
     UcCorruptByte,
     /// The byte before a payload that a UC QP takes is changed.
@@ -148,7 +154,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All kinds.
-    pub const ALL: [Sabotage; 69] = [
+    pub const ALL: [Sabotage; 72] = [
         Sabotage::CorruptByte,
         Sabotage::StrayWrite,
         Sabotage::RepeatAtomic,
@@ -189,6 +195,9 @@ impl Sabotage {
         Sabotage::WrongFlush,
         Sabotage::IgnoreFlushRight,
         Sabotage::AckPlacement,
+        Sabotage::ForgetReceive,
+        Sabotage::IgnoreMissing,
+        Sabotage::AddToMissing,
         Sabotage::UcCorruptByte,
         Sabotage::UcStrayWrite,
         Sabotage::UcLoseReceive,

@@ -22,6 +22,10 @@ impl World {
         let now = self.now;
         let q = &mut self.qps[qp];
         q.conn.undo(transmit, &mut q.send);
+        if let Origin::Request { .. } = transmit.origin {
+            let packet = q.flow.packet(transmit.header.bth.psn.get());
+            q.watch.packet_taken_back(packet);
+        }
         if self.rng.one_in(2) {
             let q = &mut self.qps[qp];
             let most = transmit.segments;
@@ -59,7 +63,8 @@ impl World {
             frames.extend(self.acknowledge_unanswered(qp, &transmit)?);
         }
         while let Some(run) = rest {
-            if !frames.is_empty() && self.rng.chance(self.plan.tx_fail) {
+            let later = !frames.is_empty();
+            if later && (self.rng.chance(self.plan.tx_fail) || self.is_hidden(qp, &run)) {
                 self.fail_transmit(qp, &run)?;
                 break;
             }
@@ -203,6 +208,7 @@ impl World {
         let index = index.filter(|_| !seen.is_response());
         tell!(self, "qp{qp} -> {seen:x?}");
         self.check_silence(qp, &seen)?;
+        self.stats.rnr_naks += u64::from(seen.is_rnr_nak());
         let foreign = self.qps[qp].conn.is_foreign();
         if let Some(index) = index {
             self.judge_begin(qp, index)?;

@@ -17,6 +17,7 @@ mod receive;
 mod states;
 mod transmit;
 
+use crate::paging::Paging;
 use crate::rng::Ppm;
 use arrival::Responder;
 use device::{RecvQueue, SendQueue};
@@ -88,6 +89,9 @@ struct End {
     qp: UcQp,
     send: SendQueue,
     recv: RecvQueue,
+    /// The pages that packets taken, and packets sent, find missing.
+    taken_pages: Paging,
+    sent_pages: Paging,
     /// The memory that the peer may write to: a region of the host.
     inbox: usize,
     permits_write: bool,
@@ -177,6 +181,9 @@ pub struct Stats {
     pub unusable: u64,
     /// Messages with packets of wrong lengths.
     pub flawed: u64,
+    /// Packets dropped, and packets taken back, because a page was missing.
+    pub missing: u64,
+    pub hidden: u64,
 }
 
 impl Stats {
@@ -198,5 +205,7 @@ impl Stats {
         self.locals += other.locals;
         self.unusable += other.unusable;
         self.flawed += other.flawed;
+        self.missing += other.missing;
+        self.hidden += other.hidden;
     }
 }

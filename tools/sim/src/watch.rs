@@ -41,6 +41,8 @@ pub struct Watch {
     last: Option<u64>,
     /// The device has given back a packet since.
     given_back: bool,
+    /// One past the newest packet that the device took back because it could not be sent.
+    taken_back: u64,
     /// There was a reason to go back, and the requester has not caught up yet.
     may_resend: bool,
     /// An RNR NAK forbids requests before this time.
@@ -55,6 +57,8 @@ pub struct Watch {
     harmed_before: u64,
     /// RNR NAKs that the requester has heeded since the last progress.
     rnr_heeded: u32,
+    /// Responses since the last progress for which the requester had no page.
+    missed: u32,
     /// A NAK for a sequence error that the requester has heeded since progress, timeout or RNR NAK.
     nak_heeded: Option<u64>,
     /// How much may be in flight.
@@ -209,7 +213,7 @@ impl Watch {
             *round = (self.epoch, 0);
         }
         round.1 += 1;
-        let most = 1 + limits.retry_cnt + self.rnr_heeded + PROBES;
+        let most = 1 + limits.retry_cnt + self.rnr_heeded + self.missed + PROBES;
         ensure!(
             round.1 <= most,
             "packet {packet} sent {} times without progress",
@@ -273,6 +277,26 @@ impl Watch {
         }
     }
 
+    /// A response has reached the requester, which has no page for it: it acknowledges all before
+    /// its own request, and the requester asks for it again, without counting a retry. To the
+    /// foreign peer it is lost.
+    pub fn response_missed(&mut self, now: u64, flow: &Flow, limits: Limits, seen: &Seen) {
+        let (packet, before) = (flow.packet(seen.psn), self.una);
+        self.acknowledge(now, flow, packet);
+        if self.una != before {
+            self.wait_until = 0;
+        }
+        self.finished -= usize::from(self.answered.remove(&packet));
+        self.answers.postpone(now);
+        if limits.foreign {
+            return self.packets_harmed(1);
+        }
+        self.missed += 1;
+        self.may_resend = true;
+        self.nak_heeded = None;
+        self.cwnd.may_go_back();
+    }
+
     /// A response acknowledges every packet before `end`, up to a READ or atomic without a
     /// response.
     fn acknowledge(&mut self, now: u64, flow: &Flow, end: u64) {
@@ -294,6 +318,7 @@ impl Watch {
         self.progress_at = now;
         self.signs = 0;
         self.rnr_heeded = 0;
+        self.missed = 0;
         self.nak_heeded = None;
         self.harmed_before = self.harmed;
         self.cwnd.on_ack();
@@ -319,6 +344,11 @@ impl Watch {
     /// The device gave a packet back: the one before it may have to ask for an ACK now.
     pub fn packet_given_back(&mut self) {
         self.given_back = true;
+    }
+
+    /// The device took a request packet back.
+    pub fn packet_taken_back(&mut self, packet: u64) {
+        self.taken_back = self.taken_back.max(packet + 1);
     }
 
     /// The requester has heeded a response that was delivered at `now`, and did not fail for it. It
@@ -407,7 +437,8 @@ impl Watch {
     /// The requester has nothing to send now: it must have asked for a response.
     pub fn check_asked(&self) -> Result<(), String> {
         let waiting = self.una < self.sent.len() as u64;
-        let fine = !waiting || self.asked || !self.rnr.is_empty();
+        let held = self.missed > 0 || !self.rnr.is_empty();
+        let fine = !waiting || self.asked || held;
         ensure!(fine, "last packet in flight without AckReq");
         Ok(())
     }
@@ -424,6 +455,12 @@ impl Watch {
             "gave up after {waited} ns, {waits} ACK timeouts are {least}"
         );
         Ok(())
+    }
+
+    /// Whether the device took back a packet of the request. For the protocol it has begun, even if
+    /// nothing of it was ever sent.
+    pub fn was_taken_back(&self, request: &Op) -> bool {
+        request.first < self.taken_back
     }
 
     /// Whether any packet of the request was sent.

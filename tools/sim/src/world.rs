@@ -10,6 +10,7 @@ use crate::judge::Fate;
 use crate::memory::{Memory, Regions};
 use crate::model::Flow;
 use crate::network::Network;
+use crate::paging::Paging;
 use crate::profile::{Plan, Profile, MS};
 use crate::rng::Rng;
 use crate::sabotage::Saboteur;
@@ -86,6 +87,9 @@ pub struct Qp {
     pub send: SendRing,
     pub recv: RecvRing,
     pub keys: Keys,
+    /// The pages that packets taken, and packets sent, find missing.
+    pub taken_pages: Paging,
+    pub sent_pages: Paging,
     /// Its requests to its peer.
     pub flow: Flow,
     /// The judge's record of them on the wire.
@@ -197,6 +201,12 @@ pub struct Stats {
     pub stale: u64,
     /// Keys that a LOCAL_INV, a READ and a SEND have ended.
     pub ended: [u64; 3],
+    /// Packets dropped because a page was missing, and receives that were taken again for that;
+    /// packets taken back because a page was missing; RNR NAKs sent.
+    pub missing: u64,
+    pub retaken: u64,
+    pub hidden: u64,
+    pub rnr_naks: u64,
 }
 
 impl Stats {
@@ -227,6 +237,10 @@ impl Stats {
         for (ended, more) in self.ended.iter_mut().zip(other.ended) {
             *ended += more;
         }
+        self.missing += other.missing;
+        self.retaken += other.retaken;
+        self.hidden += other.hidden;
+        self.rnr_naks += other.rnr_naks;
     }
 }
 

@@ -23,6 +23,8 @@ fn profile(kind: Sabotage) -> Profile {
         Sabotage::TakeStaleKey | Sabotage::IgnoreFlushRight => Profile::Errors,
         Sabotage::UntimelyLocal => Profile::Drain,
         Sabotage::FlushShared => Profile::Abort,
+        Sabotage::ForgetReceive | Sabotage::IgnoreMissing => Profile::PageFaults,
+        Sabotage::AddToMissing => Profile::PageFaults,
         Sabotage::WideWindow | Sabotage::WideReads => Profile::Bulk,
         _ => Profile::Shuffle,
     }
@@ -61,6 +63,9 @@ fn least(kind: Sabotage) -> u64 {
         IgnoreFlushRight => 90,
         // An answer that is repeated may be an ACK.
         AckPlacement => 90,
+        ForgetReceive | IgnoreMissing => 100,
+        // The connection may end before the request comes again.
+        AddToMissing => 90,
         // Of UC QPs.
         _ => 95,
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Some hundred seeds of every profile, and that the profiles are not idle. `make test` runs many
-//! more of them with the command.
+//! A hundred seeds and more of every profile, and that the profiles are not idle. `make test` runs
+//! many more of them with the command.
 
 use oxe_sim::profile::Profile;
 use oxe_sim::runner::{run, run_many, Summary};
@@ -9,7 +9,7 @@ use oxe_sim::sabotage::Saboteur;
 use oxe_sim::uc;
 use oxe_sim::world::Stats;
 
-const SEEDS: u64 = 50 * Profile::ALL.len() as u64;
+const SEEDS: u64 = 120 * Profile::ALL.len() as u64;
 
 /// UC QPs do what they are for, and in their own profile all that may go wrong does.
 fn uc_does_it_all(profile: Profile, stats: &uc::Stats, least: u64) {
@@ -84,6 +84,10 @@ fn all_profiles_pass_and_do_what_they_are_for() {
     }
     let foreign = of(Profile::Foreign);
     assert!(foreign.succeeded > 2_000 && foreign.failed > 5 && foreign.dropped > 10_000);
+    let faults = of(Profile::PageFaults);
+    let found = faults.missing > 500 && faults.retaken > 100 && faults.hidden > 1_000;
+    let lost = faults.uc.missing > 100 && faults.uc.hidden > 500;
+    assert!(found && lost && faults.rnr_naks > 500, "{faults:?}");
     assert!(of(Profile::Hostile).forged > 10_000);
 }
 

@@ -24,6 +24,7 @@ pub(super) enum Message {
 /// Why a request is not carried out.
 pub(super) enum Refusal {
     NotReady,
+    NotPresent,
     Nak(NakCode),
 }
 
@@ -35,7 +36,7 @@ impl From<AccessError> for Refusal {
             AccessError::Access => NakCode::RemoteAccess,
             AccessError::Op => NakCode::RemoteOperational,
             AccessError::Misaligned => NakCode::InvalidRequest,
-            AccessError::NotPresent => return Refusal::NotReady,
+            AccessError::NotPresent => return Refusal::NotPresent,
         })
     }
 }
@@ -214,10 +215,13 @@ impl Responder {
                 });
                 Verdict::Accepted
             }
-            Err(Refusal::NotReady) => {
+            Err(refusal @ (Refusal::NotReady | Refusal::NotPresent)) => {
                 let timer = RnrTimer::new(attr.min_rnr_timer);
                 self.nak(at, Syndrome::RnrNak { timer });
-                Verdict::Dropped(DropReason::NotReady)
+                Verdict::Dropped(match refusal {
+                    Refusal::NotReady => DropReason::NotReady,
+                    _ => DropReason::NotPresent,
+                })
             }
             Err(Refusal::Nak(code)) => {
                 self.nak(at, Syndrome::Nak { code });
@@ -323,7 +327,7 @@ impl Responder {
         if len > 0 {
             if let Err(why) = target.recv_place(received) {
                 let PlaceError::Failed(status) = why else {
-                    return Err(Refusal::NotReady);
+                    return Err(Refusal::NotPresent);
                 };
                 self.finish_recv(None, status, false, 0, target);
                 let too_long = status == Status::LocLen;
@@ -375,7 +379,7 @@ impl Responder {
         }
         if len > 0 {
             if let Err(denied) = target.write_place(received) {
-                if imm {
+                if imm && denied != AccessError::NotPresent {
                     self.finish_recv(None, Status::LocAccess, true, 0, target);
                 }
                 return Err(denied.into());

@@ -13,6 +13,7 @@
 //!   the RETH says, is dropped (IBTA 9.8.2.2, 9.7.4.1.6).
 //! - A message without a fitting receive, and a WRITE to memory that the key and the QP do not
 //!   permit, are dropped whole (IBTA 9.9.3). The receive of a dropped message is used for the next.
+//! - A message of which a packet finds a page missing is dropped whole (IBTA 9.8.2.2).
 //! - A receive that is not usable completes with an error, which takes the QP to the error state
 //!   (IBTA 9.9.3).
 
@@ -57,6 +58,8 @@ pub struct Arrival<'a> {
     /// Bytes of payload, of all packets together.
     pub len: u32,
     pub sender_pkey: u16,
+    /// A page of the memory that they go to is missing.
+    pub absent: bool,
 }
 
 impl Arrival<'_> {
@@ -244,6 +247,9 @@ impl Responder {
     }
 
     fn accept(&mut self, arrival: &Arrival, at: Option<usize>, slot: Option<usize>) -> Ruling {
+        if arrival.absent && arrival.len > 0 {
+            return Ruling::drop(DropReason::NotPresent);
+        }
         let message = arrival.message;
         let whole = arrival.ends();
         let write_imm = message.verb == Verb::Write;

@@ -7,6 +7,7 @@ use super::device::{RecvQueue, SendQueue};
 use super::{Action, End, Habits, Phase};
 use crate::build::draw_psn;
 use crate::memory::{Right, ALL_RIGHTS};
+use crate::paging::Paging;
 use crate::profile::{Profile, MS, US};
 use crate::rng::Rng;
 use crate::world::{Event, World};
@@ -141,6 +142,8 @@ impl World {
             qp: UcQp::new(),
             send: SendQueue::default(),
             recv: RecvQueue::default(),
+            taken_pages: Paging::new(&self.plan, rng, 12),
+            sent_pages: Paging::new(&self.plan, rng, 13),
             inbox,
             permits_write: true,
             read_only,

@@ -58,6 +58,8 @@ pub struct Notes {
     pub received: Vec<(usize, RecvCompletion)>,
     /// A receive that a dropped message left was taken again.
     pub reused: bool,
+    /// Memory was accessed.
+    pub touched: bool,
     pub violation: Option<String>,
 }
 
@@ -68,6 +70,8 @@ pub struct Hand<'a> {
     pub memory: &'a mut Memory,
     pub regions: &'a mut Regions,
     pub payload: &'a [u8],
+    /// An access finds a page missing.
+    pub absent: bool,
     pub notes: &'a mut Notes,
     pub saboteur: &'a mut Saboteur,
 }
@@ -153,6 +157,10 @@ impl ResponderOps for Hand<'_> {
         if end > receive.cap.into() {
             return Err(Status::LocLen.into());
         }
+        self.notes.touched = true;
+        if self.absent {
+            return Err(PlaceError::NotPresent);
+        }
         self.store(receive.at + offset as usize);
         Ok(())
     }
@@ -192,7 +200,13 @@ impl ResponderOps for Hand<'_> {
         let end = u64::from(offset) + self.payload.len() as u64;
         match self.recv.write {
             Some((rkey, ..)) if !self.regions.is_valid(rkey) => return Err(AccessError::Access),
-            Some((_, at, len)) if end <= len.into() => self.store(at + offset as usize),
+            Some((_, at, len)) if end <= len.into() => {
+                self.notes.touched = true;
+                if self.absent {
+                    return Err(AccessError::NotPresent);
+                }
+                self.store(at + offset as usize);
+            }
             _ => {
                 self.violation("a WRITE outside of the memory that was resolved");
                 return Err(AccessError::Op);

@@ -12,7 +12,8 @@ impl World {
     /// Nothing more is scheduled: no request may be pending. Where neither the network nor a
     /// program did harm, each message has arrived once (IBTA 9.8.2).
     pub fn uc_at_rest(&self) -> Result<(), String> {
-        let good = self.uc.habits.are_good() && !self.plan.impairment.is_ill();
+        let good = self.uc.habits.are_good() && self.plan.absent == 0;
+        let good = good && !self.plan.impairment.is_ill();
         for (end, e) in self.uc.ends.iter().enumerate() {
             let (posted, done) = (e.messages.len(), e.completed);
             ensure!(

@@ -45,9 +45,11 @@ impl World {
         }
         self.stats.uc.together += count as u64 - 1;
         let header = self.uc_hide_gap(end, (m, k), repr);
-        let ruling = self.uc_rule(end, (m, k), count as u32, payload.len() as u32)?;
+        let absent = self.uc.ends[end].taken_pages.is_absent(self.now);
+        let ruling = self.uc_rule(end, (m, k), count as u32, payload.len() as u32, absent)?;
         let header = self.uc_hide_duplicate(end, &ruling, header);
-        let (verdict, notes) = self.uc_handle(end, &header, &ruling, count as u16, &payload);
+        let (verdict, notes) =
+            self.uc_handle(end, &header, &ruling, count as u16, &payload, absent);
         tell!(self, "uc{end} <- {m}.{k}*{count}+{len} {verdict:?}");
         if let Some(text) = notes.violation {
             return Err(format!("uc{end}: {text}, message {m} packet {k}"));
@@ -58,6 +60,7 @@ impl World {
             ruling.verdict
         );
         self.stats.uc.duplicates += u64::from(verdict == Verdict::Dropped(DropReason::Duplicate));
+        self.stats.uc.missing += u64::from(verdict == Verdict::Dropped(DropReason::NotPresent));
         self.stats.uc.reused += u64::from(notes.reused);
         self.uc_judge_effect(end, (m, k), &ruling, &payload, &notes.received)?;
         self.uc_acknowledge(end)?;
@@ -90,6 +93,7 @@ impl World {
         (m, k): (usize, u32),
         count: u32,
         len: u32,
+        absent: bool,
     ) -> Result<Ruling, String> {
         let mut responder = self.uc.ends[end].responder.clone();
         let e = &self.uc.ends[end];
@@ -101,6 +105,7 @@ impl World {
             count,
             len,
             sender_pkey: sender.pkey,
+            absent,
         };
         let place = Place {
             state: e.qp.state(),
@@ -123,6 +128,7 @@ impl World {
         ruling: &Ruling,
         count: u16,
         payload: &[u8],
+        absent: bool,
     ) -> (Verdict, Notes) {
         let mut notes = Notes::default();
         let e = &mut self.uc.ends[end];
@@ -133,6 +139,7 @@ impl World {
             memory: &mut host.memory,
             regions: &mut host.regions,
             payload,
+            absent,
             notes: &mut notes,
             saboteur: &mut self.saboteur,
         };
@@ -143,6 +150,9 @@ impl World {
         let len = payload.len() as u32 / u32::from(count);
         let now = Instant(self.now);
         let verdict = e.qp.handle_segments(now, repr, count, len, &mut hand);
+        if notes.touched {
+            e.taken_pages.settle(absent);
+        }
         (verdict, notes)
     }
 

@@ -130,7 +130,7 @@ impl World {
                 self.uc_lose(end, m, &part)?;
                 break;
             }
-            if self.rng.chance(habits.tx_fail) {
+            if self.rng.chance(habits.tx_fail) || self.uc_is_hidden(end, &part) {
                 self.uc_undo(end, &part)?;
                 more = false;
                 break;
@@ -182,6 +182,14 @@ impl World {
         let e = &mut self.uc.ends[end];
         e.qp.undo(part, &mut e.send);
         Ok(())
+    }
+
+    /// Whether the payload of packets cannot be read now.
+    fn uc_is_hidden(&mut self, end: usize, part: &Transmit) -> bool {
+        let pages = &mut self.uc.ends[end].sent_pages;
+        let hidden = pages.hides(self.now, &part.payload);
+        self.stats.uc.hidden += u64::from(hidden);
+        hidden
     }
 
     /// Whether the payload of a packet lies in memory that cannot be read.
