@@ -46,11 +46,13 @@ impl WorkItem for OdpMr {
 
     /// Process context: faults in all ranges that are wanted.
     fn run(this: Arc<Self>) {
-        while let Some(wanted) = this.next_wanted() {
+        while let Some((index, wanted)) = this.next_wanted() {
             let Some(memory) = this.memory.try_access() else {
                 return;
             };
             memory.fault(wanted.offset, wanted.len, wanted.ahead, wanted.write);
+            drop(memory);
+            this.done(index);
         }
     }
 }
@@ -68,9 +70,19 @@ impl OdpMr {
         )
     }
 
-    fn next_wanted(&self) -> Option<Wanted> {
-        let mut wanted = self.wanted.lock();
-        wanted.iter_mut().find_map(Option::take)
+    /// A range that is wanted, and its place. It stays there until it is done: an access that is
+    /// repeated meanwhile asks for the same range, and is not to have it faulted in twice. One whose
+    /// pages fail is told so once, and the second failure would be taken for that of a later access.
+    fn next_wanted(&self) -> Option<(usize, Wanted)> {
+        let wanted = self.wanted.lock();
+        let mut all = wanted.iter().enumerate();
+        all.find_map(|(index, wanted)| Some((index, (*wanted)?)))
+    }
+
+    fn done(&self, index: usize) {
+        if let Some(wanted) = self.wanted.lock().get_mut(index) {
+            *wanted = None;
+        }
     }
 
     /// An access to `len` bytes from `offset` on, for writing if `write`, has found a page missing:

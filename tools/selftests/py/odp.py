@@ -21,6 +21,7 @@ from oxetest import (
     ALL_ACCESS,
     DEV_A,
     DEV_B,
+    SLOW,
     End,
     ah_to,
     child,
@@ -340,7 +341,7 @@ def impatient():
 
 def under_way():
     """Pages go all the time, by forks, while messages are under way: no byte is wrong."""
-    a, b, source, sink = ends()
+    a, b, source, sink = ends(timeout=18)
     over = threading.Event()
 
     def fork():
@@ -349,7 +350,7 @@ def under_way():
             if not pid:
                 os._exit(0)
             os.waitpid(pid, 0)
-            time.sleep(0.005)
+            time.sleep(0.005 * SLOW)
 
     thread = threading.Thread(target=fork)
     thread.start()
