@@ -32,6 +32,7 @@ mod cq;
 mod driver;
 mod limits;
 mod link;
+mod mcast;
 mod mem;
 mod packet;
 mod pd;
@@ -77,6 +78,8 @@ pub(crate) struct Core {
     #[pin]
     port: Port,
     #[pin]
+    groups: mcast::Groups,
+    #[pin]
     sweep: SpinLockBh<qp::flush::Sweep>,
     #[pin]
     sweep_timer: Timer<Core>,
@@ -103,6 +106,7 @@ impl Core {
                 next_pd: Atomic::new(1),
                 counters: Counters::new(),
                 port <- Port::new::<rx::Receive>(netdev),
+                groups <- mcast::Groups::new(),
                 sweep <- crate::new_spinlock_bh!(qp::flush::Sweep::NEW, "oxe_sweep"),
                 sweep_timer <- Timer::new(),
                 sweep_work <- kernel::new_work!("oxe_sweep"),

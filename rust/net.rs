@@ -16,6 +16,7 @@
 
 pub(crate) mod crc;
 pub(crate) mod lookup;
+pub(crate) mod mcast;
 pub(crate) mod netdev;
 pub(crate) mod notifier;
 pub(crate) mod queue;

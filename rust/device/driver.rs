@@ -15,6 +15,7 @@ use super::qp::{attr, engine};
 use super::{counters, limits, link, Oxe};
 use crate::net::netdev::NetDevice;
 use crate::proto::transport::State;
+use crate::proto::wire::Gid;
 use crate::rdma::access::Access;
 use crate::rdma::attr::{AtomicCap, DeviceAttr, DeviceCaps, OdpCaps, OdpOps, PortAttr};
 use crate::rdma::device::Device;
@@ -116,6 +117,10 @@ impl Driver for Oxe {
             max_res_rd_atom: limits::MAX_QP.saturating_mul(limits::MAX_RD_ATOMIC),
             max_qp_init_rd_atom: limits::MAX_RD_ATOMIC,
             atomic_cap: AtomicCap::Glob,
+            max_mcast_grp: limits::MAX_MCAST_GRP,
+            max_mcast_qp_attach: limits::MAX_MCAST_QP_ATTACH,
+            max_total_mcast_qp_attach: limits::MAX_MCAST_GRP
+                .saturating_mul(limits::MAX_MCAST_QP_ATTACH),
             max_ah: limits::MAX_AH,
             max_cq_moderation_count: u16::MAX,
             max_cq_moderation_period: u16::MAX,
@@ -280,6 +285,18 @@ impl Driver for Oxe {
         if qp.qp.state() == State::Err {
             engine::schedule(&qp.qp);
         }
+    }
+
+    fn attach_mcast(qp: &QpObject, gid: &[u8; 16]) -> Result {
+        let ctx = &qp.qp.ctx;
+        let groups = &ctx.core.groups;
+        groups.attach(&ctx.core.port, &Gid::new(*gid), ctx.qpn)
+    }
+
+    fn detach_mcast(qp: &QpObject, gid: &[u8; 16]) -> Result {
+        let ctx = &qp.qp.ctx;
+        let groups = &ctx.core.groups;
+        groups.detach(&ctx.core.port, &Gid::new(*gid), ctx.qpn)
     }
 
     fn reg_user_mr(

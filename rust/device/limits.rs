@@ -31,6 +31,10 @@ pub(crate) const MAX_KEY_INDEX: u32 = (1 << 24) - 2;
 pub(crate) const MAX_FAST_REG_PAGES: u32 = 4096;
 pub(crate) const MAX_AH: u32 = 1 << 20;
 pub(crate) const MAX_AH_NUMBER: u32 = MAX_AH + KERNEL_RESERVE;
+/// Multicast groups, and queue pairs of one group: each packet looks for its group, and goes to all
+/// of them.
+pub(crate) const MAX_MCAST_GRP: u32 = 1024;
+pub(crate) const MAX_MCAST_QP_ATTACH: u32 = 256;
 /// Outstanding READs and atomics of one QP, in each direction.
 pub(crate) const MAX_RD_ATOMIC: u32 = 128;
 pub(crate) const MAX_PKEYS: u16 = 1;

@@ -4,7 +4,7 @@
 
 use super::counters::Count;
 use super::packet::path::ROCE_PORT;
-use super::packet::rx_batch::RxBatch;
+use super::packet::rx_batch::{RxBatch, RxGroup};
 use super::qp::engine;
 use super::qp::progress::Input;
 use super::Core;
@@ -12,7 +12,7 @@ use crate::net::lookup;
 use crate::net::netdev::NetDevice;
 use crate::net::skb::RxSkb;
 use crate::net::udp::Receiver;
-use crate::proto::wire::{BTH_LEN, ICRC_LEN};
+use crate::proto::wire::{Gid, Qpn, BTH_LEN, ICRC_LEN};
 use kernel::sync::Arc;
 
 /// The receiver of the packets of the sockets.
@@ -48,9 +48,36 @@ fn deliver(core: &Arc<Core>, skb: RxSkb) {
         return;
     };
     while let Some(mut group) = batch.next_group(core) {
+        if group.is_to_group() || group.qpn() == Qpn::MULTICAST.get() {
+            deliver_multicast(core, &mut group);
+            continue;
+        }
         match core.qps.get(group.qpn()) {
             Some(qp) => engine::run(&qp, Input::Packets(&mut group)),
             None => core.counters.count(Count::NoQp),
+        }
+    }
+}
+
+/// Delivers packets to each QP that is attached to their multicast group (IBTA 10.5.2). Such a
+/// packet has the multicast QP number and a multicast address, or it is dropped (IBTA 9.6.1).
+#[cold]
+fn deliver_multicast(core: &Core, packets: &mut RxGroup<'_>) {
+    let valid = packets.is_to_group() && packets.qpn() == Qpn::MULTICAST.get();
+    while let Some(packet) = packets.next(core) {
+        if !valid {
+            core.counters.count(Count::WrongAddress);
+            continue;
+        }
+        let gid = Gid::new(packet.destination);
+        let members = (0..).map_while(|index| core.groups.member(&gid, index));
+        let mut delivered = false;
+        for qp in members.filter_map(|qpn| core.qps.get(qpn)) {
+            delivered = true;
+            engine::run(&qp, Input::Multicast(packet));
+        }
+        if !delivered {
+            core.counters.count(Count::NoQp);
         }
     }
 }

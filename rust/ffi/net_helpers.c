@@ -4,6 +4,7 @@
 #include <linux/etherdevice.h>
 #include <linux/if_arp.h>
 #include <linux/if_vlan.h>
+#include <linux/igmp.h>
 #include <linux/inetdevice.h>
 #include <linux/netdevice.h>
 #include <linux/pkt_sched.h>
@@ -154,6 +155,59 @@ struct net *oxe_net_get(const struct net_device *dev)
 void oxe_net_put(struct net *net)
 {
 	put_net(net);
+}
+
+/* --- Multicast groups --- */
+
+void oxe_rtnl_lock(void)
+{
+	rtnl_lock();
+}
+
+void oxe_rtnl_unlock(void)
+{
+	rtnl_unlock();
+}
+
+/*
+ * The device receives packets to the group, and the IP stack takes them, until as many calls of
+ * oxe_group_leave(), or until the device leaves its namespace. Under RTNL.
+ */
+int oxe_group_join(struct net_device *dev, const u8 *gid, bool v6)
+{
+	struct in_device *in_dev;
+	__be32 group;
+
+	if (v6) {
+#if IS_ENABLED(CONFIG_IPV6)
+		return ipv6_dev_mc_inc(dev, (const struct in6_addr *)gid);
+#else
+		return -EAFNOSUPPORT;
+#endif
+	}
+	in_dev = __in_dev_get_rtnl(dev);
+	if (!in_dev)
+		return -ENODEV;
+	memcpy(&group, gid + 12, sizeof(group));
+	ip_mc_inc_group(in_dev, group);
+	return 0;
+}
+
+void oxe_group_leave(struct net_device *dev, const u8 *gid, bool v6)
+{
+	struct in_device *in_dev;
+	__be32 group;
+
+	if (v6) {
+#if IS_ENABLED(CONFIG_IPV6)
+		ipv6_dev_mc_dec(dev, (const struct in6_addr *)gid);
+#endif
+		return;
+	}
+	in_dev = __in_dev_get_rtnl(dev);
+	memcpy(&group, gid + 12, sizeof(group));
+	if (in_dev)
+		ip_mc_dec_group(in_dev, group);
 }
 
 /* --- Routes, and packets to send --- */

@@ -53,6 +53,12 @@ int oxe_udp_open(struct net *net, bool v6, u16 port,
 void oxe_udp_close(struct sock *sk);
 void oxe_udp_settle(void);
 
+/* Membership in multicast groups. Addresses are GIDs. */
+void oxe_rtnl_lock(void);
+void oxe_rtnl_unlock(void);
+int oxe_group_join(struct net_device *dev, const u8 *gid, bool v6);
+void oxe_group_leave(struct net_device *dev, const u8 *gid, bool v6);
+
 /* The parts of a packet that a UDP socket's encap_rcv or our hook got. */
 struct oxe_rx {
 	const u8 *ip;		/* the IP header: ip_len bytes */

@@ -190,6 +190,14 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Receive requests were posted. Any context.
     fn posted_recv(qp: &Self::Qp);
 
+    /// Attaches a datagram queue pair to the multicast group of this GID. EINVAL if it is attached
+    /// already; ENOMEM beyond the limits that the device reports.
+    fn attach_mcast(qp: &Self::Qp, gid: &[u8; 16]) -> Result;
+
+    /// Takes [`Driver::attach_mcast`] back. EINVAL if the queue pair is not attached. ib_core does
+    /// so before it destroys a queue pair.
+    fn detach_mcast(qp: &Self::Qp, gid: &[u8; 16]) -> Result;
+
     /// Registers memory of the calling process (see [`super::umem::UserMemory::pin`]). Also returns
     /// the key, which is lkey and rkey.
     fn reg_user_mr(

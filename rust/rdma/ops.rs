@@ -89,6 +89,8 @@ impl<D: Driver> Table<D> {
 
         create_qp: Some(ops_qp::create_qp::<D>),
         modify_qp: Some(ops_qp::modify_qp::<D>),
+        attach_mcast: Some(ops_qp::attach_mcast::<D>),
+        detach_mcast: Some(ops_qp::detach_mcast::<D>),
         query_qp: Some(ops_qp::query_qp::<D>),
         destroy_qp: Some(ops_qp::destroy_qp::<D>),
         post_send: Some(ops_post::post_send::<D>),

@@ -9,6 +9,7 @@ use super::object::Object;
 use super::ops_cq::CqObject;
 use super::ops_srq::SrqObject;
 use super::ops_ucontext::PdObject;
+use super::post::errno;
 use super::qp::{QpAttr, QpCaps, QpInit, QpQuery, QpType};
 use super::udata::UserCtx;
 use crate::ffi;
@@ -138,6 +139,33 @@ pub(super) unsafe extern "C" fn query_qp<D: Driver>(
     let part = unsafe { QpObject::<D>::get(qp) };
     D::query_qp(&part.driver, &mut QpQuery::new(attr, init));
     0
+}
+
+/// # Safety
+///
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
+pub(super) unsafe extern "C" fn attach_mcast<D: Driver>(
+    qp: *mut ffi::ib_qp,
+    gid: *mut ffi::ib_gid,
+    _lid: u16,
+) -> c_int {
+    // SAFETY: ib_core gives a queue pair that was initialised by `create_qp` and is not being
+    // destroyed, and a GID, a union of plain bytes.
+    let (part, gid) = unsafe { (QpObject::<D>::get(qp), (*gid).raw.as_ref()) };
+    errno(D::attach_mcast(&part.driver, gid))
+}
+
+/// # Safety
+///
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
+pub(super) unsafe extern "C" fn detach_mcast<D: Driver>(
+    qp: *mut ffi::ib_qp,
+    gid: *mut ffi::ib_gid,
+    _lid: u16,
+) -> c_int {
+    // SAFETY: as in `attach_mcast`.
+    let (part, gid) = unsafe { (QpObject::<D>::get(qp), (*gid).raw.as_ref()) };
+    errno(D::detach_mcast(&part.driver, gid))
 }
 
 /// # Safety

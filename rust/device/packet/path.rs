@@ -6,7 +6,7 @@
 use crate::device::port::Port;
 use crate::net::route::{Flow, Header, Route};
 use crate::proto::wire::icrc::{DatagramFields, UDP_LEN};
-use crate::proto::wire::{GrhLayout, IcrcHead, GRH_LEN};
+use crate::proto::wire::{Gid, GrhLayout, IcrcHead, GRH_LEN};
 use crate::rdma::gid::{self, AhAttr};
 use kernel::prelude::*;
 
@@ -42,6 +42,8 @@ pub(crate) struct Path {
     /// The IPv4 identification of the next packet.
     next_id: u16,
     route: Option<Route>,
+    /// The destination is a multicast group.
+    to_group: bool,
     /// The path leads back to this device, so that it needs no packets. This was checked when the
     /// GIDs had this generation.
     loopback: bool,
@@ -89,6 +91,7 @@ impl Path {
             icrc,
             next_id: 0,
             route: None,
+            to_group: Gid::new(*attr.dgid()).is_multicast(),
             loopback: attr.own().is_some() && crate::parameters::loopback(),
             generation: attr.own().unwrap_or(0),
         })
@@ -193,7 +196,9 @@ impl Path {
     /// The error of the route lookup: ENETUNREACH, EHOSTUNREACH; ENODEV when the netdev is gone.
     #[inline]
     pub(crate) fn route(&mut self, port: &Port) -> Result<(&Route, &Header)> {
-        if !self.route.as_ref().is_some_and(Route::is_valid) {
+        // Whether the IP stack gives this device a copy of a packet to a group depends on the group's
+        // members at the time of the lookup.
+        if self.to_group || !self.route.as_ref().is_some_and(Route::is_valid) {
             self.route = None;
             self.route = Some(port.route(&self.flow)?);
         }

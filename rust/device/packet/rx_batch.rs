@@ -8,6 +8,7 @@
 use super::wire_packet::WirePacket;
 use crate::device::Core;
 use crate::net::skb::RxSkb;
+use crate::proto::wire::Gid;
 
 /// The packets of one skb that pass the checks below the transport, in order.
 pub(crate) struct RxBatch {
@@ -64,6 +65,12 @@ impl RxGroup<'_> {
     #[inline]
     pub(crate) fn qpn(&self) -> u32 {
         self.qpn
+    }
+
+    /// Whether the destination address of its packets is that of a multicast group.
+    #[inline]
+    pub(crate) fn is_to_group(&self) -> bool {
+        Gid::new(self.batch.packet.destination).is_multicast()
     }
 
     /// The next packet of the group.

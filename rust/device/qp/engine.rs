@@ -196,6 +196,7 @@ fn process_input(
             Transport::Uc(uc) => uc.conn.flush_delayed(),
             Transport::Datagram(_) => {}
         },
+        Input::Multicast(packet) => handle(qp, inner, now, RxPacket::Wire(packet), deferred),
         Input::Packets(group) => {
             while let Some(packet) = group.next(&qp.ctx.core) {
                 if packet.skb.is_gso() {

@@ -4,6 +4,7 @@
 
 use crate::device::cq::Wake;
 use crate::device::packet::rx_batch::RxGroup;
+use crate::device::packet::wire_packet::WirePacket;
 use crate::proto::transport::Events;
 
 /// An input of the engine.
@@ -20,6 +21,8 @@ pub(crate) enum Input<'a> {
     Flush,
     /// Packets for this QP arrived. A destroyed QP does not take them; they are dropped.
     Packets(&'a mut RxGroup<'a>),
+    /// A packet to a multicast group that this QP is attached to arrived.
+    Multicast(&'a WirePacket),
 }
 
 /// Notifications that are deferred until the lock is released.
