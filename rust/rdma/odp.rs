@@ -20,7 +20,6 @@ use core::ptr::NonNull;
 use kernel::error::{from_err_ptr, to_result};
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
 
 /// The reason that memory cannot be accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,30 +34,24 @@ pub(crate) enum OdpError {
 ///
 /// # Invariants
 ///
-/// It is the kernel address of a page, or 0, and flags. The page stays until the slot is changed, and
-/// may be written if [`Slot::WRITABLE`] is set.
-struct Slot(Atomic<usize>);
+/// It is [`Slot::ABSENT`], or the kernel address of a page, with [`Slot::WRITABLE`] set if the page
+/// may be written. The page stays until the slot is changed.
+#[derive(Clone, Copy)]
+struct Slot(usize);
 
 impl Slot {
-    /// A flag: the latest fault failed, for writing if there is a page. One access is told so; the
-    /// next one asks again, as the process may have such memory by then.
-    const FAILED: usize = 1;
+    /// No page, as far as is known.
+    const ABSENT: Self = Slot(0);
     /// A flag: the page may be written.
-    const WRITABLE: usize = 2;
+    const WRITABLE: usize = 1;
 
     /// The page, for writing if `write`.
     #[inline]
-    fn page(&self, write: bool) -> Result<*mut u8, OdpError> {
-        let seen = self.0.load(Relaxed);
-        let address = seen & !(Self::FAILED | Self::WRITABLE);
-        if address != 0 && (!write || seen & Self::WRITABLE != 0) {
-            return Ok(address as *mut u8);
+    fn page(self, write: bool) -> Result<*mut u8, OdpError> {
+        if self.0 == 0 || write && self.0 & Self::WRITABLE == 0 {
+            return Err(OdpError::NotPresent);
         }
-        let told = self.0.cmpxchg(seen, seen & !Self::FAILED, Relaxed).is_ok();
-        Err(match told && seen & Self::FAILED != 0 {
-            true => OdpError::Fault,
-            false => OdpError::NotPresent,
-        })
+        Ok((self.0 & !Self::WRITABLE) as *mut u8)
     }
 }
 
@@ -76,7 +69,7 @@ struct Pages {
 impl Pages {
     /// Calls `change` with the slots from `first` on, up to `count`, each while no copy is in
     /// progress. Process context.
-    fn change(&self, first: usize, count: usize, mut change: impl FnMut(usize, &mut usize)) {
+    fn change(&self, first: usize, count: usize, mut change: impl FnMut(usize, &mut Slot)) {
         let end = first.saturating_add(count);
         let mut at = first;
         while at < end {
@@ -85,7 +78,7 @@ impl Pages {
             let mut slots = self.slots.seize();
             let next = end.min(at.saturating_add(STEP));
             for (index, slot) in slots.iter_mut().enumerate().take(next).skip(at) {
-                change(index, slot.0.get_mut());
+                change(index, slot);
             }
             slots.open();
             at = next;
@@ -103,12 +96,11 @@ impl Pages {
         // SAFETY: by the requirement of this function. A `Pages` is shared by all that know it.
         let pages = unsafe { &*owner.cast::<Pages>() };
         pages.change(first, count, |_, slot| {
-            if *slot & Slot::WRITABLE != 0 {
-                let page = *slot & !(Slot::FAILED | Slot::WRITABLE);
-                // SAFETY: there is a page, until the slot is changed.
-                unsafe { ffi::oxe_odp_mark_dirty(page as *mut kernel::ffi::c_void) };
+            if let Ok(page) = slot.page(true) {
+                // SAFETY: the page is there until the slot is changed.
+                unsafe { ffi::oxe_odp_mark_dirty(page.cast()) };
             }
-            *slot = 0;
+            *slot = Slot::ABSENT;
         });
     }
 }
@@ -203,10 +195,7 @@ impl OdpMemory {
     fn fill(&self, mut table: KVVec<Slot>) -> Result {
         // SAFETY: the registration is valid.
         let count = unsafe { ffi::oxe_odp_page_count(self.umem.as_ptr()) };
-        for _ in 0..count {
-            // INVARIANT: there is no page.
-            table.push(Slot(Atomic::new(0)), GFP_CHARGED)?;
-        }
+        table.extend_with(count, Slot::ABSENT, GFP_CHARGED)?;
         let _bh = BhGuard::new();
         // Nothing was dropped by this: the table was empty.
         let mut slots = self.pages().slots.seize();
@@ -315,26 +304,29 @@ impl OdpMemory {
     }
 
     /// Makes the pages of `len` bytes from `offset` on present, for writing if `write`, and those of
-    /// the `ahead` bytes from there on, if it can. A page of the former that the process does not
-    /// have is noted: an access to it fails.
+    /// the `ahead` bytes from there on, if it can.
     ///
     /// Process context, of any process; sleeps.
-    pub(crate) fn fault(&self, offset: u64, len: u64, ahead: u64, write: bool) {
+    ///
+    /// # Errors
+    ///
+    /// The offset of a byte, among the first `len`, that the process does not have, or must not
+    /// write to. No error if a page may be there later: an access that comes again asks again.
+    pub(crate) fn fault(&self, offset: u64, len: u64, ahead: u64, write: bool) -> Result<(), u64> {
         if ahead > len && self.prefetch(offset, ahead, write, true).is_ok() {
-            return;
+            return Ok(());
         }
-        let Some((first, count)) = self.span(offset, len) else {
-            return;
-        };
+        let (first, count) = self.span(offset, len).ok_or(offset)?;
         for page in first..first.saturating_add(count) {
             match self.map(page, 1, write, true) {
-                // An access that comes again asks again.
                 Ok(()) | Err(EBUSY) | Err(ENOMEM) => {}
-                Err(_) => self
-                    .pages()
-                    .change(page, 1, |_, slot| *slot |= Slot::FAILED),
+                Err(_) => {
+                    let at = page.saturating_mul(PAGE_SIZE).saturating_sub(self.first);
+                    return Err(offset.max(at as u64));
+                }
             }
         }
+        Ok(())
     }
 
     /// Looks up the pages of `len` bytes from `offset` on, and makes them present if `fault`.
@@ -370,7 +362,7 @@ impl OdpMemory {
             if !page.is_null() {
                 // INVARIANT: the memory manager says that the page is there, and calls
                 // `Pages::gone` before it takes it back, which waits for the mutex.
-                *slot = page as usize | if writable { Slot::WRITABLE } else { 0 };
+                *slot = Slot(page as usize | if writable { Slot::WRITABLE } else { 0 });
             }
         });
         // SAFETY: we hold the mutex.

@@ -135,7 +135,7 @@ impl Grant {
     ) -> Result<(), MemError> {
         let va = self.address(offset, len)?;
         let result = self.mkey.for_each_chunk(self.generation, va, len, each);
-        result.inspect_err(|why| self.want(*why, offset, len, false))
+        result.map_err(|why| self.want(why, offset, len, false))
     }
 
     /// For copying `len` bytes in parts to the grant, from byte `offset` on. Any context with
@@ -160,7 +160,7 @@ impl Grant {
     pub(crate) fn write(&self, offset: u32, bytes: StridedSrc<'_>) -> Result<(), MemError> {
         let va = self.address(offset, bytes.len())?;
         let result = self.mkey.write(self.generation, va, bytes);
-        result.inspect_err(|why| self.want(*why, offset, bytes.len(), true))
+        result.map_err(|why| self.want(why, offset, bytes.len(), true))
     }
 
     /// Calls `access` with its first word: see [`Mkey::with_word`].
@@ -170,22 +170,23 @@ impl Grant {
         access: impl FnOnce(Word<'_>) -> T,
     ) -> Result<T, AccessError> {
         let result = self.mkey.with_word(self.generation, self.va, access);
-        result.inspect_err(|why| {
-            if *why == AccessError::NotPresent {
-                self.want(MemError::NotPresent, 0, 8, true);
-            }
+        result.map_err(|why| match why {
+            AccessError::NotPresent => self.want(MemError::NotPresent, 0, 8, true).into(),
+            why => why,
         })
     }
 
-    /// An access failed: asks for the pages from there on, if one was missing.
+    /// An access failed: asks for the pages from there on, if one was missing. Returns the reason,
+    /// which may be another one then: see [`Mkey::want`].
     #[inline]
-    fn want(&self, why: MemError, offset: u32, len: usize, write: bool) {
-        if why == MemError::NotPresent {
-            let va = self.va.wrapping_add(offset.into());
-            let rest = self.len.saturating_sub(offset);
-            let lens = (len as u64, rest.into());
-            self.mkey.want(self.generation, va, lens, write);
+    fn want(&self, why: MemError, offset: u32, len: usize, write: bool) -> MemError {
+        if why != MemError::NotPresent {
+            return why;
         }
+        let va = self.va.wrapping_add(offset.into());
+        let rest = self.len.saturating_sub(offset);
+        let lens = (len as u64, rest.into());
+        self.mkey.want(self.generation, va, lens, write)
     }
 
     /// The address of byte `offset`, if the grant covers `len` bytes from there.

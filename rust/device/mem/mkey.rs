@@ -366,17 +366,22 @@ impl Mkey {
 
     /// See [`Mr::want`]; by a lookup of this generation.
     #[cold]
-    pub(super) fn want(&self, generation: u32, va: u64, (len, rest): (u64, u64), write: bool) {
+    pub(super) fn want(
+        &self,
+        generation: u32,
+        va: u64,
+        (len, rest): (u64, u64),
+        write: bool,
+    ) -> MemError {
         match self {
             Mkey::Mr(mr) => mr.want(va, len, rest, write),
             // The kernel's memory is always present.
-            Mkey::FastMr(_) => {}
-            Mkey::Mw(mw) => {
-                let _ = mw.with(generation, va, len as usize, |mr, at| {
-                    mr.want(at, len, rest, write);
-                    Ok::<(), MemError>(())
-                });
-            }
+            Mkey::FastMr(_) => MemError::Fault,
+            Mkey::Mw(mw) => mw
+                .with(generation, va, len as usize, |mr, at| {
+                    Ok(mr.want(at, len, rest, write))
+                })
+                .unwrap_or_else(|why: MemError| why),
         }
     }
 

@@ -248,7 +248,7 @@ impl Mr {
         let Advice { fault, write, wait } = advice;
         if fault && !wait {
             // Pages that the process does not have are left out, without an error.
-            OdpMr::want(odp, offset, 0, len, write);
+            let _ = OdpMr::want(odp, offset, 0, len, write);
             return Ok(());
         }
         let memory = odp.memory.try_access().ok_or(EFAULT)?;
@@ -262,18 +262,20 @@ impl Mr {
     }
 
     /// An access to `len` bytes at `va`, for writing if `write`, has found a page missing: asks for
-    /// the pages. Accesses will go to `rest` bytes from there on.
+    /// the pages. Accesses will go to `rest` bytes from there on. Returns why the access fails: see
+    /// [`OdpMr::want`].
     ///
     /// Softirq or process context.
     #[cold]
-    pub(super) fn want(&self, va: u64, len: u64, rest: u64, write: bool) {
+    pub(super) fn want(&self, va: u64, len: u64, rest: u64, write: bool) -> MemError {
         let Memory::OnDemand(odp) = &self.memory else {
-            return;
+            return MemError::Fault;
         };
-        if let Ok(offset) = self.range.offset(va, len) {
-            let ahead = rest.min(self.range.length.saturating_sub(offset));
-            OdpMr::want(odp, offset, len, ahead.min(MAX_AHEAD), write);
-        }
+        let Ok(offset) = self.range.offset(va, len) else {
+            return MemError::Bounds;
+        };
+        let ahead = rest.min(self.range.length.saturating_sub(offset));
+        OdpMr::want(odp, offset, len, ahead.min(MAX_AHEAD), write)
     }
 
     /// Whether the region is still open. Any context.

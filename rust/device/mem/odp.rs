@@ -3,30 +3,37 @@
 //! Regions with on-demand paging (IB_ACCESS_ON_DEMAND): an access that finds a page missing asks
 //! for it, and fails for now. Work in process context faults the page in.
 
+use super::error::MemError;
 use crate::rdma::odp::OdpMemory;
 use crate::sync::lock::{new_spinlock_bh, SpinLockBh};
 use crate::sync::memory::GFP_CHARGED;
 use crate::sync::revocable::Revocable;
-use crate::sync::work;
+use crate::sync::{timer, work};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::workqueue::{self, new_work, Work, WorkItem};
 
-/// How many ranges of one region wait for work at most. An access whose range is not among them
+/// How many ranges of one region are remembered at most. An access whose range is not among them
 /// asks again when it is repeated.
 const MAX_WANTED: usize = 8;
 
 /// How many bytes are faulted in at most because later accesses will go to them.
 pub(super) const MAX_AHEAD: u64 = 1 << 20;
 
-/// A range that is to be made present.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// How long a failure is remembered for the access that asked, in nanoseconds: longer than the
+/// longest wait after an RNR NAK.
+const MEMORY: u64 = 2_000_000_000;
+
+/// A range that an access has asked for.
+#[derive(Clone, Copy)]
 struct Wanted {
     offset: u64,
     len: u64,
     /// How many bytes from `offset` on will be accessed after these.
     ahead: u64,
     write: bool,
+    /// It was faulted in in vain: the byte that is not there, and when that was found out.
+    failed: Option<(u64, u64)>,
 }
 
 /// The memory of a region with on-demand paging.
@@ -50,9 +57,15 @@ impl WorkItem for OdpMr {
             let Some(memory) = this.memory.try_access() else {
                 return;
             };
-            memory.fault(wanted.offset, wanted.len, wanted.ahead, wanted.write);
+            let Wanted {
+                offset, len, ahead, ..
+            } = wanted;
+            let done = memory.fault(offset, len, ahead, wanted.write);
             drop(memory);
-            this.done(index);
+            let failed = done.err().map(|at| (at, timer::now_ns()));
+            if let Some(place) = this.wanted.lock().get_mut(index) {
+                *place = failed.map(|_| Wanted { failed, ..wanted });
+            }
         }
     }
 }
@@ -71,39 +84,61 @@ impl OdpMr {
     }
 
     /// A range that is wanted, and its place. It stays there until it is done: an access that is
-    /// repeated meanwhile asks for the same range, and is not to have it faulted in twice. One whose
-    /// pages fail is told so once, and the second failure would be taken for that of a later access.
+    /// repeated meanwhile asks for the same range.
     fn next_wanted(&self) -> Option<(usize, Wanted)> {
         let wanted = self.wanted.lock();
         let mut all = wanted.iter().enumerate();
-        all.find_map(|(index, wanted)| Some((index, (*wanted)?)))
-    }
-
-    fn done(&self, index: usize) {
-        if let Some(wanted) = self.wanted.lock().get_mut(index) {
-            *wanted = None;
-        }
+        all.find_map(|(index, wanted)| {
+            let wanted = (*wanted).filter(|wanted| wanted.failed.is_none())?;
+            Some((index, wanted))
+        })
     }
 
     /// An access to `len` bytes from `offset` on, for writing if `write`, has found a page missing:
     /// asks for the pages. Accesses will go to the `ahead` bytes from there on.
     ///
-    /// Softirq or process context.
+    /// Returns the reason of the failure: Fault, once, if the pages were asked for before and the
+    /// process does not have them; else NotPresent. Softirq or process context.
     #[cold]
-    pub(super) fn want(this: &Arc<Self>, offset: u64, len: u64, ahead: u64, write: bool) {
-        let new = Wanted {
-            offset,
-            len,
-            ahead,
-            write,
-        };
+    pub(super) fn want(
+        this: &Arc<Self>,
+        offset: u64,
+        len: u64,
+        ahead: u64,
+        write: bool,
+    ) -> MemError {
+        let now = timer::now_ns();
+        let end = offset.saturating_add(len);
         let mut wanted = this.wanted.lock();
-        if !wanted.contains(&Some(new)) {
+        let mut asked = false;
+        for place in wanted.iter_mut() {
+            let Some(old) = *place else { continue };
+            let Some((at, time)) = old.failed else {
+                asked |= (old.offset, old.len, old.write) == (offset, len, write);
+                continue;
+            };
+            let recent = now.saturating_sub(time) < MEMORY;
+            let ours = (offset..end).contains(&at) && (write || !old.write);
+            if ours || !recent {
+                *place = None;
+            }
+            if ours && recent {
+                return MemError::Fault;
+            }
+        }
+        if !asked {
             if let Some(free) = wanted.iter_mut().find(|wanted| wanted.is_none()) {
-                *free = Some(new);
+                *free = Some(Wanted {
+                    offset,
+                    len,
+                    ahead,
+                    write,
+                    failed: None,
+                });
             }
         }
         drop(wanted);
         work::queue_process(this);
+        MemError::NotPresent
     }
 }

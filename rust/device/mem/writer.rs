@@ -74,11 +74,12 @@ impl<'a> Writer<'a> {
             Target::Mr(open, at) => open.write(at.wrapping_add(skip), bytes),
             Target::Passing => self.mkey.write_passing(self.generation, va, bytes),
         };
-        result.inspect_err(|why| {
-            if *why == MemError::NotPresent {
+        result.map_err(|why| match why {
+            MemError::NotPresent => {
                 let lens = (bytes.len() as u64, rest.into());
-                self.mkey.want(self.generation, va, lens, true);
+                self.mkey.want(self.generation, va, lens, true)
             }
+            why => why,
         })
     }
 }

@@ -129,14 +129,18 @@ def members(network, at_a=1, at_b=2):
 
 
 def joined(group, namespace=NS_A, netdev=VETH_A):
-    """Whether the netdev is a member of the group."""
+    """Whether the netdev takes packets to the group: to its Ethernet address (RFC 1112, 2464), as a
+    kernel may not list groups of IPv4."""
     text = subprocess.run(
         ["ip", "-n", namespace, "maddr", "show", "dev", netdev],
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    return str(ipaddress.ip_address(group)) in text.split()
+    address = packed(group)
+    low = bytes((address[13] & 0x7F,)) + address[14:]
+    mac = b"\x33\x33" + address[12:] if address[0] == 0xFF else b"\x01\x00\x5e" + low
+    return mac.hex(":") in text.split()
 
 
 def everyone(network):
