@@ -49,7 +49,7 @@ pub(crate) enum ProcessMemory {
 pub(super) enum OpenMr<'a> {
     User(RevocableGuard<'a, UserMemory>),
     Kernel(RevocableGuard<'a, KernelMemory>),
-    OnDemand(RevocableGuard<'a, OdpMemory>),
+    OnDemand(RevocableGuard<'a, Arc<OdpMemory>>),
 }
 
 impl OpenMr<'_> {
@@ -251,7 +251,7 @@ impl Mr {
             let _ = OdpMr::want(odp, offset, 0, len, write);
             return Ok(());
         }
-        let memory = odp.memory.try_access().ok_or(EFAULT)?;
+        let memory = odp.hold().ok_or(EFAULT)?;
         memory.prefetch(offset, len, write, fault)
     }
 

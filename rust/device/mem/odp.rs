@@ -39,7 +39,9 @@ struct Wanted {
 /// The memory of a region with on-demand paging.
 #[pin_data]
 pub(super) struct OdpMr {
-    pub(super) memory: Revocable<OdpMemory>,
+    /// Revoked without waiting for faults, which may take as long as the process likes
+    /// (userfaultfd): whoever faults pages in has a reference of its own.
+    pub(super) memory: Revocable<Arc<OdpMemory>>,
     #[pin]
     wanted: SpinLockBh<[Option<Wanted>; MAX_WANTED]>,
     #[pin]
@@ -54,7 +56,7 @@ impl WorkItem for OdpMr {
     /// Process context: faults in all ranges that are wanted.
     fn run(this: Arc<Self>) {
         while let Some((index, wanted)) = this.next_wanted() {
-            let Some(memory) = this.memory.try_access() else {
+            let Some(memory) = this.hold() else {
                 return;
             };
             let Wanted {
@@ -73,6 +75,7 @@ impl WorkItem for OdpMr {
 impl OdpMr {
     /// ENOMEM.
     pub(super) fn new(memory: OdpMemory) -> Result<Arc<Self>> {
+        let memory = Arc::new(memory, GFP_CHARGED)?;
         Arc::pin_init(
             pin_init!(OdpMr {
                 memory: Revocable::new(memory),
@@ -81,6 +84,11 @@ impl OdpMr {
             }),
             GFP_CHARGED,
         )
+    }
+
+    /// The memory, unless the region is closed; to be dropped in process context. Any context.
+    pub(super) fn hold(&self) -> Option<Arc<OdpMemory>> {
+        Some((*self.memory.try_access()?).clone())
     }
 
     /// A range that is wanted, and its place. It stays there until it is done: an access that is

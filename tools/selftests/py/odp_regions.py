@@ -14,7 +14,20 @@ import pyverbs.enums as e
 from pyverbs.mr import MR, MW, MWBind, MWBindInfo
 
 from odp import LIBC, ODP, PAGE, SIZE, Memory, check, ends, faults, pattern
-from oxetest import ALL_ACCESS, LOCAL, End, errno_of, good, host_a, main, poll, same, shut, until
+from oxetest import (
+    ALL_ACCESS,
+    LOCAL,
+    End,
+    Skip,
+    errno_of,
+    good,
+    host_a,
+    main,
+    poll,
+    same,
+    shut,
+    until,
+)
 from rereg import ACCESS, DRIVER_RXE, RDMA_VERBS_IOCTL, rereg
 
 PREFETCH, PREFETCH_WRITE, NO_FAULT = 0, 1, 2
@@ -203,6 +216,42 @@ def given_up():
         os.waitpid(pid, 0)
 
 
+def unanswered():
+    """A page that a process is to deliver itself (userfaultfd), and never does, holds nothing up: the
+    region can be deregistered, and the process ends."""
+
+    if LIBC.syscall(323, os.O_CLOEXEC) == -1 and ctypes.get_errno() == errno.ENOSYS:
+        raise Skip("the kernel has no userfaultfd")
+
+    def waits(ends_by):
+        a, b, source, sink = ends()
+        uffd = check(LIBC.syscall(323, os.O_CLOEXEC))  # userfaultfd
+        fcntl.ioctl(uffd, 0xC018AA3F, struct.pack("<QQQ", 0xAA, 0, 0))  # UFFDIO_API
+        # UFFDIO_REGISTER for missing pages.
+        fcntl.ioctl(uffd, 0xC020AA00, struct.pack("<QQQQ", sink.at, SIZE, 1, 0))
+        before = faults()
+        a.send(e.IBV_WR_RDMA_WRITE, source.sge(8), remote=sink.remote())
+        until(lambda: faults() > before + 3, "the missing page")
+        if ends_by == "close":
+            sink.mr.close()
+            shut(a, b)
+            os._exit(0)
+        os.kill(os.getpid(), 9)
+
+    for ends_by, want in (("close", 0), ("kill", -9)):
+        pid = os.fork()
+        if not pid:
+            waits(ends_by)
+        found = []
+
+        def ended():
+            found[:] = os.waitpid(pid, os.WNOHANG)
+            return found[0] == pid
+
+        until(ended, f"the end of the process, {ends_by}")
+        same(os.waitstatus_to_exitcode(found[1]), want, ends_by)
+
+
 CASES = [
     ("capabilities", capabilities),
     ("prefetch", prefetched),
@@ -211,6 +260,7 @@ CASES = [
     ("regions registered anew", changed),
     ("windows", windows),
     ("regions that go while pages are asked for", given_up),
+    ("a page that never comes", unanswered),
 ]
 
 if __name__ == "__main__":
