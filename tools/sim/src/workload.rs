@@ -351,7 +351,11 @@ impl World {
             2..=4 if align == 8 => room - self.rng.index(near + 1),
             _ => self.rng.index(near + 1),
         };
-        let at = at / align * align;
+        let mut at = at / align * align;
+        // An empty range behind the last address there is would begin at address 0.
+        if region.va.checked_add(at as u64).is_none() {
+            at -= align;
+        }
         op.va = region.va.wrapping_add(at as u64);
         op.rkey = region.rkey;
         at
