@@ -24,6 +24,7 @@
 //!   cq        completion
 //!   mem       sge, payload, grant, mr, error
 //!   recv_ring
+//!   mcast                                    multicast groups
 //!   pd, port, ring, counters, limits, uabi   uabi: what librxe and the driver share
 //! ```
 

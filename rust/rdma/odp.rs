@@ -303,8 +303,8 @@ impl OdpMemory {
         Ok(result)
     }
 
-    /// Makes the pages of `len` bytes from `offset` on present, for writing if `write`, and those of
-    /// the `ahead` bytes from there on, if it can.
+    /// Makes the pages of `len` bytes from `offset` on present, for writing if `write`, and those
+    /// of the `ahead` bytes from there on, if it can.
     ///
     /// Process context, of any process; sleeps.
     ///

@@ -213,8 +213,8 @@ pub(crate) fn invalidate(core: &Core, party: Party, qpn: u32, key: u32) -> Resul
 }
 
 /// Acts on the advice of a consumer in `pd` on the bytes at `va` of the region with this key.
-/// Process context, sleeps. EFAULT if there is no such region, if it does not have the bytes or must
-/// not be written to, or if the process does not have them.
+/// Process context, sleeps. EFAULT if there is no such region, if it does not have the bytes or
+/// must not be written to, or if the process does not have them.
 pub(crate) fn advise(
     core: &Core,
     pd: PdId,

@@ -150,8 +150,8 @@ pub(crate) fn scatter(sges: &[Sge], offset: u32, bytes: StridedSrc<'_>) -> Resul
 ///
 /// # Errors
 ///
-/// NoMemory if there is no memory for a reference to several places; NotPresent; Bounds if the list is too
-/// short.
+/// NoMemory if there is no memory for a reference to several places; NotPresent; Bounds if the list
+/// is too short.
 #[inline]
 pub(crate) fn source(sges: &[Sge], offset: u32, len: u32) -> Result<PayloadRef, PayloadError> {
     let mut first = None;

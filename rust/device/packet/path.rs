@@ -196,8 +196,8 @@ impl Path {
     /// The error of the route lookup: ENETUNREACH, EHOSTUNREACH; ENODEV when the netdev is gone.
     #[inline]
     pub(crate) fn route(&mut self, port: &Port) -> Result<(&Route, &Header)> {
-        // Whether the IP stack gives this device a copy of a packet to a group depends on the group's
-        // members at the time of the lookup.
+        // Whether the IP stack gives this device a copy of a packet to a group depends on the
+        // group's members at the time of the lookup.
         if self.to_group || !self.route.as_ref().is_some_and(Route::is_valid) {
             self.route = None;
             self.route = Some(port.route(&self.flow)?);

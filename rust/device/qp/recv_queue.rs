@@ -104,8 +104,8 @@ impl RecvQueue {
     }
 
     /// Takes the next WQE for a message. A current WQE is taken again: the message that it was
-    /// taken for did not use it, as it was too long, or found a page of it missing. Sets `limit_reached` if the limit of a shared
-    /// receive queue is.
+    /// taken for did not use it, as it was too long, or found a page of it missing. Sets
+    /// `limit_reached` if the limit of a shared receive queue is.
     #[inline]
     pub(crate) fn start(&mut self, core: &Core, limit_reached: &mut bool) -> RecvStart {
         if self.current.is_some() {

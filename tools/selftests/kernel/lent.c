@@ -54,7 +54,7 @@ static enum hrtimer_restart post(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-/* On the other CPU, in an interrupt in which nobody may post. */
+/* On the other CPU, in an interrupt in which no consumer may post. */
 static void start_timer(void *data)
 {
 	struct lent *lent = data;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Multicast: datagrams to a group reach each queue pair that is attached to it, on either host, once,
+"""Multicast: datagrams to a group reach each queue pair that is attached to it once, on either host,
 and no other one.
 
 Usage: mcast.py [case...]. With DEV_B = DEV_A both ends are on one device.

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""On-demand paging: memory that is not pinned, whose pages come when they are needed and go when the
+"""On-demand paging: memory that is not pinned. Its pages come when they are needed and go when the
 memory manager takes them back.
 
-Each case takes pages away and looks at the counter of missing pages, so that it is about faults.
+Cases look at the counter of missing pages, so that they are about faults. It counts packets that
+are received; a packet that waits for its payload before it is sent is not counted.
 """
 
 import ctypes
@@ -160,7 +161,7 @@ def writes():
 
 
 def reads():
-    """Pages are missing on both sides: those of the response are not there, nor those it goes to."""
+    """Pages are missing on both sides: those of the response, and those that it goes to."""
     a, b, sink, source = ends()
     for n, length in enumerate((8, 5000, SIZE)):
         data = pattern(length, n)

@@ -217,8 +217,8 @@ def given_up():
 
 
 def unanswered():
-    """A page that a process is to deliver itself (userfaultfd), and never does, holds nothing up: the
-    region can be deregistered, and the process ends."""
+    """A page that a process is to deliver itself (userfaultfd), and never does, holds nothing up:
+    the region can be deregistered, and the process ends."""
 
     if LIBC.syscall(323, os.O_CLOEXEC) == -1 and ctypes.get_errno() == errno.ENOSYS:
         raise Skip("the kernel has no userfaultfd")

@@ -68,7 +68,7 @@ pub struct RecvRing {
     pub next: usize,
     /// The one in use.
     pub current: Option<usize>,
-    /// A page was missing as the packet with this PSN took the one in use: the packet takes it again.
+    /// A page was missing as the packet with this PSN took the one in use: it takes it again.
     pub waits_for: Option<u32>,
     /// How many were posted to the shared receive queue for messages to this QP. Other QPs may take
     /// them.
@@ -185,8 +185,8 @@ impl Hand<'_> {
         self.absent
     }
 
-    /// Whether the receive in use is to be taken again, by the packet that took it before. Nobody
-    /// else may take a receive while one is in use.
+    /// Whether the receive in use is to be taken again, by the packet that took it before. No
+    /// other packet may take a receive while one is in use.
     fn takes_again(&mut self) -> bool {
         let again = self.recv.waits_for.take() == Some(self.psn);
         if self.recv.current.is_none() {

@@ -391,7 +391,7 @@ fn completions_tell_who_wants_an_event() {
     assert_eq!(done.imm, Some([1, 2, 3, 4]));
 }
 
-/// A datagram whose page is missing (on-demand paging) is lost, and its receive serves the next one.
+/// A datagram whose page is missing (on-demand paging) is lost. Its receive serves the next one.
 #[test]
 fn a_datagram_without_its_page_is_lost() {
     let mut owner = receives(100);
