@@ -7,6 +7,7 @@ the queue has to tolerate more delay.
 The peer speaks RoCE by hand and asks for sixteen READs of 1 MiB at once, which oxe never does.
 """
 
+import ctypes
 import json
 import os
 import subprocess
@@ -147,10 +148,35 @@ def gone():
     shut(a, b)
 
 
+def refused():
+    """The queue has no room and refuses packets (NET_XMIT_DROP). They are lost like others: they
+    come again, and no request fails."""
+    a, b = End(host_a(), size=MIB), End(host_b(), size=MIB)
+    connect(a, b, timeout=10)
+    data = os.urandom(MIB)
+    ctypes.memmove(a.mr.buf, data, MIB)
+    before = counters(DEV_A)["send_err"]
+    tc("qdisc", "replace", "dev", VETH, "root", "tbf", *"rate 100mbit burst 4kb limit 6kb".split())
+    try:
+        for i in range(8):
+            part = MIB // 8
+            a.send(
+                e.IBV_WR_RDMA_WRITE, a.sge(part, i * part), wr_id=i, remote=b.remote(i * part)
+            )
+        good(poll(a.cq, 8, 60))
+    finally:
+        tc("qdisc", "del", "dev", VETH, "root")
+    same(ctypes.string_at(b.mr.buf, MIB) == data, True, "the data arrived")
+    count = counters(DEV_A)["send_err"] - before
+    same(count > 0, True, f"packets that were refused ({count})")
+    shut(a, b)
+
+
 CASES = [
     ("sixteen READs of 1 MiB through a queue of 100 Mb/s", many_reads),
     ("requests beside answers through such a queue", both_ways),
     ("a queue pair that waits for room is destroyed", gone),
+    ("a queue that refuses packets", refused),
 ]
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from oxetest import (
     none_pending,
     poll,
     same,
+    shut,
     status,
 )
 
@@ -128,11 +129,32 @@ def reset_and_failed():
     host.close()
 
 
+def destroyed_as_they_expire():
+    """Queue pairs are destroyed, or reset first, about when their ACK timer expires (4.2 ms at
+    least), on two CPUs. What is freed too early shows on the debug kernel."""
+    a_host, b_host = host_a(), host_b()
+    silent = End(b_host, size=0)  # in RESET: no answer ever comes
+    mr = End(a_host, size=4096)
+    gid = b_host.gid_value()
+    for turn in range(120):
+        end = End(a_host, size=0, depth=4, cqe=4)
+        end.to_init()
+        end.to_rtr(gid, silent.qp.qp_num)
+        end.to_rts(timeout=1, retry=0 if turn % 2 else 7)
+        end.send(e.IBV_WR_SEND, mr.sge(100))
+        time.sleep(0.003 + turn % 30 * 0.0001)
+        if turn % 3 == 0:
+            end.to_state(e.IBV_QPS_RESET)
+        end.close()
+    shut(silent, mr)
+
+
 CASES = [
     ("many waits that end together are done with by work", waits_end),
     ("queue pairs in the error state cost no timer for ever", idle_in_error),
     ("receives posted late in the error state", late_receives),
     ("a queue pair that fails again after a reset", reset_and_failed),
+    ("queue pairs are destroyed as their timers expire", destroyed_as_they_expire),
 ]
 
 if __name__ == "__main__":
