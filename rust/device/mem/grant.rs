@@ -110,7 +110,7 @@ impl Grant {
         }
         let va = self.address(offset, len as usize)?;
         if self.mkey.is_on_demand() {
-            self.for_each_chunk(offset, len as usize, |_| Some(()))?;
+            self.look_for_pages(offset, len)?;
         }
         Ok(Grant {
             mkey: self.mkey.clone(),
@@ -118,6 +118,17 @@ impl Grant {
             len,
             va,
         })
+    }
+
+    /// Asks for the pages of `len` bytes from byte `offset` on, if one is missing. Any context with
+    /// bottom halves disabled.
+    ///
+    /// # Errors
+    ///
+    /// Bounds, Revoked, NotPresent.
+    #[cold]
+    fn look_for_pages(&self, offset: u32, len: u32) -> Result<(), MemError> {
+        self.for_each_chunk(offset, len as usize, |_| Some(()))
     }
 
     /// Calls `each` with `len` bytes from byte `offset` on, chunk by chunk. Any context with

@@ -196,7 +196,8 @@ impl Mr {
     /// # Errors
     ///
     /// Bounds, Revoked.
-    #[inline]
+    // The callers match on the memory again. Compiled into them, both are one match.
+    #[inline(always)]
     pub(super) fn open(&self, va: u64, len: u64) -> Result<(OpenMr<'_>, u64), MemError> {
         let offset = self.range.offset(va, len)?;
         Ok(match &self.memory {
