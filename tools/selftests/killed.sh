@@ -3,9 +3,11 @@
 # vm: det=1 time=1800
 #
 # Processes killed under traffic, one after another: how long each takes to end, and that nothing of
-# them is left (py/killed.py). kill.sh does so with perftest and rping, on two CPUs.
+# them is left (py/killed.py). kill.sh does so with perftest and rping, on two CPUs. KILLS=N kills
+# so many.
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
+export LIMIT_PY=$((600 + 10 * ${KILLS:-60}))
 relay_py killed
 works() { perf ib_send_bw 1 -e -s 65536 -n 20; }
 t "the next pair works" works
