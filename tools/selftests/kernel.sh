@@ -5,28 +5,24 @@
 # A consumer in the kernel (kernel/, the module oxe_ktest): verbs that no process can call. Each
 # group of cases runs on one device, without packets, and between two devices on a wire.
 . "$(dirname "$0")/lib.sh"
-KTEST=$(dirname "$OXE_MODULE")/oxe_ktest.ko
-FILES=/sys/kernel/debug/oxe_ktest
-[ -e "$KTEST" ] || skip_all "there is no $KTEST"
+. "$HERE/lib/ktest.sh"
+need_ktest
 hosts_up 1500
 
-loaded() {
-	insmod "$KTEST" dev_a=$DEV_A dev_b=$DEV_B gid_a="$GID4_A" gid_b="$GID4_B" slow=$SLOW
-}
 # group NAME WHERE [HOW]: the cases of a group, with the module loaded for it alone.
 group() {
 	local status=0
-	if ! loaded >"$TMP/log" 2>&1; then
+	if ! ktest_load >"$TMP/log" 2>&1; then
 		not_ok "$1 ($2): the test module" "$TMP/log"
 		return
 	fi
-	(echo "$1 $2" >$FILES/run) 2>"$TMP/log" || status=$?
-	sed "s/^[^#].*/&${3:+, $3}/" $FILES/results >"$TMP/results"
+	ktest_run "$1 $2" 2>"$TMP/log" || status=$?
+	sed "s/^[^#].*/&${3:+, $3}/" $KTEST_FILES/results >"$TMP/results"
 	relay <"$TMP/results"
 	[ $status = 0 ] && grep -q '^ok ' "$TMP/results" || not_ok "$1 ($2): status $status" "$TMP/log"
-	t "$1 ($2): the test module goes" rmmod oxe_ktest
+	t "$1 ($2): the test module goes" ktest_unload
 }
-more() { echo "more ." >$FILES/run; }
+more() { ktest_run "more ."; }
 # cpus_come_and_go: a CPU goes offline and comes back, and the traffic goes on.
 cpus_come_and_go() {
 	local cpu=/sys/devices/system/cpu/cpu1/online
@@ -40,19 +36,18 @@ cpus_come_and_go() {
 removed() {
 	local where=$1 status=0 at_work=$2
 	shift 2
-	if ! loaded >"$TMP/log" 2>&1; then
+	if ! ktest_load >"$TMP/log" 2>&1; then
 		not_ok "traffic ($where): the test module" "$TMP/log"
 		return
 	fi
-	(echo "traffic $where" >$FILES/run) 2>"$TMP/log" || status=$?
+	ktest_run "traffic $where" 2>"$TMP/log" || status=$?
 	[ $status = 0 ] || not_ok "traffic ($where): status $status" "$TMP/log"
 	[ -z "$at_work" ] || t "traffic ($where): $at_work" $at_work
 	t "removal ($where): $*" "$@"
 	t "removal ($where): the device goes" poll 60 gone "$DEV_A"
-	relay <$FILES/results
-	t "removal ($where): the test module goes" rmmod oxe_ktest
+	relay <$KTEST_FILES/results
+	t "removal ($where): the test module goes" ktest_unload
 }
-gone() { [ ! -d "/sys/class/infiniband/$1" ]; }
 
 for group in ${GROUPS_RUN:-fastreg inval post srq drain events moderation reuse lent}; do
 	group "$group" loop
