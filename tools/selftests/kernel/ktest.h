@@ -83,7 +83,7 @@ int kt_rdma_status(struct kt_end *end, enum ib_wr_opcode opcode, void *va, u32 l
 		   u32 rkey, int status);
 
 /* traffic.c */
-int kt_traffic_start(const struct kt_host *a, const struct kt_host *b);
+int kt_traffic_start(const struct kt_host *a, const struct kt_host *b, bool paced);
 int kt_traffic_goes_on(void);
 bool kt_traffic_end(struct ib_device *dev, int *result);
 

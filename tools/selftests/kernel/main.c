@@ -4,8 +4,9 @@
  *
  * Writing "GROUP loop" or "GROUP wire" to the file "run" in debugfs runs a group of cases, in the
  * writer's context; "results" has their outcome afterwards, a line each as lib.sh's relay takes it.
- * "traffic loop" or "traffic wire" starts traffic that goes on until a device is removed, and
- * "more ..." waits until more of it has come.
+ * "traffic loop" or "traffic wire" starts traffic that goes on until a device is removed, "paced
+ * ..." some that leaves the CPU time for other things, and "more ..." waits until more of it has
+ * come.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>
@@ -109,8 +110,8 @@ static int run_group(const char *name, bool wire)
 
 	if (!hosts[0].dev || (wire && !hosts[1].dev))
 		return -ENODEV;
-	if (!strcmp(name, "traffic")) {
-		int error = kt_traffic_start(&hosts[0], &hosts[wire]);
+	if (!strcmp(name, "traffic") || !strcmp(name, "paced")) {
+		int error = kt_traffic_start(&hosts[0], &hosts[wire], !strcmp(name, "paced"));
 
 		report(error ? "not ok" : "ok", "traffic (%s)", wire ? "wire" : "loop");
 		return error;

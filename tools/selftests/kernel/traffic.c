@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Traffic that goes on until its device is removed.
+ *
+ * Sends are posted again as soon as they complete. ib_core's completion workqueue runs at the
+ * highest nice level, so such a consumer leaves a CPU's other tasks next to nothing. Paced traffic
+ * leaves them most of it: its sends are posted again together, after a pause.
  */
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>
+#include <linux/llist.h>
+#include <linux/workqueue.h>
 #include "ktest.h"
 
 #define SLOTS 16
 #define LEN 3000
+#define PAUSE_MS 10
 
 struct flow;
 
@@ -17,6 +24,7 @@ struct slot {
 	struct flow *flow;
 	u8 *va;
 	bool recv;
+	struct llist_node node;
 };
 
 struct flow {
@@ -25,7 +33,10 @@ struct flow {
 	struct slot send[SLOTS], recv[SLOTS];
 	struct kt_buf buf;
 	atomic_t posted, completed, good, wrong;
-	bool stopped;
+	bool paced, stopped;
+	/* Sends that have completed, and the work that posts them again. */
+	struct llist_head idle;
+	struct delayed_work repost;
 };
 
 static struct flow *flows[2];
@@ -46,6 +57,22 @@ static int post(struct slot *slot)
 	return error;
 }
 
+/* In the error state a request is flushed, but not refused. */
+static void post_again(struct slot *slot)
+{
+	if (!READ_ONCE(slot->flow->stopped) && post(slot))
+		atomic_inc(&slot->flow->wrong);
+}
+
+static void repost(struct work_struct *work)
+{
+	struct flow *flow = container_of(to_delayed_work(work), struct flow, repost);
+	struct slot *slot, *next;
+
+	llist_for_each_entry_safe(slot, next, llist_del_all(&flow->idle), node)
+		post_again(slot);
+}
+
 static void done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct slot *slot = container_of(wc->wr_cqe, struct slot, cqe);
@@ -59,9 +86,10 @@ static void done(struct ib_cq *cq, struct ib_wc *wc)
 			atomic_inc(&flow->wrong);
 		if (slot->recv)
 			memset(slot->va, 0, LEN);
-		/* In the error state it is flushed, but not refused. */
-		if (!READ_ONCE(flow->stopped) && post(slot))
-			atomic_inc(&flow->wrong);
+		if (slot->recv || !flow->paced)
+			post_again(slot);
+		else if (llist_add(&slot->node, &flow->idle))
+			schedule_delayed_work(&flow->repost, msecs_to_jiffies(PAUSE_MS));
 		break;
 	case IB_WC_WR_FLUSH_ERR:
 	case IB_WC_RETRY_EXC_ERR: /* The netdev went, or the other device. */
@@ -71,8 +99,20 @@ static void done(struct ib_cq *cq, struct ib_wc *wc)
 	}
 }
 
+/* Nothing is posted any more, and everything has completed. */
+static void flow_drain(struct flow *flow)
+{
+	WRITE_ONCE(flow->stopped, true);
+	cancel_delayed_work_sync(&flow->repost);
+	ib_drain_qp(flow->pair.a.qp);
+	ib_drain_qp(flow->pair.b.qp);
+	cancel_delayed_work_sync(&flow->repost);
+}
+
 static void flow_free(struct flow *flow)
 {
+	if (!flow->stopped && !IS_ERR_OR_NULL(flow->pair.b.qp))
+		flow_drain(flow);
 	kt_close(&flow->pair);
 	if (!IS_ERR_OR_NULL(flow->cq_a))
 		ib_free_cq(flow->cq_a);
@@ -95,7 +135,7 @@ static int flow_goes_on(struct flow *flow)
 	return 0;
 }
 
-static int flow_start(const struct kt_host *a, const struct kt_host *b,
+static int flow_start(const struct kt_host *a, const struct kt_host *b, bool paced,
 		      enum ib_poll_context context, int vector, struct flow **started)
 {
 	struct flow *flow __free(flow) = kzalloc(sizeof(*flow), GFP_KERNEL);
@@ -105,6 +145,8 @@ static int flow_start(const struct kt_host *a, const struct kt_host *b,
 	KT_EXPECT(flow);
 	flow->pair.a.host = a;
 	flow->pair.b.host = b;
+	flow->paced = paced;
+	INIT_DELAYED_WORK(&flow->repost, repost);
 	flow->buf = kt_alloc(64 * PAGE_SIZE);
 	KT_EXPECT(flow->buf.va);
 	flow->cq_a = ib_alloc_cq(a->dev, NULL, 4 * SLOTS, vector, context);
@@ -130,10 +172,12 @@ static int flow_start(const struct kt_host *a, const struct kt_host *b,
 	return 0;
 }
 
-int kt_traffic_start(const struct kt_host *a, const struct kt_host *b)
+int kt_traffic_start(const struct kt_host *a, const struct kt_host *b, bool paced)
 {
-	KT_OK(flow_start(a, b, IB_POLL_WORKQUEUE, 0, &flows[0]));
-	KT_OK(flow_start(a, b, IB_POLL_SOFTIRQ, num_online_cpus() - 1, &flows[1]));
+	int last = num_online_cpus() - 1;
+
+	KT_OK(flow_start(a, b, paced, IB_POLL_WORKQUEUE, 0, &flows[0]));
+	KT_OK(flow_start(a, b, paced, IB_POLL_SOFTIRQ, last, &flows[1]));
 	return kt_traffic_goes_on();
 }
 
@@ -147,9 +191,7 @@ static int flow_stop(struct flow *flow)
 {
 	int before = atomic_read(&flow->good);
 
-	WRITE_ONCE(flow->stopped, true);
-	ib_drain_qp(flow->pair.a.qp);
-	ib_drain_qp(flow->pair.b.qp);
+	flow_drain(flow);
 	kt_note("%d completed before the removal, %d in all", before,
 		atomic_read(&flow->completed));
 	KT_EXPECT(before >= 10 * SLOTS);
