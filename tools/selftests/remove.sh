@@ -3,8 +3,10 @@
 #
 # Removal under running programs: the link deleted, the netdev removed, the namespace gone, the
 # module unloaded, in mid-transfer, with programs that sleep on events and programs that poll. They
-# get errors; the kernel stays clean.
+# get errors; the kernel stays clean. ROUNDS=N makes so many rounds of lib/rounds.sh; removed.sh
+# measures them.
 . "$(dirname "$0")/lib.sh"
+. "$HERE/lib/rounds.sh"
 hosts_up 4200
 
 A='' B=''
@@ -29,7 +31,6 @@ busy() {
 	[ "$(grep -cE 'type RC state RT[RS]' "$TMP/qp")" -ge 2 ] && grep -q 'type RC state RTS' "$TMP/qp"
 }
 ends() { kill_wait $A $B; }
-gone() { [ ! -d /sys/class/infiniband/"$1" ]; }
 
 # again: the removed objects are made anew.
 again() {
@@ -124,34 +125,8 @@ t_many() {
 }
 t "links deleted under traffic, 6 times at other moments" t_many
 
-# Many removals at moments that differ, of the link, the netdev and the namespaces in turn, under
-# RC, UC and UD and a loopback connection at once.
 ROUNDS=${ROUNDS:-9}
-# said WORD: the process of the rounds says this next.
-said() {
-	local line
-	read -r -t $((60 * SLOW)) line <&"${SENDER[0]}" || { echo "no '$1'"; cat "$TMP/sender"; return 1; }
-	[ "$line" = "$1" ] || { echo "'$line', expected '$1'"; cat "$TMP/sender"; return 1; }
-}
-t_rounds() {
-	local i status=0
-	coproc SENDER { python3 -u "$PY/removed.py" traffic 2>"$TMP/sender" 9>&-; }
-	for ((i = 0; i < ROUNDS; i++)); do
-		echo "round $i"
-		echo "$GID4_A $GID4_B" >&"${SENDER[1]}"
-		said busy || { status=1; break; }
-		sleep 0.$((i * 37 % 100))
-		case $((i % 3)) in
-		0) rdma link del $DEV_A && rdma link del $DEV_B ;;
-		1) ip -n $NS_A link del $VETH_A ;;
-		2) net_down ;;
-		esac && poll 60 gone $DEV_A && poll 60 gone $DEV_B && said lost || { status=1; break; }
-		links_down; net_down
-		net_up 4200 && links_up || { status=1; break; }
-	done
-	kill_wait "$SENDER_PID"
-	return $status
-}
-t "links, netdevs and namespaces removed under all services, $ROUNDS times" t_rounds
+t "links, netdevs and namespaces removed under all services, $ROUNDS times" rounds "$ROUNDS"
+rounds_took
 relay_py removed
 finish

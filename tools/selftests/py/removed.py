@@ -2,8 +2,8 @@
 """The device is removed while a process uses it: the process gets an event and errors, keeps its
 mappings, and does not delay the removal.
 
-"removed.py traffic" is the process of remove.sh's rounds: it sends for as long as there is a
-device, once for each line on its standard input.
+"removed.py traffic" is the process of the rounds (lib/rounds.sh): it sends for as long as there is
+a device, once for each line on its standard input.
 """
 
 import ctypes

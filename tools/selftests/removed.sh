@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: det=1 time=1200
+#
+# Links, netdevs and network namespaces removed under traffic of processes and of a consumer in the
+# kernel, one after another: how long each removal takes, and that nothing is left. remove.sh does
+# so on two CPUs, with perftest too. ROUNDS=N makes so many rounds.
+. "$(dirname "$0")/lib.sh"
+. "$HERE/lib/rounds.sh"
+hosts_up 4200
+ROUNDS=${ROUNDS:-12}
+LIMIT_US=1000000
+
+t "links, netdevs and namespaces removed under traffic, $ROUNDS times" rounds "$ROUNDS"
+rounds_took
+soon() {
+	local kind status=0
+	if [ "${OXE_KERNEL:-stock}" != stock ] || [ "$(nproc)" != 1 ]; then
+		echo "the clock counts instructions on the stock kernel in the deterministic machine alone"
+		return 4
+	fi
+	for kind in "${!LONGEST[@]}"; do
+		[ "${LONGEST[$kind]}" -gt 0 ] && [ "${LONGEST[$kind]}" -lt $LIMIT_US ] || {
+			echo "$kind: ${LONGEST[$kind]} us"
+			status=1
+		}
+	done
+	return $status
+}
+t "each of them within a second" soon
+works() { perf ib_send_bw 1 -e -s 65536 -n 20; }
+t "the next pair works" works
+finish
