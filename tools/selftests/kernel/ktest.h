@@ -87,6 +87,9 @@ int kt_traffic_start(const struct kt_host *a, const struct kt_host *b, bool pace
 int kt_traffic_goes_on(void);
 bool kt_traffic_end(struct ib_device *dev, int *result);
 
+/* create.c */
+int kt_create(const char *kind, const struct kt_host *host, const struct kt_host *peer);
+
 DEFINE_FREE(kt_buf, struct kt_buf, kt_free(&_T))
 DEFINE_FREE(kt_mr, struct ib_mr *, if (!IS_ERR_OR_NULL(_T)) ib_dereg_mr(_T))
 

@@ -6,7 +6,8 @@
  * writer's context; "results" has their outcome afterwards, a line each as lib.sh's relay takes it.
  * "traffic loop" or "traffic wire" starts traffic that goes on until a device is removed, "paced
  * ..." some that leaves the CPU time for other things, and "more ..." waits until more of it has
- * come.
+ * come. "create KIND loop" or "create KIND wire" makes an
+ * object and destroys it; its error is that of the write.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>
@@ -103,7 +104,7 @@ static void run_case(const struct kt_case *test, const struct kt_host *a, const 
 		report("ok", "%s (%s)", test->name, where);
 }
 
-static int run_group(const char *name, bool wire)
+static int run_group(const char *name, const char *kind, bool wire)
 {
 	const struct kt_case *test;
 	unsigned int i;
@@ -118,6 +119,8 @@ static int run_group(const char *name, bool wire)
 	}
 	if (!strcmp(name, "more"))
 		return kt_traffic_goes_on();
+	if (kind)
+		return kt_create(kind, &hosts[0], &hosts[wire]);
 	for (i = 0; i < ARRAY_SIZE(groups); i++) {
 		if (strcmp(groups[i].name, name))
 			continue;
@@ -130,19 +133,23 @@ static int run_group(const char *name, bool wire)
 
 static ssize_t run_write(struct file *file, const char __user *from, size_t len, loff_t *pos)
 {
-	char text[64] = "", *rest = text, *name, *where;
+	char text[64] = "", *rest = text, *name, *kind = NULL, *where;
 	int error;
 
-	if (len >= sizeof(text) || copy_from_user(text, from, len))
+	if (len >= sizeof(text))
 		return -EINVAL;
+	if (copy_from_user(text, from, len))
+		return -EFAULT;
 	name = strsep(&rest, " \n");
+	if (!strcmp(name, "create"))
+		kind = strsep(&rest, " \n");
 	where = strsep(&rest, " \n");
 	if (!where)
 		return -EINVAL;
 	guard(mutex)(&lock);
 	if (strcmp(name, "more"))
 		results.size = 0;
-	error = run_group(name, !strcmp(where, "wire"));
+	error = run_group(name, kind, !strcmp(where, "wire"));
 	return error ?: len;
 }
 

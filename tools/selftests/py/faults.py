@@ -9,16 +9,21 @@ import errno
 import pyverbs.enums as e
 from pyverbs.cq import CQ, CompChannel
 from pyverbs.device import Context
-from pyverbs.mr import MR, MW
+from pyverbs.mr import MR, MW, MWBindInfo
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.qp import QP, QPCap, QPInitAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
+from pyverbs.wr import SendWR
 
 from failing import EXPECTED, Fault, every_site
+from mcast import GROUPS, Member, leave
+from odp import SIZE, Memory
+from odp_regions import FLUSH, PREFETCH_WRITE, advise, resident
 from oxetest import (
     ALL_ACCESS,
     DEV_A,
+    GID_A,
     End,
     ah_to,
     connect,
@@ -134,6 +139,22 @@ def mr_again():
     host.close()
 
 
+def prefetch(flags):
+    """The pages of a region with on-demand paging are asked for, at once or later."""
+    host = host_a()
+    memory = Memory(host)
+
+    def prepare():
+        memory.drop()
+        memory.fill(b"x" * (SIZE // 2))
+
+    every_site(lambda _: advise(memory, PREFETCH_WRITE, flags), lambda *_: None, prepare)
+    if flags & FLUSH:
+        same(resident(memory), True, "the pages are there")
+    memory.mr.close()
+    host.close()
+
+
 def mw():
     with_host(lambda host: MW(host.pd, e.IBV_MW_TYPE_2))
 
@@ -177,17 +198,25 @@ def query():
     b.host.close()
 
 
-def traffic():
+def attach():
+    member, group = Member(DEV_A, GID_A), GROUPS["IPv4"][0]
+    member.attach(group)  # finds out its handle
+    member.detach(group)
+    every_site(lambda _: member.attach(group), lambda *_: member.detach(group))
+    leave(member)
+
+
+def posted(prepare, after=lambda b: None, **kw):
     """A fault while a request is posted and sent delays it, or fails it with a completion; the next
-    one comes through."""
-    a, b = End(host_a()), End(host_b())
+    one comes through. prepare(a, b) returns a call that posts a signaled request of a."""
+    a, b = End(host_a(), **kw), End(host_b())
     connect(a, b, timeout=8)
     fault = Fault()
     for n in range(1, 60):
-        b.recv(b.sge(9000))
+        post = prepare(a, b)
         fault.arm(n)
         try:
-            a.send(e.IBV_WR_SEND, a.sge(9000))
+            post()
         except PyverbsRDMAError as error:
             # The doorbell failed: librxe has put the request into the ring, and a later doorbell
             # takes it along.
@@ -202,13 +231,34 @@ def traffic():
         else:
             injected = fault.disarm()
             good(poll(a.cq))
-        good(poll(b.rcq))
+        after(b)
         if not injected:
             break
     same(n > 1, True, "a site that could fail")
     out(f"# {n - 1} sites")
     a.host.close()
     b.host.close()
+
+
+def traffic():
+    def prepare(a, b):
+        b.recv(b.sge(9000))
+        return lambda: a.send(e.IBV_WR_SEND, a.sge(9000))
+
+    posted(prepare, lambda b: good(poll(b.rcq)))
+
+
+def bind():
+    windows = []
+
+    def prepare(a, _):
+        windows.append(MW(a.host.pd, e.IBV_MW_TYPE_2))
+        wr = SendWR(opcode=e.IBV_WR_BIND_MW, num_sge=0, send_flags=e.IBV_SEND_SIGNALED)
+        info = MWBindInfo(a.mr, a.mr.buf, 3000, e.IBV_ACCESS_REMOTE_READ)
+        wr.set_bind_wr(windows[-1], info)
+        return lambda: a.qp.post_send(wr)
+
+    posted(prepare, access=ALL_ACCESS | e.IBV_ACCESS_MW_BIND)
 
 
 CASES = [
@@ -225,6 +275,8 @@ CASES = [
     ("register memory", mr),
     ("register memory with on-demand paging", mr_on_demand),
     ("register memory anew", mr_again),
+    ("ask for the pages of a region, at once", prefetch, FLUSH),
+    ("ask for the pages of a region, later", prefetch, 0),
     ("allocate a window", mw),
     ("create an AH", ah),
     ("modify to INIT", modify, 0),
@@ -232,7 +284,9 @@ CASES = [
     ("modify to RTS", modify, 2),
     ("modify to ERR", modify, 3),
     ("query a queue pair", query),
+    ("attach to a multicast group", attach),
     ("post and send", traffic),
+    ("post and bind a window", bind),
 ]
 
 if __name__ == "__main__":
