@@ -8,8 +8,7 @@
 # (USO): super-packets leave and arrive as they were made.
 # vm: time=1200 peers=oxe:rxe,rxe:oxe,rxe:oxe:tap,oxe:oxe:tap
 . "$(dirname "$0")/lib.sh"
-[ -n "${OXE_PEER_ADDR:-}" ] || skip_all "needs two machines on a wire (see README)"
-AGENT=7001 DEV=${LINK_TYPE}0 LIMIT=120
+. "$HERE/lib/agent.sh"
 SIX_SERVER=fd99::1 SIX_CLIENT=fd99::2
 
 up() {
@@ -21,42 +20,14 @@ up() {
 }
 t "$OXE_ROLE: a $LINK_TYPE device on the wire" up
 
-if [ "$OXE_ROLE" = server ]; then
-	export DEV GID4 GID6
-	t "server: the client's orders carried out" timeout $((1150 * SLOW)) python3 "$PY/agent.py" $AGENT
-	t "server: the device goes away" link_del $DEV
-	finish
-fi
-
-# order WORD...: a line to the agent, its answer on stdout; the agent's first word is the status.
-order() {
-	local answer
-	exec 8<>"/dev/tcp/$OXE_PEER_ADDR/$AGENT" || return 1
-	echo "$*" >&8
-	answer=$(cat <&8)
-	exec 8>&-
-	sed 1d <<<"$answer"
-	return "$(head -n 1 <<<"$answer")"
-}
-# The other machine may have to boot again (see vm); without it no case shows anything.
-t "the server's agent answers" poll 600 order ping
-[ "$FAILED" = 0 ] || finish
+export GID4 GID6
+[ "$OXE_ROLE" = client ] || serve
+agent_answers
 uso() { ethtool -k eth0 | grep -x 'tx-udp-segmentation: on'; }
 if [ "$OXE_WIRE" = tap ]; then
 	uso >"$TMP/uso" || skip_all "the NIC does not segment UDP; does the machine's tap driver know USO?"
 fi
 
-# both READY SERVER CLIENT: as pair in lib.sh, the server on the other machine; \$DEV and \$GID4 in
-# it are the server's.
-both() {
-	local status=0 server_status=0
-	order "start $1 $2" || return 1
-	timeout -k 2 $((LIMIT * SLOW)) bash -c "$3" || status=$?
-	echo "--- client: $3 (status $status)"
-	order "finish $([ $status = 0 ] && echo 60 || echo 1)" || server_status=$?
-	echo "--- server: $2 (status $server_status)"
-	[ $status = 0 ] && [ $server_status = 0 ]
-}
 table=$TMP/table
 # row NAME COMMAND...: a case, and its line in the table.
 row() {
@@ -111,8 +82,7 @@ ping_rdma() {
 }
 
 on_wire() { cat /sys/class/net/eth0/statistics/tx_packets; }
-made() { cat /sys/class/infiniband/$DEV/ports/1/hw_counters/sent_pkts; }
-wire_before=$(on_wire) made_before=$(made)
+wire_before=$(on_wire) made_before=$(sent)
 for size in 1 1023; do
 	row "send $size bytes, data compared" pingpong ibv_rc_pingpong -c -e -n 30 -s $size
 done
@@ -126,7 +96,7 @@ done
 # More packets than one READ request of oxe asks for.
 row "read 1,000,001 bytes" perftest ib_read_bw -e -s 1000001 -n 10
 whole() {
-	local wire=$(($(on_wire) - wire_before)) made=$(($(made) - made_before))
+	local wire=$(($(on_wire) - wire_before)) made=$(($(sent) - made_before))
 	echo "$made packets, handed to the NIC as $wire"
 	[ "$wire" -lt $((made / 2)) ]
 }

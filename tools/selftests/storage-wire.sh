@@ -6,11 +6,9 @@
 # vm: time=1200 peers=oxe:oxe
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/storage.sh"
-[ -n "${OXE_PEER_ADDR:-}" ] || skip_all "needs two machines on a wire (see README)"
+. "$HERE/lib/agent.sh"
 need_programs fio nvme mount.nfs rpc.nfsd rpcbind iscsid
 need_modules "brd rd_nr=1 rd_size=65536" sd_mod
-AGENT=7001
-export DEV=${LINK_TYPE}0 PY
 
 up() { need_module && link_add $DEV eth0 && wait_gid $DEV "$OXE_ADDR"; }
 t "$OXE_ROLE: a $LINK_TYPE device on the wire" up
@@ -19,26 +17,8 @@ device_returns() { link_del $DEV && sleep 1 && up; }
 # The NVMe target that listens on an address of the device does not listen again by itself.
 device_and_port() { device_returns && nvmet_port_down && nvmet_port_up "$OXE_ADDR"; }
 export -f up device_returns device_and_port
-if [ "$OXE_ROLE" = server ]; then
-	t "server: the client's orders carried out" timeout $((1150 * SLOW)) python3 "$PY/agent.py" $AGENT
-	t "server: the device goes away" link_del $DEV
-	finish
-fi
-
-# order WORD...: a line to the agent, its answer on stdout; the agent's first word is the status.
-order() {
-	local answer
-	exec 8<>"/dev/tcp/$OXE_PEER_ADDR/$AGENT" || return 1
-	echo "$*" >&8
-	answer=$(cat <&8)
-	exec 8>&-
-	sed 1d <<<"$answer"
-	return "$(head -n 1 <<<"$answer")"
-}
-# server COMMAND...: a shell line there, to its end.
-server() { order "start none $*" && order "finish 120"; }
-t "the server's agent answers" poll 600 order ping
-[ "$FAILED" = 0 ] || finish
+[ "$OXE_ROLE" = client ] || serve
+agent_answers
 there=$OXE_PEER_ADDR
 
 # module NAME SERVER-MODULE...: both machines have what this part needs, or it is skipped.
@@ -122,7 +102,6 @@ if modules ib_srp target_core_iblock ib_srpt; then
 fi
 
 if modules rds_rdma rds_rdma; then
-	sent() { cat /sys/class/infiniband/$DEV/ports/1/hw_counters/sent_pkts; }
 	datagrams() {
 		local before status=0
 		before=$(sent)
