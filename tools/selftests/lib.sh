@@ -45,7 +45,7 @@ skip() { # NAME REASON
 	COUNT=$((COUNT + 1)) SKIPPED=$((SKIPPED + 1))
 	echo "ok $COUNT - $1 # SKIP $2" >&9
 }
-diag() { sed 's/^/# /' >&9; }
+diag() { tr -d '\0' | awk '{ print "# " $0 }' >&9; }
 # not_ok NAME [FILE]: the last lines of FILE go with it as diagnostics.
 not_ok() {
 	COUNT=$((COUNT + 1)) FAILED=$((FAILED + 1))

@@ -35,26 +35,33 @@ def data(*name, size):
     return random.Random(repr(name)).randbytes(size)
 
 
+# What this rank found to be wrong in the case under way. The rank goes on all the same, since the
+# others wait for its messages.
+FOUND = []
+
+
 def same(got, want, name):
     if bytes(got) == want:
         return
     first = next(i for i, pair in enumerate(zip(got, want)) if pair[0] != pair[1])
     wrong = sum(a != b for a, b in zip(got, want))
-    raise AssertionError(f"{name}: {wrong} of {len(want)} bytes differ, the first at {first}")
+    FOUND.append(f"{name}: {wrong} of {len(want)} bytes differ, the first at {first}")
 
 
 def case(name, function, *args):
-    """Runs a case on all ranks; rank 0 prints the verdict of all. After a failure the ranks do not
-    know of each other where they are: then all end."""
-    error = None
+    """Runs a case on all ranks; rank 0 prints the verdict of all. After an error of MPI the ranks
+    do not know of each other where they are: then all end."""
+    FOUND.clear()
     try:
         function(*args)
-    except (AssertionError, MPI.Exception, OSError) as found:
-        error = f"rank {RANK}: {type(found).__name__}: {found}"
-        if not isinstance(found, AssertionError):
-            print(f"not ok {name}\n# {error}", flush=True)
-            WORLD.Abort(1)
-    errors = [text for text in WORLD.allgather(error) if text]
+    except AssertionError as error:
+        FOUND.append(str(error))
+    except (MPI.Exception, OSError) as error:
+        print(f"not ok {name}\n# rank {RANK}: {type(error).__name__}: {error}", flush=True)
+        WORLD.Abort(1)
+    more = f" ({len(FOUND)} in all)" if len(FOUND) > 1 else ""
+    mine = f"rank {RANK}: {FOUND[0][:200]}{more}" if FOUND else None
+    errors = [text for text in WORLD.allgather(mine) if text]
     if RANK == 0:
         print(f"{'not ok' if errors else 'ok'} {name}", flush=True)
         for text in errors:
@@ -63,10 +70,9 @@ def case(name, function, *args):
 
 def each(function, sizes, *args):
     for size in sizes:
-        try:
-            function(*args, size)
-        except AssertionError as error:
-            raise AssertionError(f"{size} bytes: {error}") from error
+        before = len(FOUND)
+        function(*args, size)
+        FOUND[before:] = [f"{size} bytes: {text}" for text in FOUND[before:]]
 
 
 def ping_pong(size):
