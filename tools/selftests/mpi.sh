@@ -7,6 +7,7 @@
 # other transport to choose (UCX_TLS), and each process looks for its queue pairs.
 # vm: time=900
 . "$(dirname "$0")/lib.sh"
+. "$HERE/lib/mpi.sh"
 command -v mpirun >/dev/null || skip_all "Open MPI is missing"
 python3 -c 'import mpi4py' 2>/dev/null || skip_all "mpi4py is missing"
 hosts_up
@@ -22,16 +23,11 @@ exec nsenter --net=/run/netns/oxt-b unshare --uts bash -c "hostname oxe-b; $*"
 T2
 chmod +x "$TMP/agent"
 export TMP OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# With the strong fence, which UCX would choose for one-sided operations, it reports that a flush is
-# not supported.
-export UCX_WARN_UNUSED_ENV_VARS=n UCX_FENCE_MODE=weak
 
 # mpi NAME QPTYPE VERSION RANKS HOSTS [PART...]: the program's cases become ours.
 mpi() {
-	local name=$1 type=$2 version=$3 ranks=$4 hosts=$5 status=0 tls=ud_verbs options=()
+	local name=$1 type=$2 version=$3 ranks=$4 hosts=$5 status=0 options=()
 	shift 5
-	# RC queue pairs are connected by datagrams.
-	[ "$type" = UD ] || tls=rc_verbs,ud_verbs:aux
 	GID_B=$GID4_B
 	export DEV=$DEV_A UCX_NET_DEVICES=$DEV_A:1 UCX_IB_GID_INDEX=$GID4_A GID_B
 	[ "$version" = 4 ] || UCX_IB_GID_INDEX=$GID6_A GID_B=$GID6_B
@@ -40,17 +36,9 @@ mpi() {
 			--prtemca plm_ssh_agent "$TMP/agent" --map-by node)
 	fi
 	in_a timeout -k 5 $((LIMIT * SLOW)) mpirun -n "$ranks" --oversubscribe "${options[@]}" \
-		--mca pml ucx --mca osc ucx -x UCX_TLS=$tls,self -x UCX_FENCE_MODE \
+		--mca pml ucx --mca osc ucx -x UCX_TLS="$(tls_of "$type")" -x UCX_FENCE_MODE \
 		python3 "$PY/mpi.py" $LARGEST "$type" "$@" >"$TMP/relay" 2>"$TMP/relay.err" || status=$?
-	sed -i -E "s/^(ok|not ok) /\1 $name: /" "$TMP/relay"
-	relay <"$TMP/relay"
-	if grep -q 'UCX  *ERROR' "$TMP/relay" "$TMP/relay.err"; then
-		not_ok "$name: UCX reports no error" "$TMP/relay.err"
-	elif [ $status = 0 ]; then
-		ok "$name: mpirun ends well"
-	else
-		not_ok "$name: mpirun ends well (status $status)" "$TMP/relay.err"
-	fi
+	relay_mpi "$name" $status
 }
 
 # Many processes share two processors: they get smaller messages.

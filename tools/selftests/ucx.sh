@@ -9,19 +9,16 @@
 # ud_verbs finds the IP header before a datagram by the packet type in the completion's sl, as mlx5
 # sets it. rc_verbs is connected by it.
 . "$(dirname "$0")/lib.sh"
+. "$HERE/lib/mpi.sh"
 command -v ucx_perftest >/dev/null || skip_all "ucx_perftest is missing"
 [ "$LINK_TYPE" = oxe ] || skip_all "only oxe's completions have a packet type"
 hosts_up 4200
 # It looks at much of the machine before it begins.
-export LIMIT=120 UCX_WARN_UNUSED_ENV_VARS=n
+export LIMIT=120
 COUNT_OF=100
 
-# As in mpi.sh.
-export UCX_FENCE_MODE=weak
-
-# run_batch TLS GID-A DEVICE-B GID-B: the tests of $TMP/batch between these. A finished test is a
-# line of its name, its messages and figures. Without -P 0 Debian's ucx_perftest takes itself for a
-# part of an MPI program.
+# run_batch TLS GID-A DEVICE-B GID-B: the tests of $TMP/batch between these. Without -P 0
+# Debian's ucx_perftest takes itself for a part of an MPI program.
 run_batch() {
 	local tls=$1 a=$2 dev=$3 b=$4 in_namespace='' program server client
 	PORT=$((PORT + 1))
@@ -33,28 +30,18 @@ run_batch() {
 	pair "tcp $PORT" "$server" "$client" && ! grep 'UCX  *ERROR' "$TMP/server" "$TMP/client"
 }
 # batch WHERE TLS TEST...: a case for each of these tests, and one for the run. WHERE is 4, 6 or loop
-# (host A's device). A test is TYPE:LAYOUT:SIZE, one of the transport (UCT) that is first in TLS, or
-# TYPE:SIZE, one of the protocols (UCP).
+# (host A's device). The tests of a transport (UCT) are of the one that is first in TLS.
 batch() {
-	local where=$1 tls=$2 a=$GID4_A dev=$DEV_B b=$GID4_B test kind layout size
+	local where=$1 tls=$2 a=$GID4_A dev=$DEV_B b=$GID4_B
 	shift 2
 	case $where in
 	6) a=$GID6_A b=$GID6_B where="over IPv6" ;;
 	loop) dev=$DEV_A b=$GID4_A where="on one device" ;;
 	*) where="between hosts" ;;
 	esac
-	for test in "$@"; do
-		IFS=: read -r kind layout size <<<"$test"
-		if [ -z "$size" ]; then
-			echo "$test -t $kind -s $layout"
-		else
-			echo "$test -t $kind -D $layout -s $size -x ${tls%%,*}"
-		fi
-	done >"$TMP/batch"
+	batch_of "${tls%%,*}" "$@" >"$TMP/batch"
 	t "${tls%%,*} $where: both ends end well" run_batch "$tls" "$a" "$dev" "$b"
-	for test in "$@"; do
-		t "${tls%%,*} $where: $test" grep -E "^$test, *$COUNT_OF," "$TMP/client"
-	done
+	batch_cases "${tls%%,*} $where" $COUNT_OF "$@"
 }
 # not_offered TLS ABILITY TEST...: tests of an operation that UCX says its transport does not have.
 ucx_info -d >"$TMP/transports" 2>&1
@@ -70,9 +57,6 @@ not_offered() {
 	done
 }
 
-PROTOCOLS=(tag_lat:64 tag_lat:100000 tag_bw:64 tag_bw:100000 tag_sync_lat:64 tag_sync_bw:100000
-	ucp_put_lat:8 ucp_put_bw:100000 ucp_get:100000 ucp_add:8 ucp_fadd:8 ucp_swap:8 ucp_cswap:8
-	stream_lat:64 stream_bw:100000 ucp_am_lat:64 ucp_am_bw:100000)
 MESSAGES=(am_lat:short:8 am_lat:bcopy:2000 am_bw:short:8 am_bw:bcopy:2000 am_bw:zcopy:4000)
 
 batch 4 rc_verbs,ud_verbs "${MESSAGES[@]}" put_lat:short:8 put_bw:short:8 put_bw:bcopy:8000 \
