@@ -17,6 +17,7 @@ tls_of() {
 relay_mpi() {
 	sed -i -E "s/^(ok|not ok) /\1 $1: /" "$TMP/relay"
 	relay <"$TMP/relay"
+	grep -hE 'UCX  *ERROR|Fatal:' "$TMP/relay" "$TMP/relay.err" | head -n 5 | diag
 	if grep -q 'UCX  *ERROR' "$TMP/relay" "$TMP/relay.err"; then
 		not_ok "$1: UCX reports no error" "$TMP/relay.err"
 	elif [ "$2" = 0 ]; then
