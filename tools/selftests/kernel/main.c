@@ -6,8 +6,8 @@
  * writer's context; "results" has their outcome afterwards, a line each as lib.sh's relay takes it.
  * "traffic loop" or "traffic wire" starts traffic that goes on until a device is removed, "paced
  * ..." some that leaves the CPU time for other things, and "more ..." waits until more of it has
- * come. "create KIND loop" or "create KIND wire" makes an
- * object and destroys it; its error is that of the write.
+ * come. "create KIND loop" or "create KIND wire" makes an object and destroys it; its error is that
+ * of the write.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>

@@ -43,8 +43,9 @@ def close(thing, _):
 
 
 def context():
-    # libibverbs tries several ways to open a device, and reports the error of the last one.
-    every_site(lambda _: Context(name=DEV_A), close, also=(errno.ENOSYS, -1))
+    # libibverbs tries several ways to open a device, and reports the error of the last one: it waits
+    # for a file in /dev/char, a directory that there is not without udev.
+    every_site(lambda _: Context(name=DEV_A), close, also=(errno.ENOENT, -1))
 
 
 def with_host(call, undo=close):
