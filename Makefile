@@ -76,5 +76,8 @@ help:
 		'them by default; test: that one alone'
 	@echo '               JOBS=<tests in virtual machines at a time>  OXE_CACHE=<directory> ' \
 		'OXE_MIRROR=<Debian mirror>  V=1'
+	@echo '               OXE_ACCEL=tcg or kvm: how virtual machines run (KVM where it is usable)'
+	@echo 'your program   scripts/run-in-vm runs it between two hosts with oxe:' \
+		'scripts/run-in-vm --help'
 
 .PHONY: all demo test test-debug test-soak check rules bench shell setup clean distclean help
