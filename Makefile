@@ -35,6 +35,9 @@ rules:
 	@$(scripts)/setup
 	@$(scripts)/in-buildroot $(scripts)/rules
 
+doc:
+	@$(scripts)/doc
+
 bench:
 	@$(scripts)/bench $(if $(PROFILE),--profile,$(if $(REAL),--real)) '$(ONLY)'
 
@@ -63,6 +66,7 @@ help:
 	@echo 'check          format, clippy, host tests, layering rules'
 	@echo 'rules          the rules of the specification that the protocol cites, and the tests' \
 		'of each'
+	@echo 'doc            the documentation in the Rust sources as HTML, in build/doc'
 	@echo 'bench          rxe, oxe, TCP and memcpy measured in one boot; ONLY=<part of a name> for' \
 		'some rows;'
 	@echo '               PROFILE=1 ONLY=<row> tells by function where the instructions of that' \
@@ -80,4 +84,4 @@ help:
 	@echo 'your program   scripts/run-in-vm runs it between two hosts with oxe:' \
 		'scripts/run-in-vm --help'
 
-.PHONY: all demo test test-debug test-soak check rules bench shell setup clean distclean help
+.PHONY: all demo test test-debug test-soak check rules doc bench shell setup clean distclean help

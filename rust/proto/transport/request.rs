@@ -47,7 +47,7 @@ pub enum SendOp {
     },
     /// An operation on keys of this side, which sends nothing and takes no PSN: to register a
     /// region, bind a window, or invalidate a key (IBTA 10.6.5, 10.8.2.2). The owner carries it out
-    /// ([`Connection::poll_local`](super::Connection::poll_local)).
+    /// ([`ConnectedQp::poll_local`](super::ConnectedQp::poll_local)).
     Local,
 }
 
