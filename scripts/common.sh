@@ -16,6 +16,9 @@ OXE_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 OXE_SCRIPTS=$OXE_TOP/scripts
 OXE_CACHE=${OXE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/var}/.cache}/oxe}
 
+# An ordinary user's PATH may lack where chroot and the like are.
+PATH=$PATH:/usr/sbin:/sbin
+
 say() { printf 'oxe: %s\n' "$*" >&2; }
 die() { printf 'oxe: error: %s\n' "$*" >&2; exit 1; }
 
@@ -98,7 +101,25 @@ OXE_REPORTS+='sleeping function called|scheduling while atomic|ODEBUG|ref_tracke
 OXE_REPORTS+='restrack: .*leak|general protection|Unable to handle|panicked at|'
 OXE_REPORTS+='list_(add|del) corruption|Kernel panic'
 
+# need_root ARGUMENT...: the rest of the script, whose arguments these are, runs as root. An ordinary
+# user's script starts again in a user namespace in which this user is root; their subordinate ids
+# are the other users there.
 need_root() {
-	[ "$(id -u)" = 0 ] ||
-		die "this needs root (chroot and mount namespaces): run it as root or under sudo"
+	[ "$(id -u)" != 0 ] || return 0
+	local name=${0##*/} user
+	user=$(id -un)
+	command -v newuidmap >/dev/null ||
+		die "there is no newuidmap: install uidmap (Debian, Ubuntu; Fedora: shadow-utils," \
+			"Arch: shadow), or run this as root"
+	if ! grep -qE "^($user|$(id -u)):" /etc/subuid || ! grep -qE "^($user|$(id -u)):" /etc/subgid; then
+		die "$user has no subordinate ids in /etc/subuid and /etc/subgid: run" \
+			"usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $user as root" \
+			"(other numbers if these are taken there), or run this as root"
+	fi
+	unshare --user --map-root-user --map-auto --mount --pid --fork --mount-proc true 2>/dev/null ||
+		die "this machine does not let $user make user namespaces with their own mounts: run this" \
+			"as root, or allow it (sysctl kernel.apparmor_restrict_unprivileged_userns=0 on" \
+			"Ubuntu, kernel.unprivileged_userns_clone=1 on older systems; unshare must be of" \
+			"util-linux 2.38 or newer; containers often forbid it)"
+	exec unshare --user --map-root-user --map-auto -- "$OXE_SCRIPTS/$name" "$@"
 }
