@@ -1,26 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034 # most of these are for those who source this
 #
-# Versions, paths and small functions that every script here shares. Sourced, never run.
+# Versions, paths and small functions that the scripts of the project share, beside those of
+# base.sh. Sourced, never run.
 #
 # The cache lies outside the checkout: $OXE_CACHE, or oxe/ under the user's cache directory. Each
 # stage of the set-up has its own entry there, named by its versions and by a hash of its sources,
 # so an edit of a stage's recipe makes a new entry and never spoils the old one.
+
+. "$(dirname "${BASH_SOURCE[0]}")/base.sh"
 
 # The system: Debian's suite, and the kernels of its backports that oxe is built and tested for,
 # newest first. The kernel's source package is named by the first two numbers of the version.
 OXE_SUITE=trixie
 OXE_KERNELS=(7.3.4+deb13-amd64 7.2.12+deb13-amd64)
 
-OXE_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
-OXE_SCRIPTS=$OXE_TOP/scripts
-OXE_CACHE=${OXE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/var}/.cache}/oxe}
-
 # An ordinary user's PATH may lack where chroot and the like are.
 PATH=$PATH:/usr/sbin:/sbin
-
-say() { printf 'oxe: %s\n' "$*" >&2; }
-die() { printf 'oxe: error: %s\n' "$*" >&2; exit 1; }
 
 # The kernel in use: the newest, or the one that KERNEL= names, in full or by its first numbers
 # (KERNEL=7.2).
@@ -31,17 +27,10 @@ done
 [ -n "$OXE_KVER" ] ||
 	die "KERNEL=$KERNEL names none of the kernels in scripts/common.sh: ${OXE_KERNELS[*]}"
 
-# source_of KERNEL: the version of its source package, 7.3 for 7.3.4+deb13-amd64.
-source_of() { cut -d. -f1,2 <<<"$1"; }
-
 # Arguments of make for Debian's kernel, so that the module's version string and its compiler are
 # those of the stock kernel; and for the debug kernel (Rust with KASAN needs clang).
 OXE_STOCK_ARGS="LOCALVERSION=+${OXE_KVER#*+} CC=x86_64-linux-gnu-gcc-14"
 OXE_DEBUG_ARGS="LLVM=1"
-
-# step TEXT: announce a long step with the time since the first of these scripts began.
-export OXE_BEGAN=${OXE_BEGAN:-$EPOCHSECONDS}
-step() { printf 'oxe: [%3d s] %s\n' $((EPOCHSECONDS - OXE_BEGAN)) "$*" >&2; }
 
 # hash_of FILE...: twelve hex digits naming the contents of these files, the suite and the kernels.
 hash_of() {
@@ -67,6 +56,12 @@ sdk_of() {
 	of_recipe=$(hash_of "$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot,setup-sdk})
 	echo "$OXE_CACHE/sdk-$OXE_SUITE-$(echo "$of_recipe $*" | sha256sum | cut -c1-12)"
 }
+
+# The root in which make deb builds the packages, and the one in which they are tested; nothing else
+# uses these.
+OXE_PACKAGING=$OXE_CACHE/packaging-$OXE_SUITE-$(hash_of \
+	"$OXE_SCRIPTS"/{mmdebstrap.sh,setup-packaging})
+OXE_PLAIN=$OXE_CACHE/plain-$OXE_SUITE-$(hash_of "$OXE_SCRIPTS"/{mmdebstrap.sh,setup-plain})
 
 # Where the module built for the kernel in use is, and that for the debug kernel.
 OXE_BUILD=$OXE_TOP/build/$OXE_KVER
