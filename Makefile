@@ -6,6 +6,8 @@ KDIR ?=
 # One of the kernels in scripts/common.sh; the scripts see it, too.
 KERNEL ?=
 export KERNEL
+# Where install puts things; KVER= is the kernel it is for.
+export KVER DESTDIR prefix moduledir unitdir mandir docdir
 scripts := $(CURDIR)/scripts
 
 # With KDIR= the module is built by this machine's own tools against that prepared kernel tree;
@@ -46,6 +48,12 @@ shell:
 	@$(scripts)/build
 	@$(scripts)/vm --shell
 
+install:
+	@$(scripts)/install
+
+uninstall:
+	@$(scripts)/install --remove
+
 setup:
 	@$(scripts)/setup
 
@@ -73,6 +81,9 @@ help:
 		'row go;'
 	@echo '               REAL=1 compares oxe with rxe on two CPUs in real time'
 	@echo 'shell          a prompt in the virtual machine with oxe loaded'
+	@echo 'install        oxe for the running kernel of this machine, or for KVER=<version>;' \
+		'DESTDIR=, prefix='
+	@echo 'uninstall      remove that again'
 	@echo 'setup          only fetch and prepare what the others need (kept outside the checkout)'
 	@echo 'clean          remove what was built in the checkout'
 	@echo 'distclean      that, and what setup keeps outside the checkout'
@@ -84,4 +95,5 @@ help:
 	@echo 'your program   scripts/run-in-vm runs it between two hosts with oxe:' \
 		'scripts/run-in-vm --help'
 
-.PHONY: all demo test test-debug test-soak check rules doc bench shell setup clean distclean help
+.PHONY: all demo test test-debug test-soak check rules doc bench shell install uninstall \
+	setup clean distclean help
