@@ -54,6 +54,9 @@ install:
 uninstall:
 	@$(scripts)/install --remove
 
+deb:
+	@$(scripts)/deb
+
 setup:
 	@$(scripts)/setup
 
@@ -84,6 +87,7 @@ help:
 	@echo 'install        oxe for the running kernel of this machine, or for KVER=<version>;' \
 		'DESTDIR=, prefix='
 	@echo 'uninstall      remove that again'
+	@echo 'deb            the Debian packages, in build/deb'
 	@echo 'setup          only fetch and prepare what the others need (kept outside the checkout)'
 	@echo 'clean          remove what was built in the checkout'
 	@echo 'distclean      that, and what setup keeps outside the checkout'
@@ -96,4 +100,4 @@ help:
 		'scripts/run-in-vm --help'
 
 .PHONY: all demo test test-debug test-soak check rules doc bench shell install uninstall \
-	setup clean distclean help
+	deb setup clean distclean help

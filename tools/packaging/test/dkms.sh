@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The test of oxe-dkms, in a throw-away copy of the packaging root: dkms.sh PACKAGES CACHE OLD NEW,
+# the directory of the packages, that of prepared kernel trees, and two kernels whose headers and
+# sources are there. Prints TAP.
+set -u
+export LC_ALL=C HOME=/root
+packages=$1 cache=$2 old=$3 new=$4
+number=0
+
+# check TEXT COMMAND...: one case; the output of one that fails is shown.
+check() {
+	local text=$1
+	shift
+	number=$((number + 1))
+	if out=$("$@" 2>&1); then
+		echo "ok $number - $text"
+	else
+		echo "not ok $number - $text"
+		sed 's/^/# /' <<<"$out"
+	fi
+}
+not() { ! "$@"; }
+says() { grep -qF -- "$1" <<<"$out" || { echo "$out"; false; }; }
+module() { modinfo -k "$1" -F filename oxe | grep "/$1/updates/dkms/oxe.ko"; }
+# arrives KERNEL: what the installation of its headers has to do.
+arrives() { run-parts --exit-on-error --arg="$1" --arg="/boot/vmlinuz-$1" /etc/kernel/header_postinst.d; }
+
+# prepared KERNEL: DKMS finds its tree made, if this machine has made it before.
+prepared() {
+	mkdir -p /var/cache/oxe
+	find "$cache" -maxdepth 1 -name "kernel-$1-*[0-9a-f]" -exec ln -sf -t /var/cache/oxe {} +
+}
+
+mv "/lib/modules/$new" /var/tmp/
+prepared "$old"
+check "oxe-dkms is installed, with kernel $old" dpkg -i "$packages"/oxe-dkms_*.deb
+check "the module is built" module "$old"
+check "it is small" test "$(stat -L -c %s "$(modinfo -k "$old" -F filename oxe)")" -lt 2000000
+check "it is signed" not test -z "$(modinfo -k "$old" -F signer oxe)"
+
+mv "/var/tmp/$new" /lib/modules/
+mv "/usr/src/linux-source-${new%.*+*}.tar.xz" /var/tmp/
+check "kernel $new comes without its sources" arrives "$new"
+check "the message names them" says "apt-get install linux-source-${new%.*+*}"
+mv /var/tmp/linux-source-*.tar.xz /usr/src/
+printf '#!/bin/sh\necho rustc 1.97.1\n' >/usr/local/bin/rustc
+chmod +x /usr/local/bin/rustc
+check "kernel $new comes with another rustc" arrives "$new"
+check "the message names the right one" says "rustc=1.85.1"
+rm /usr/local/bin/rustc
+mount -t tmpfs -o size=9m none /var/cache/oxe
+check "kernel $new comes, and the disk is full" arrives "$new"
+check "the message says so" says "MB are free in /var/cache/oxe"
+umount /var/cache/oxe
+check "there is no module for $new" not module "$new"
+prepared "$new"
+check "kernel $new comes" arrives "$new"
+check "the module follows" module "$new"
+check "that for $old stays" module "$old"
+
+cp -r "/lib/modules/$new" /lib/modules/7.9.0
+rm -r /lib/modules/7.9.0/updates
+check "a kernel comes that oxe is not made for" arrives 7.9.0
+check "there is no module for it" not modinfo -k 7.9.0 -F filename oxe
+rm -r /lib/modules/7.9.0
+
+check "oxe-dkms is removed" dpkg -r oxe-dkms
+check "purged" dpkg -P oxe-dkms
+check "no module is left" not grep . <(find /lib/modules -name 'oxe*')
+check "no file is left" not grep . <(
+	find /usr/src /var/lib/dkms /var/cache /etc -name '*oxe*' ! -path /etc/apt/preferences.d/oxe)
+echo "1..$number"

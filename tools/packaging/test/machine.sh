@@ -1,0 +1,123 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The test of the packages, in the virtual machine: /oxe/phase says which part of it. Between the
+# parts the machine starts again. Prints TAP.
+export LC_ALL=C HOME=/root
+kernel=$(uname -r)
+number=0
+
+# check TEXT COMMAND...: one case; the output of one that fails is shown.
+check() {
+	local text=$1 out
+	shift
+	number=$((number + 1))
+	if out=$("$@" 2>&1); then
+		echo "ok $number - $text"
+	else
+		echo "not ok $number - $text"
+		sed 's/^/# /' <<<"$out"
+	fi
+}
+# within SECONDS COMMAND...: it succeeds within that time.
+within() {
+	local end=$((SECONDS + $1))
+	shift
+	until "$@"; do
+		[ $SECONDS -lt $end ] || return 1
+		sleep 0.5
+	done
+}
+device() { rdma link show "$1/1" 2>/dev/null | grep -q "netdev $2"; }
+no_device() { ! rdma link show | grep -q "$1"; }
+not() { ! "$@"; }
+
+# pingpong: between two network namespaces.
+pingpong() {
+	local server status
+	ip netns add left && ip netns add right || return 1
+	ip -n left link add veth0 type veth peer name veth1 netns right || return 1
+	ip -n left address add 10.9.0.1/24 dev veth0
+	ip -n right address add 10.9.0.2/24 dev veth1
+	ip -n left link set veth0 up
+	ip -n right link set veth1 up
+	ip netns exec left rdma link add oxel type oxe netdev veth0 || return 1
+	ip netns exec right rdma link add oxer type oxe netdev veth1 || return 1
+	ip netns exec left ibv_rc_pingpong -d oxel -g "$(gid oxel 10.9.0.1)" -n 100 &
+	server=$!
+	within 60 listens left || return 1
+	ip netns exec right ibv_rc_pingpong -d oxer -g "$(gid oxer 10.9.0.2)" -n 100 10.9.0.1
+	status=$?
+	wait $server || status=1
+	ip netns delete left
+	ip netns delete right
+	return $status
+}
+listens() { ip netns exec "$1" ss -Hltn | grep -q ':18515 '; }
+# gid DEVICE ADDRESS: the index of that IPv4 address.
+gid() {
+	local wanted file
+	# shellcheck disable=SC2046,SC2183 # four numbers
+	wanted=$(printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' $(tr . ' ' <<<"$2"))
+	for file in /sys/class/infiniband/"$1"/ports/1/gids/*; do
+		if [ "$(cat "$file")" = "$wanted" ]; then
+			basename "$file"
+			return
+		fi
+	done
+}
+
+case $(cat /oxe/phase) in
+install)
+	find / -xdev ! -path '/var/*' -print 2>/dev/null | sort >/var/before
+	check "the packages are installed" \
+		dpkg -i /oxe/packages/oxe_*.deb "/oxe/packages/linux-modules-oxe-$kernel"_*.deb
+	check "no problem of dpkg" not grep -q . <(dpkg --audit)
+	ip link set eth0 up
+	ip address add 10.1.0.1/24 dev eth0
+	check "rdma link add loads the module" rdma link add oxe0 type oxe netdev eth0
+	check "the device is there" device oxe0 eth0
+	check "user access came with it" within 60 test -c /dev/infiniband/uverbs0
+	check "ibv_rc_pingpong between two namespaces" pingpong
+	check "rdma link delete" rdma link delete oxe0
+	check "the unit is enabled, and started" systemctl enable --now oxe@eth0.service
+	check "it made the device" within 60 device oxe_eth0 eth0
+	check "a second unit is enabled" systemctl enable oxe@veth5.service
+	;;
+boot)
+	check "the unit brings the device back" within 120 device oxe_eth0 eth0
+	check "the unit is active" within 60 systemctl is-active oxe@eth0.service
+	check "no device without its netdev" no_device veth5
+	ip link add veth5 type veth peer name veth6
+	check "a device for a netdev that appears" within 60 device oxe_veth5 veth5
+	ip link delete veth5
+	check "the device goes with the netdev" within 60 no_device veth5
+	check "the unit stops with the netdev" within 60 not systemctl is-active oxe@veth5.service
+	check "no unit failed" not grep -q oxe <(systemctl --failed --plain --no-legend)
+	cp /usr/share/doc/oxe/examples/oxe-in-place-of-rxe.conf /etc/modprobe.d/
+	check "the unit is stopped" systemctl stop oxe@eth0.service
+	check "its device is gone" no_device eth0
+	check "the module can be removed" modprobe -r oxe
+	check "in rxe's place: its link type" rdma link add rxe0 type rxe netdev eth0
+	check "in rxe's place: it is oxe" grep -q '^oxe ' /proc/modules
+	check "in rxe's place: rdma_rxe is not there" not grep -q '^rdma_rxe ' /proc/modules
+	rdma link delete rxe0
+	rm /etc/modprobe.d/oxe-in-place-of-rxe.conf
+	check "the unit is started again" systemctl start oxe@eth0.service
+	check "the packages are removed" dpkg -r oxe "linux-modules-oxe-$kernel"
+	check "no device is left" no_device oxe
+	check "the module can be removed" modprobe -r oxe
+	check "and is not found any more" not modprobe oxe
+	check "purged" dpkg -P oxe "linux-modules-oxe-$kernel"
+	# /var has what any boot and any use of dpkg leave; of oxe there is to be nothing.
+	check "no file is left" not grep . <(
+		find / -xdev ! -path '/var/*' -print 2>/dev/null | sort | comm -13 /var/before - |
+			grep -vE '^/(root|tmp|etc/(machine-id|\.pwd|resolv|ld\.so))'
+		find /var -iname '*oxe*')
+	;;
+esac
+check "no report of the kernel" not grep -E 'WARNING:|BUG:|Oops|Call Trace' <(dmesg)
+echo "1..$number"
+echo end
+sync
+systemctl poweroff
