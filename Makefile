@@ -57,6 +57,11 @@ uninstall:
 deb:
 	@$(scripts)/deb
 
+test-deb:
+	@$(scripts)/deb --check
+	@$(scripts)/test-packages
+	@$(scripts)/test-dkms
+
 setup:
 	@$(scripts)/setup
 
@@ -88,6 +93,7 @@ help:
 		'DESTDIR=, prefix='
 	@echo 'uninstall      remove that again'
 	@echo 'deb            the Debian packages, in build/deb'
+	@echo 'test-deb       these built twice, judged by lintian, and tested: installed, used, removed'
 	@echo 'setup          only fetch and prepare what the others need (kept outside the checkout)'
 	@echo 'clean          remove what was built in the checkout'
 	@echo 'distclean      that, and what setup keeps outside the checkout'
@@ -100,4 +106,4 @@ help:
 		'scripts/run-in-vm --help'
 
 .PHONY: all demo test test-debug test-soak check rules doc bench shell install uninstall \
-	deb setup clean distclean help
+	deb test-deb setup clean distclean help
