@@ -23,7 +23,9 @@ check() {
 }
 not() { ! "$@"; }
 says() { grep -qF -- "$1" <<<"$out" || { echo "$out"; false; }; }
-module() { modinfo -k "$1" -F filename oxe | grep "/$1/updates/dkms/oxe.ko"; }
+# There are headers alone, so DKMS runs no depmod: the module is found by its path.
+module() { echo "/lib/modules/$1/updates/dkms/oxe.ko"; }
+has_module() { [ "$(modinfo -F vermagic "$(module "$1")" | cut -d ' ' -f 1)" = "$1" ]; }
 # arrives KERNEL: what the installation of its headers has to do.
 arrives() { run-parts --exit-on-error --arg="$1" --arg="/boot/vmlinuz-$1" /etc/kernel/header_postinst.d; }
 
@@ -36,9 +38,9 @@ prepared() {
 mv "/lib/modules/$new" /var/tmp/
 prepared "$old"
 check "oxe-dkms is installed, with kernel $old" dpkg -i "$packages"/oxe-dkms_*.deb
-check "the module is built" module "$old"
-check "it is small" test "$(stat -L -c %s "$(modinfo -k "$old" -F filename oxe)")" -lt 2000000
-check "it is signed" not test -z "$(modinfo -k "$old" -F signer oxe)"
+check "the module is built" has_module "$old"
+check "it is small" test "$(stat -c %s "$(module "$old")")" -lt 2000000
+check "it is signed" grep . <(modinfo -F signer "$(module "$old")")
 
 mv "/var/tmp/$new" /lib/modules/
 mv "/usr/src/linux-source-${new%.*+*}.tar.xz" /var/tmp/
@@ -54,16 +56,16 @@ mount -t tmpfs -o size=9m none /var/cache/oxe
 check "kernel $new comes, and the disk is full" arrives "$new"
 check "the message says so" says "MB are free in /var/cache/oxe"
 umount /var/cache/oxe
-check "there is no module for $new" not module "$new"
+check "there is no module for $new" not has_module "$new"
 prepared "$new"
 check "kernel $new comes" arrives "$new"
-check "the module follows" module "$new"
-check "that for $old stays" module "$old"
+check "the module follows" has_module "$new"
+check "that for $old stays" has_module "$old"
 
 cp -r "/lib/modules/$new" /lib/modules/7.9.0
 rm -r /lib/modules/7.9.0/updates
 check "a kernel comes that oxe is not made for" arrives 7.9.0
-check "there is no module for it" not modinfo -k 7.9.0 -F filename oxe
+check "there is no module for it" not has_module 7.9.0
 rm -r /lib/modules/7.9.0
 
 check "oxe-dkms is removed" dpkg -r oxe-dkms

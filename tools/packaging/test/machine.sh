@@ -106,7 +106,7 @@ boot)
 	check "the unit is started again" systemctl start oxe@eth0.service
 	check "the packages are removed" dpkg -r oxe "linux-modules-oxe-$kernel"
 	check "no device is left" no_device oxe
-	check "the module can be removed" modprobe -r oxe
+	check "the module can be unloaded" rmmod oxe
 	check "and is not found any more" not modprobe oxe
 	check "purged" dpkg -P oxe "linux-modules-oxe-$kernel"
 	# /var has what any boot and any use of dpkg leave; of oxe there is to be nothing.
