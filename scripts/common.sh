@@ -96,9 +96,9 @@ OXE_REPORTS+='sleeping function called|scheduling while atomic|ODEBUG|ref_tracke
 OXE_REPORTS+='restrack: .*leak|general protection|Unable to handle|panicked at|'
 OXE_REPORTS+='list_(add|del) corruption|Kernel panic'
 
-# need_root ARGUMENT...: the rest of the script, whose arguments these are, runs as root. An ordinary
-# user's script starts again in a user namespace in which this user is root; their subordinate ids
-# are the other users there.
+# need_root ARGUMENT...: the rest of the script, whose arguments these are, runs as root. An
+# ordinary user's script starts again in a user namespace in which this user is root; their
+# subordinate ids are the other users there.
 need_root() {
 	[ "$(id -u)" != 0 ] || return 0
 	local name=${0##*/} user
