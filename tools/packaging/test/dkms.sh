@@ -47,11 +47,12 @@ mv "/usr/src/linux-source-${new%.*+*}.tar.xz" /var/tmp/
 check "kernel $new comes without its sources" arrives "$new"
 check "the message names them" says "apt-get install linux-source-${new%.*+*}"
 mv /var/tmp/linux-source-*.tar.xz /usr/src/
-printf '#!/bin/sh\necho rustc 1.97.1\n' >/usr/local/bin/rustc
-chmod +x /usr/local/bin/rustc
+mv /usr/bin/rustc /var/tmp/
+printf '#!/bin/sh\necho rustc 1.97.1\n' >/usr/bin/rustc
+chmod +x /usr/bin/rustc
 check "kernel $new comes with another rustc" arrives "$new"
 check "the message names the right one" says "rustc=1.85.1"
-rm /usr/local/bin/rustc
+mv /var/tmp/rustc /usr/bin/
 mount -t tmpfs -o size=9m none /var/cache/oxe
 check "kernel $new comes, and the disk is full" arrives "$new"
 check "the message says so" says "MB are free in /var/cache/oxe"
