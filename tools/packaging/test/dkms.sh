@@ -73,5 +73,6 @@ check "oxe-dkms is removed" dpkg -r oxe-dkms
 check "purged" dpkg -P oxe-dkms
 check "no module is left" not grep . <(find /lib/modules -name 'oxe*')
 check "no file is left" not grep . <(
-	find /usr/src /var/lib/dkms /var/cache /etc -name '*oxe*' ! -path /etc/apt/preferences.d/oxe)
+	find /usr/src /var/lib/dkms /var/cache /etc -maxdepth 2 -name 'oxe*' \
+		! -path '/usr/src/oxe-stock' ! -path '/usr/src/oxe-debug')
 echo "1..$number"
