@@ -149,7 +149,13 @@ def prefetch(flags):
         memory.drop()
         memory.fill(b"x" * (SIZE // 2))
 
+    # Pages of processes, which are spared otherwise, fail too.
+    spare = "/sys/kernel/debug/fail_page_alloc/ignore-gfp-highmem"
+    with open(spare, "w", encoding="ascii") as file:
+        file.write("0")
     every_site(lambda _: advise(memory, PREFETCH_WRITE, flags), lambda *_: None, prepare)
+    with open(spare, "w", encoding="ascii") as file:
+        file.write("1")
     if flags & FLUSH:
         same(resident(memory), True, "the pages are there")
     memory.mr.close()
