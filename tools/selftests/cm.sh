@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Programs of librdmacm between two hosts, IPv4 and IPv6, and on one device: rping with its data
-# compared, ucmatose, udaddy, rdma_server and rdma_client, rsockets (riostream), cmtime. mckey
-# belongs to multicast.
+# compared, ucmatose, udaddy, rdma_server and rdma_client, rsockets (riostream), cmtime. mckey is in
+# mcast.sh.
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
 
@@ -90,5 +90,4 @@ t "cmtime, 20 connections" cmtime_case
 # No listener there: the client is told so, at once.
 t "a client without a server is refused" fails "reject|unreach|refused|RDMA_CM_EVENT" \
 	in_b timeout $((LIMIT * SLOW)) rping -c -a $IP4_A -p 1 -C 1 -v
-skip "mckey" "no multicast yet"
 finish
