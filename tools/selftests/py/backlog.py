@@ -156,7 +156,7 @@ def refused():
     data = os.urandom(MIB)
     ctypes.memmove(a.mr.buf, data, MIB)
     before = counters(DEV_A)["send_err"]
-    tc("qdisc", "replace", "dev", VETH, "root", "tbf", *"rate 100mbit burst 4kb limit 6kb".split())
+    tc("qdisc", "replace", "dev", VETH, "root", "tbf", *"rate 10mbit burst 4kb limit 6kb".split())
     try:
         for i in range(8):
             part = MIB // 8
