@@ -62,6 +62,9 @@ test-deb:
 	@$(scripts)/test-packages
 	@$(scripts)/test-dkms
 
+check-kernels:
+	@$(scripts)/check-kernels
+
 setup:
 	@$(scripts)/setup
 
@@ -94,6 +97,8 @@ help:
 	@echo 'uninstall      remove that again'
 	@echo 'deb            the Debian packages, in build/deb'
 	@echo 'test-deb       these built twice, judged by lintian, and tested: installed, used, removed'
+	@echo 'check-kernels  has the archive newer kernels than oxe knows? scripts/check-kernels --try' \
+		'builds and tests for them'
 	@echo 'setup          only fetch and prepare what the others need (kept outside the checkout)'
 	@echo 'clean          remove what was built in the checkout'
 	@echo 'distclean      that, and what setup keeps outside the checkout'
@@ -106,4 +111,4 @@ help:
 		'scripts/run-in-vm --help'
 
 .PHONY: all demo test test-debug test-soak check rules doc bench shell install uninstall \
-	deb test-deb setup clean distclean help
+	deb test-deb check-kernels setup clean distclean help

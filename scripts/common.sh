@@ -12,8 +12,12 @@
 
 # The system: Debian's suite, and the kernels of its backports that oxe is built and tested for,
 # newest first. The kernel's source package is named by the first two numbers of the version.
+# check-kernels tries others, one at a time.
 OXE_SUITE=trixie
 OXE_KERNELS=(7.3.4+deb13-amd64 7.2.12+deb13-amd64)
+[ -z "${OXE_ONLY_KERNEL:-}" ] || OXE_KERNELS=("$OXE_ONLY_KERNEL")
+# The tests in the virtual machine that show that the module fits a kernel.
+OXE_FIT_TESTS=(link verbs-rc verbs-uc verbs-ud cm ops loopback capture interop)
 
 # An ordinary user's PATH may lack where chroot and the like are.
 PATH=$PATH:/usr/sbin:/sbin
