@@ -7,7 +7,7 @@ KDIR ?=
 KERNEL ?=
 export KERNEL
 # Where install puts things; KVER= is the kernel it is for.
-export KVER DESTDIR prefix moduledir unitdir mandir docdir
+export KVER DESTDIR prefix moduledir unitdir mandir docdir completiondir
 scripts := $(CURDIR)/scripts
 
 # With KDIR= the module is built by this machine's own tools against that prepared kernel tree;

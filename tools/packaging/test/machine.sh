@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The test of the packages, in the virtual machine: /oxe/phase says which part of it. Between the
-# parts the machine starts again. Prints TAP.
+# The test of the packages, in the virtual machine: /oxe/phase says which part of it. After the first
+# the machine starts again, beside a second one with a copy of its disk. Prints TAP.
 export LC_ALL=C HOME=/root
 kernel=$(uname -r)
 number=0
@@ -32,7 +32,7 @@ device() { rdma link show "$1/1" 2>/dev/null | grep -q "netdev $2"; }
 no_device() { ! rdma link show | grep -q "$1"; }
 not() { ! "$@"; }
 
-# pingpong: between two network namespaces.
+# pingpong: between two network namespaces of this machine.
 pingpong() {
 	local server status
 	ip netns add left && ip netns add right || return 1
@@ -67,25 +67,53 @@ gid() {
 	done
 }
 
+# wire NUMBER: eth0, as host 10.1.0.NUMBER.
+wire() {
+	ip link set eth0 up
+	ip address add "10.1.0.$1/24" dev eth0
+}
+# served: ibv_rc_pingpong's server for the other machine, for as long as that may take to boot.
+served() { timeout 600 ibv_rc_pingpong -c -d oxe_eth0 -g "$(gid oxe_eth0 10.1.0.1)" -n 100; }
+# asks: its client, again until the server listens. Both compare the data.
+asks() { within 600 ibv_rc_pingpong -c -d oxe_eth0 -g "$(gid oxe_eth0 10.1.0.2)" -n 100 10.1.0.1; }
+versions() { dpkg-query -W -f '${Version}\n' oxe "linux-modules-oxe-$kernel"; }
+completes() {
+	bash -c '. /etc/bash_completion.d/oxe.bash-completion
+		COMP_WORDS=(rdma link add a type o) COMP_CWORD=5
+		_oxe_rdma && [ "${COMPREPLY[*]}" = oxe ]'
+}
+
 case $(cat /oxe/phase) in
 install)
-	find / -xdev ! -path '/var/*' -print 2>/dev/null | sort >/var/before
-	check "the packages are installed" \
-		dpkg -i /oxe/packages/oxe_*.deb "/oxe/packages/linux-modules-oxe-$kernel"_*.deb
-	check "no problem of dpkg" not grep -q . <(dpkg --audit)
-	ip link set eth0 up
-	ip address add 10.1.0.1/24 dev eth0
+	wire 1
+	# The README's first commands.
+	cd /oxe/packages || exit
+	began=$EPOCHREALTIME
+	check "the packages are installed" apt-get install -y ./oxe_*.deb \
+		./linux-modules-oxe-"$(uname -r)"_*.deb ibverbs-utils
 	check "rdma link add loads the module" rdma link add oxe0 type oxe netdev eth0
+	check "ibv_devinfo shows the device" grep -q PORT_ACTIVE <(ibv_devinfo -d oxe0)
+	echo "# the README's three commands took" \
+		"$(awk "BEGIN { printf \"%.0f\", $EPOCHREALTIME - $began }") s on an emulated CPU"
+	dpkg -L oxe linux-modules-oxe-"$kernel" >/var/files
+	check "no problem of dpkg" not grep -q . <(dpkg --audit)
 	check "the device is there" device oxe0 eth0
-	check "user access came with it" within 60 test -c /dev/infiniband/uverbs0
+	check "rdma's arguments are completed" completes
 	check "ibv_rc_pingpong between two namespaces" pingpong
 	check "rdma link delete" rdma link delete oxe0
 	check "the unit is enabled, and started" systemctl enable --now oxe@eth0.service
 	check "it made the device" within 60 device oxe_eth0 eth0
 	check "a second unit is enabled" systemctl enable oxe@veth5.service
 	;;
-boot)
+peer)
+	wire 2
 	check "the unit brings the device back" within 120 device oxe_eth0 eth0
+	check "ibv_rc_pingpong with the other machine" asks
+	;;
+boot)
+	wire 1
+	check "the unit brings the device back" within 120 device oxe_eth0 eth0
+	check "ibv_rc_pingpong with the other machine" served
 	check "the unit is active" within 60 systemctl is-active oxe@eth0.service
 	check "no device without its netdev" no_device veth5
 	ip link add veth5 type veth peer name veth6
@@ -93,6 +121,10 @@ boot)
 	ip link delete veth5
 	check "the device goes with the netdev" within 60 no_device veth5
 	check "the unit stops with the netdev" within 60 not systemctl is-active oxe@veth5.service
+	check "the packages are upgraded" dpkg -i /oxe/next/*.deb
+	check "to a later version" test "$(versions | grep -c '+next$')" = 2
+	check "the device has stayed" device oxe_eth0 eth0
+	check "the unit is active still" systemctl is-active oxe@eth0.service
 	check "no unit failed" not grep -q oxe <(systemctl --failed --plain --no-legend)
 	cp /usr/share/doc/oxe/examples/oxe-in-place-of-rxe.conf /etc/modprobe.d/
 	check "the unit is stopped" systemctl stop oxe@eth0.service
@@ -104,16 +136,15 @@ boot)
 	rdma link delete rxe0
 	rm /etc/modprobe.d/oxe-in-place-of-rxe.conf
 	check "the unit is started again" systemctl start oxe@eth0.service
-	check "the packages are removed" dpkg -r oxe "linux-modules-oxe-$kernel"
+	check "the packages are removed" apt-get remove -y oxe linux-modules-oxe-"$(uname -r)"
 	check "no device is left" no_device oxe
 	check "the module can be unloaded" rmmod oxe
 	check "and is not found any more" not modprobe oxe
 	check "purged" dpkg -P oxe "linux-modules-oxe-$kernel"
-	# /var has what any boot and any use of dpkg leave; of oxe there is to be nothing.
 	check "no file is left" not grep . <(
-		find / -xdev ! -path '/var/*' -print 2>/dev/null | sort | comm -13 /var/before - |
-			grep -vE '^/(root|tmp|etc/(machine-id|\.pwd|resolv|ld\.so))'
-		find /var -iname '*oxe*')
+		find / -xdev -path /oxe -prune -o -iname '*oxe*' -print
+		xargs -d '\n' sh -c 'for file; do [ -d "$file" ] || ls -d "$file"; done' _ </var/files 2>/dev/null
+		grep -l oxe /lib/modules/"$kernel"/modules.{dep,alias})
 	;;
 esac
 check "no report of the kernel" not grep -E 'WARNING:|BUG:|Oops|Call Trace' <(dmesg)
