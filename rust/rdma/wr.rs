@@ -14,9 +14,10 @@ use crate::ffi;
 use core::marker::PhantomData;
 use kernel::prelude::*;
 
-/// An element of a scatter/gather list: `struct ib_sge`.
+/// An element of a scatter/gather list: `struct ib_sge`, at any address. Kernel users have such
+/// elements in packed structures, too (iSER in its receive descriptors).
 #[derive(Clone, Copy, Debug)]
-#[repr(C)]
+#[repr(C, packed)]
 pub(crate) struct IbSge {
     addr: u64,
     length: u32,
@@ -24,7 +25,7 @@ pub(crate) struct IbSge {
 }
 
 const _: () = assert!(core::mem::size_of::<IbSge>() == core::mem::size_of::<ffi::ib_sge>());
-const _: () = assert!(core::mem::align_of::<IbSge>() == core::mem::align_of::<ffi::ib_sge>());
+const _: () = assert!(core::mem::align_of::<IbSge>() == 1);
 const _: () =
     assert!(core::mem::offset_of!(IbSge, length) == core::mem::offset_of!(ffi::ib_sge, length));
 const _: () =
@@ -51,7 +52,8 @@ impl IbSge {
 ///
 /// # Safety
 ///
-/// `list` points to `n` elements that do not change during `'a`, if `n` is more than zero.
+/// `list` points to `n` elements that do not change during `'a`, if `n` is more than zero; it need
+/// not be aligned.
 unsafe fn sges<'a>(list: *const ffi::ib_sge, n: kernel::ffi::c_int) -> Result<&'a [IbSge]> {
     match usize::try_from(n) {
         Ok(0) => Ok(&[]),
