@@ -30,6 +30,10 @@ test-soak:
 	@$(scripts)/build
 	@$(scripts)/run-selftests --repeat $(or $(REPEAT),5) --load $(ONLY)
 
+test-arm64:
+	@KERNEL=arm64 $(scripts)/build
+	@KERNEL=arm64 $(scripts)/run-selftests link verbs-rc verbs-uc verbs-ud ops kernel srq
+
 check:
 	@$(scripts)/check
 
@@ -82,6 +86,8 @@ help:
 		'the like'
 	@echo 'test-soak      the tests in the virtual machine five times (REPEAT=) beside a load of' \
 		'two CPUs; ONLY=<names> for some'
+	@echo 'test-arm64     the module for Debian'"'"'s arm64 kernel, and a few tests on an emulated' \
+		'machine of that kind'
 	@echo 'check          format, clippy, host tests, layering rules'
 	@echo 'rules          the rules of the specification that the protocol cites, and the tests' \
 		'of each'
@@ -110,5 +116,5 @@ help:
 	@echo 'your program   scripts/run-in-vm runs it between two hosts with oxe:' \
 		'scripts/run-in-vm --help'
 
-.PHONY: all demo test test-debug test-soak check rules doc bench shell install uninstall \
+.PHONY: all demo test test-debug test-soak test-arm64 check rules doc bench shell install uninstall \
 	deb test-deb check-kernels setup clean distclean help

@@ -15,6 +15,13 @@
 # check-kernels tries others, one at a time.
 OXE_SUITE=trixie
 OXE_KERNELS=(7.3.4+deb13-amd64 7.2.12+deb13-amd64)
+# The same for another architecture, with roots of its own: KERNEL=arm64 compiles across, and boots
+# a machine with an emulated CPU of that kind.
+OXE_KERNEL_ARM64=7.3.4+deb13-arm64
+case ${KERNEL:-} in
+arm64) KERNEL=$OXE_KERNEL_ARM64 OXE_KERNELS=("$OXE_KERNEL_ARM64") ;;
+*-arm64) OXE_KERNELS=("$OXE_KERNEL_ARM64") ;;
+esac
 [ -z "${OXE_ONLY_KERNEL:-}" ] || OXE_KERNELS=("$OXE_ONLY_KERNEL")
 # The tests in the virtual machine that show that the module fits a kernel.
 OXE_FIT_TESTS=(link verbs-rc verbs-uc verbs-ud cm ops loopback capture interop)
@@ -33,7 +40,14 @@ done
 
 # Arguments of make for Debian's kernel, so that the module's version string and its compiler are
 # those of the stock kernel; and for the debug kernel (Rust with KASAN needs clang).
-OXE_STOCK_ARGS="LOCALVERSION=+${OXE_KVER#*+} CC=x86_64-linux-gnu-gcc-14"
+OXE_ARCH=${OXE_KVER##*-}
+OXE_STOCK_ARGS="LOCALVERSION=+${OXE_KVER#*+}"
+case $OXE_ARCH in
+arm64)
+	OXE_STOCK_ARGS+=" ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu- CC=aarch64-linux-gnu-gcc-14"
+	;;
+*) OXE_STOCK_ARGS+=" CC=x86_64-linux-gnu-gcc-14" ;;
+esac
 OXE_DEBUG_ARGS="LLVM=1"
 
 # hash_of FILE...: twelve hex digits naming the contents of these files, the suite and the kernels.
