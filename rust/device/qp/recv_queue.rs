@@ -153,7 +153,9 @@ impl RecvQueue {
     /// Copies bytes into the current WQE.
     ///
     /// LocLen if they do not fit, LocProt if the memory is gone; NotPresent.
-    #[inline]
+    // With its caller it would be compiled into one function with too many variables for registers:
+    // 32 instructions more for each page.
+    #[inline(never)]
     pub(crate) fn place(&self, offset: u32, bytes: StridedSrc<'_>) -> Result<(), PlaceError> {
         let current = self.current.as_ref().ok_or(Status::LocQpOp)?;
         let end = (bytes.len() as u64).saturating_add(u64::from(offset));
