@@ -77,7 +77,11 @@ void oxe_ib_port_changed(struct ib_device *ib)
 int oxe_gid_attrs(const struct ib_gid_attr *attr, struct oxe_gid_attrs *attrs)
 {
 	struct net_device *ndev;
+	int ret;
 
+	ret = rdma_read_gid_l2_fields(attr, &attrs->vlan, NULL);
+	if (ret)
+		return ret;
 	memcpy(attrs->gid, attr->gid.raw, sizeof(attrs->gid));
 	attrs->roce_v2 = attr->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP;
 	attrs->ipv4 = rdma_gid_attr_network_type(attr) == RDMA_NETWORK_IPV4;

@@ -21,6 +21,7 @@ struct vm_area_struct;
 struct oxe_gid_attrs {
 	u8 gid[16];
 	u32 ifindex;	/* of the entry's network interface */
+	u16 vlan;	/* its VLAN id, 0xffff for none */
 	bool roce_v2;
 	bool ipv4;	/* the GID is an IPv4-mapped address */
 };

@@ -70,6 +70,7 @@ struct oxe_rx {
 	u32 linear;
 	u32 len;		/* all of the UDP payload, fragments included */
 	u32 gso_size;		/* the payload of one datagram; the last may have less */
+	u16 vlan;		/* the id of the VLAN that it came by, 0xffff for none */
 	bool v6;
 	bool exclusive;		/* the linear part has no other user */
 };

@@ -4,6 +4,7 @@
  * net_helpers.h.
  */
 #include <linux/etherdevice.h>
+#include <linux/if_vlan.h>
 #include <linux/netfilter_ipv4.h>
 #include <linux/netfilter_ipv6.h>
 #include <linux/skbuff.h>
@@ -217,6 +218,7 @@ bool oxe_rx_attrs(struct sk_buff *skb, struct oxe_rx *rx)
 		return false;
 	}
 	rx->dev = skb->dev;
+	rx->vlan = is_vlan_dev(skb->dev) ? vlan_dev_vlan_id(skb->dev) : 0xffff;
 	rx->len = skb->len - sizeof(struct udphdr);
 	rx->gso_size = rx->len;
 	if (skb_is_gso(skb) && skb_shinfo(skb)->gso_size < rx->len)

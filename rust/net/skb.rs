@@ -165,6 +165,11 @@ impl RxSkb {
         unsafe { ffi::oxe_rx_source_mac(self.skb.as_ptr(), mac.as_mut_ptr()) }.then_some(mac)
     }
 
+    /// The id of the VLAN that it came by: 12 bits (IEEE 802.1Q).
+    pub(crate) fn vlan(&self) -> Option<u16> {
+        Some(self.rx.vlan).filter(|id| *id < 0x1000)
+    }
+
     /// How many bytes the UDP payload has.
     #[inline]
     pub(crate) fn len(&self) -> usize {

@@ -42,6 +42,7 @@ pub(crate) struct AhAttr {
     sl: u8,
     flow_label: u32,
     oif: u32,
+    vlan: Option<u16>,
     own: Option<u32>,
 }
 
@@ -120,6 +121,11 @@ impl AhAttr {
         self.oif
     }
 
+    /// The id of the VLAN that this interface is: 12 bits (IEEE 802.1Q).
+    pub(crate) fn vlan(&self) -> Option<u16> {
+        self.vlan
+    }
+
     /// The [`generation`] of GIDs when the address vector was read, if the destination was then an
     /// address of the same interface as the source.
     pub(crate) fn own(&self) -> Option<u32> {
@@ -166,6 +172,7 @@ impl AhAttr {
             sl: raw.sl,
             flow_label: raw.grh.flow_label & ffi::IB_GRH_FLOWLABEL_MASK,
             oif: attrs.ifindex,
+            vlan: Some(attrs.vlan).filter(|id| *id < 0x1000),
             // SAFETY: as above; `dgid` is 16 bytes.
             own: unsafe { ffi::oxe_gid_is_own(entry.as_ptr(), dgid.as_ptr()) }
                 .then_some(generation),

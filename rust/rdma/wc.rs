@@ -100,6 +100,8 @@ pub(crate) struct Wc {
     pub(crate) grh: Option<Network>,
     /// The sender's MAC address, of a datagram, where known.
     pub(crate) smac: Option<[u8; 6]>,
+    /// The id of the VLAN by which a datagram came. ib_core looks for the GID of a reply by it.
+    pub(crate) vlan: Option<u16>,
     /// Details of an error, for diagnosis.
     pub(crate) vendor_err: u32,
 }
@@ -138,6 +140,10 @@ impl Wc {
         if let Some(smac) = self.smac {
             raw.smac = smac;
             flags |= ffi::ib_wc_flags_IB_WC_WITH_SMAC;
+        }
+        if let Some(vlan) = self.vlan {
+            raw.vlan_id = vlan;
+            flags |= ffi::ib_wc_flags_IB_WC_WITH_VLAN;
         }
         raw.wc_flags = flags as kernel::ffi::c_int;
         raw

@@ -15,6 +15,13 @@ pingpong() {
 	pair "tcp $PORT" "ibv_rc_pingpong -d $DEV_A -g $a -p $PORT -c -e $*" \
 		"ibv_rc_pingpong -d $DEV_B -g $b -p $PORT -c -e $* $IP4_A"
 }
+# rping_between ADDRESS [ENTER]: host A listens, and host B, or the one that the command ENTER goes
+# to, connects by the connection manager.
+rping_between() {
+	PORT=$((PORT + 1))
+	pair "cm $PORT" "rping -s -a $1 -p $PORT -C 10 -V" \
+		"${2:-} rping -c -a $1 -p $PORT -C 10 -V"
+}
 mtu_is() { ibv_devinfo -d "$1" | grep -qE "active_mtu:[[:space:]]+$2 "; }
 
 t "IPv4" pingpong $IP4_A $IP4_B -n 30
@@ -88,7 +95,8 @@ t_no_priority() {
 }
 t "an AH made of a completion gives no priority" t_no_priority
 
-# The address of a VLAN on top is a GID of the device below: its packets carry the tag.
+# The address of a VLAN on top is a GID of the device below: its packets carry the tag. The connection
+# manager finds the GID of its reply by the VLAN that a request came by, within one device, too.
 t_vlan() {
 	modprobe -q 8021q
 	ip -n $NS_A link add link $VETH_A name vl-a type vlan id 77 &&
@@ -96,7 +104,8 @@ t_vlan() {
 		ip -n $NS_A addr add 10.79.0.1/24 dev vl-a && ip -n $NS_B addr add 10.79.0.2/24 dev vl-b &&
 		ip -n $NS_A link set vl-a up && ip -n $NS_B link set vl-b up || return 1
 	poll 60 in_a ping -c 1 -W 2 10.79.0.2 || { echo "the VLAN itself does not work"; return 1; }
-	pingpong 10.79.0.1 10.79.0.2 -n 20
+	pingpong 10.79.0.1 10.79.0.2 -n 20 && rping_between 10.79.0.1 &&
+		rping_between 10.79.0.1 "nsenter --net=/run/netns/$NS_A"
 	local status=$?
 	ip -n $NS_A link del vl-a; ip -n $NS_B link del vl-b
 	return $status
@@ -117,8 +126,7 @@ t_routed() {
 		ip -n $NS_A route add 10.80.2.0/24 via 10.80.1.254 &&
 		ip -n $NS_B route add 10.80.1.0/24 via 10.80.2.254 &&
 		link_add ${LINK_TYPE}ra oxra $NS_A && link_add ${LINK_TYPE}rb oxrb $NS_B || return 1
-	PORT=$((PORT + 1))
-	pair "cm $PORT" "rping -s -a 10.80.1.1 -p $PORT -C 10 -V" "rping -c -a 10.80.1.1 -p $PORT -C 10 -V"
+	rping_between 10.80.1.1
 	status=$?
 	link_del ${LINK_TYPE}ra; link_del ${LINK_TYPE}rb
 	ip netns del oxt-r

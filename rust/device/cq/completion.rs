@@ -63,6 +63,7 @@ impl Completion {
                 pkey_index: 0,
                 grh: None,
                 smac: None,
+                vlan: None,
                 vendor_err: 0,
             },
             qpn: qp.qpn,

@@ -42,6 +42,8 @@ pub(crate) struct Path {
     /// The IPv4 identification of the next packet.
     next_id: u16,
     route: Option<Route>,
+    /// The id of the VLAN that the path begins with.
+    vlan: Option<u16>,
     /// The destination is a multicast group.
     to_group: bool,
     /// The path leads back to this device, so that it needs no packets. This was checked when the
@@ -91,6 +93,7 @@ impl Path {
             icrc,
             next_id: 0,
             route: None,
+            vlan: attr.vlan(),
             to_group: Gid::new(*attr.dgid()).is_multicast(),
             loopback: attr.own().is_some() && crate::parameters::loopback(),
             generation: attr.own().unwrap_or(0),
@@ -136,6 +139,11 @@ impl Path {
     #[inline]
     pub(crate) fn addresses(&self) -> (&[u8; 16], &[u8; 16]) {
         (&self.flow.source, &self.flow.destination)
+    }
+
+    /// The id of the VLAN by which its packets leave this device.
+    pub(crate) fn vlan(&self) -> Option<u16> {
+        self.vlan
     }
 
     /// Whether its packets are of IPv6.

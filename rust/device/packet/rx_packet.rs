@@ -135,6 +135,19 @@ impl RxPacket<'_> {
         }
     }
 
+    /// The id of the VLAN that a datagram came by. Both ends of a loopback path are addresses of
+    /// the same netdev.
+    #[inline]
+    pub(crate) fn vlan(&self) -> Option<u16> {
+        match self {
+            RxPacket::Wire(packet) => packet.skb.vlan(),
+            RxPacket::Loopback(packet) => match &packet.sender {
+                LoopbackOrigin::Datagram(ah) => ah.with_path(|path| path.vlan()),
+                LoopbackOrigin::Connected { .. } => None,
+            },
+        }
+    }
+
     /// The Ethernet address that it came from, if it came over Ethernet.
     #[inline]
     pub(crate) fn source_mac(&self) -> Option<[u8; 6]> {

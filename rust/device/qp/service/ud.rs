@@ -190,6 +190,7 @@ impl UdResponderOps for Env<'_> {
         completion.wc.src_qp = source.get();
         completion.wc.grh = Some(self.packet.network());
         completion.wc.smac = self.packet.source_mac();
+        completion.wc.vlan = self.packet.vlan();
         self.deferred.recv.merge(self.qp.recv_cq.push(&completion));
     }
 }
