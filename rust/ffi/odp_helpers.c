@@ -4,6 +4,7 @@
 #include <linux/hmm.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
+#include <linux/uaccess.h>
 #include <rdma/ib_umem_odp.h>
 
 #include "odp_helpers.h"
@@ -92,15 +93,23 @@ int oxe_odp_map_and_lock(struct ib_umem *umem, size_t first, size_t count, bool 
 					    write ? HMM_PFN_WRITE : 0, fault);
 }
 
-/* The kernel address of a page, or null if it is not present. With the region's mutex held. */
+/*
+ * The kernel address of a page, or null if it is not present. -EFAULT if the kernel has no access to
+ * it there: memory of memfd_secret() has struct pages, and is taken out of the kernel's map before a
+ * process gets it. Pinning refuses such memory, looking up pages for a device does not. With the
+ * region's mutex held.
+ */
 void *oxe_odp_page(struct ib_umem *umem, size_t index, bool *writable)
 {
 	unsigned long pfn = to_ib_umem_odp(umem)->map.pfn_list[index];
+	void *address;
+	u8 byte;
 
 	if (!(pfn & HMM_PFN_VALID) || pfn & HMM_PFN_ERROR)
 		return NULL;
 	*writable = pfn & HMM_PFN_WRITE;
-	return page_address(hmm_pfn_to_page(pfn));
+	address = page_address(hmm_pfn_to_page(pfn));
+	return copy_from_kernel_nofault(&byte, address, 1) ? ERR_PTR(-EFAULT) : address;
 }
 
 void oxe_odp_unlock(struct ib_umem *umem)

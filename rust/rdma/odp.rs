@@ -35,7 +35,7 @@ pub(crate) enum OdpError {
 /// # Invariants
 ///
 /// It is [`Slot::ABSENT`], or the kernel address of a page, with [`Slot::WRITABLE`] set if the page
-/// may be written. The page stays until the slot is changed.
+/// may be written. The page stays, and stays in the kernel's map, until the slot is changed.
 #[derive(Clone, Copy)]
 struct Slot(usize);
 
@@ -311,7 +311,7 @@ impl OdpMemory {
     /// # Errors
     ///
     /// The offset of a byte, among the first `len`, that the process does not have, or must not
-    /// write to. No error if a page may be there later: an access that comes again asks again.
+    /// write to, or that the kernel has no access to. No error if a page may be there later: an access that comes again asks again.
     pub(crate) fn fault(&self, offset: u64, len: u64, ahead: u64, write: bool) -> Result<(), u64> {
         if ahead > len && self.prefetch(offset, ahead, write, true).is_ok() {
             return Ok(());
@@ -331,8 +331,8 @@ impl OdpMemory {
 
     /// Looks up the pages of `len` bytes from `offset` on, and makes them present if `fault`.
     ///
-    /// Process context, of any process; sleeps. EFAULT if the process has not all of them, or if
-    /// they are not all inside.
+    /// Process context, of any process; sleeps. EFAULT if the process has not all of them, if the
+    /// kernel has no access to one, or if they are not all inside.
     pub(crate) fn prefetch(&self, offset: u64, len: u64, write: bool, fault: bool) -> Result {
         let span = self.span(offset, len).ok_or(EFAULT)?;
         steps(span).try_for_each(|(first, count)| self.map(first, count, write, fault))
@@ -347,6 +347,9 @@ impl OdpMemory {
         Some((first, end.div_ceil(PAGE_SIZE).saturating_sub(first)))
     }
 
+    /// Looks up `count` pages from `first` on, and enters those that are there into the table.
+    ///
+    /// EFAULT if the process has not all of them, or the kernel no access to one; EBUSY, ENOMEM.
     fn map(&self, first: usize, count: usize, write: bool, fault: bool) -> Result {
         let umem = self.umem.as_ptr();
         if count == 0 || write && !self.writable {
@@ -355,19 +358,23 @@ impl OdpMemory {
         // SAFETY: the registration is valid, and the pages are inside: `span` has checked that.
         let mapped = unsafe { ffi::oxe_odp_map_and_lock(umem, first, count, write, fault) };
         to_result(mapped)?;
+        let mut result = Ok(());
         self.pages().change(first, count, |index, slot| {
             let mut writable = false;
             // SAFETY: the mutex is held, and the page is inside.
-            let page = unsafe { ffi::oxe_odp_page(umem, index, &mut writable) };
-            if !page.is_null() {
+            match from_err_ptr(unsafe { ffi::oxe_odp_page(umem, index, &mut writable) }) {
+                Err(why) => result = Err(why),
+                Ok(page) if page.is_null() => {}
                 // INVARIANT: the memory manager says that the page is there, and calls
-                // `Pages::gone` before it takes it back, which waits for the mutex.
-                *slot = Slot(page as usize | if writable { Slot::WRITABLE } else { 0 });
+                // `Pages::gone` before it takes it back, which waits for the mutex. The kernel can
+                // read it at this address: a page leaves the kernel's map before a process gets
+                // it, not later.
+                Ok(page) => *slot = Slot(page as usize | if writable { Slot::WRITABLE } else { 0 }),
             }
         });
         // SAFETY: we hold the mutex.
         unsafe { ffi::oxe_odp_unlock(umem) };
-        Ok(())
+        result
     }
 }
 

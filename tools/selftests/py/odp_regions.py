@@ -26,6 +26,7 @@ from oxetest import (
     poll,
     same,
     shut,
+    status,
     until,
 )
 from rereg import ACCESS, DRIVER_RXE, RDMA_VERBS_IOCTL, rereg
@@ -216,19 +217,24 @@ def given_up():
         os.waitpid(pid, 0)
 
 
+def withhold(memory):
+    """The pages of the memory do not come (userfaultfd) before the file is closed that this returns."""
+    uffd = LIBC.syscall(323, os.O_CLOEXEC)
+    if uffd == -1 and ctypes.get_errno() == errno.ENOSYS:
+        raise Skip("the kernel has no userfaultfd")
+    fcntl.ioctl(check(uffd), 0xC018AA3F, struct.pack("<QQQ", 0xAA, 0, 0))  # UFFDIO_API
+    # UFFDIO_REGISTER for missing pages.
+    fcntl.ioctl(uffd, 0xC020AA00, struct.pack("<QQQQ", memory.at, memory.size, 1, 0))
+    return uffd
+
+
 def unanswered():
     """A page that a process is to deliver itself (userfaultfd), and never does, holds nothing up:
     the region can be deregistered, and the process ends."""
 
-    if LIBC.syscall(323, os.O_CLOEXEC) == -1 and ctypes.get_errno() == errno.ENOSYS:
-        raise Skip("the kernel has no userfaultfd")
-
     def waits(ends_by):
         a, b, source, sink = ends()
-        uffd = check(LIBC.syscall(323, os.O_CLOEXEC))  # userfaultfd
-        fcntl.ioctl(uffd, 0xC018AA3F, struct.pack("<QQQ", 0xAA, 0, 0))  # UFFDIO_API
-        # UFFDIO_REGISTER for missing pages.
-        fcntl.ioctl(uffd, 0xC020AA00, struct.pack("<QQQQ", sink.at, SIZE, 1, 0))
+        withhold(sink)
         before = faults()
         a.send(e.IBV_WR_RDMA_WRITE, source.sge(8), remote=sink.remote())
         until(lambda: faults() > before + 3, "the missing page")
@@ -252,6 +258,29 @@ def unanswered():
         same(os.waitstatus_to_exitcode(found[1]), want, ends_by)
 
 
+def secret():
+    """Memory of memfd_secret(), which the kernel itself cannot access: an error, and no crash."""
+    fd = LIBC.syscall(447, os.O_CLOEXEC)
+    if fd == -1 and ctypes.get_errno() == errno.ENOSYS:
+        raise Skip("the kernel has no memfd_secret")
+    with os.fdopen(check(fd), "r+b", buffering=0) as file:
+        os.ftruncate(fd, SIZE)
+        for local in (True, False):
+            a, b, source, sink = ends()
+            hidden = Memory(a.host if local else b.host, file=file)
+            hidden.fill(b"s" * SIZE)
+            same(errno_of(advise, hidden, PREFETCH), errno.EFAULT, "prefetching it")
+            if local:
+                a.send(e.IBV_WR_RDMA_WRITE, hidden.sge(), remote=sink.remote())
+                same(status(poll(a.cq)[0]), "LOC_PROT_ERR", "sending it")
+            else:
+                a.send(e.IBV_WR_RDMA_WRITE, source.sge(), remote=hidden.remote())
+                same(status(poll(a.cq)[0]), "REM_ACCESS_ERR", "writing to it")
+            same(hidden.bytes(), b"s" * SIZE, "its bytes")
+            same(errno_of(MR, a.host.pd, SIZE, LOCAL, address=hidden.at), errno.EFAULT, "pinning it")
+            shut(a, b)
+
+
 CASES = [
     ("capabilities", capabilities),
     ("prefetch", prefetched),
@@ -261,6 +290,7 @@ CASES = [
     ("windows", windows),
     ("regions that go while pages are asked for", given_up),
     ("a page that never comes", unanswered),
+    ("secret memory", secret),
 ]
 
 if __name__ == "__main__":
