@@ -187,12 +187,12 @@ struct workqueue_struct *oxe_wq_alloc_bh(void)
 	return alloc_workqueue("oxe_bh", WQ_BH | WQ_PERCPU, 0);
 }
 
-struct workqueue_struct *oxe_wq_alloc_process(void)
+struct workqueue_struct *oxe_wq_alloc_process(const char *name)
 {
 	/*
 	 * No WQ_MEM_RECLAIM: work on such a queue must not wait for other work, as teardown does.
 	 */
-	return alloc_workqueue("oxe", WQ_UNBOUND, 0);
+	return alloc_workqueue("%s", WQ_UNBOUND, 0, name);
 }
 
 /* Whether that CPU is another one than this, and online. With bottom halves disabled. */

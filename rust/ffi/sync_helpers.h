@@ -51,7 +51,7 @@ void *oxe_xa_next(struct xarray *xa, unsigned long *id, bool after);
 bool oxe_hrtimer_is_queued(struct hrtimer *timer);
 
 struct workqueue_struct *oxe_wq_alloc_bh(void);
-struct workqueue_struct *oxe_wq_alloc_process(void);
+struct workqueue_struct *oxe_wq_alloc_process(const char *name);
 bool oxe_is_elsewhere(u32 cpu);
 bool oxe_queue_work_on(u32 cpu, struct workqueue_struct *queue, struct work_struct *work);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The module's own work queues: one for softirq context, one for process context.
+//! The module's own work queues: one for softirq context, and two for process context. One of these
+//! is for page faults alone: a process may hold up its faults for as long as it likes (userfaultfd,
+//! FUSE), and a queue runs a limited number of items at a time.
 //!
 //! Work items are the kernel crate's: embed a [`Work`](kernel::workqueue::Work), implement
 //! `HasWork` by `impl_has_work!` and `WorkItem` with `type Pointer = Arc<Self>`. Queued work holds
@@ -16,6 +18,7 @@ use kernel::workqueue::{HasWork, Queue, RawWorkItem, WorkItem};
 /// The queues, as addresses (zero: there is none).
 static BH: Atomic<usize> = Atomic::new(0);
 static PROCESS: Atomic<usize> = Atomic::new(0);
+static FAULT: Atomic<usize> = Atomic::new(0);
 
 /// Owns the module's work queues: made first at module load, dropped last at unload. Dropping it
 /// waits for all queued work; later work is refused.
@@ -31,8 +34,12 @@ impl Queues {
         let queues = Queues(());
         // SAFETY: no requirements.
         fill(&BH, unsafe { ffi::oxe_wq_alloc_bh() })?;
-        // SAFETY: no requirements.
-        fill(&PROCESS, unsafe { ffi::oxe_wq_alloc_process() })?;
+        for (place, name) in [(&PROCESS, c"oxe"), (&FAULT, c"oxe_fault")] {
+            // SAFETY: the name is terminated.
+            fill(place, unsafe {
+                ffi::oxe_wq_alloc_process(name.as_char_ptr())
+            })?;
+        }
         Ok(queues)
     }
 }
@@ -47,18 +54,20 @@ fn fill(place: &Atomic<usize>, queue: *mut workqueue_struct) -> Result {
 
 impl Drop for Queues {
     fn drop(&mut self) {
-        let queues = [BH.load(Acquire), PROCESS.load(Acquire)];
-        BH.store(0, Release);
-        PROCESS.store(0, Release);
-        // A context that is about to queue work has read the address under RCU.
-        // SAFETY: may be called wherever sleeping is allowed.
-        unsafe { ffi::synchronize_rcu() };
-        for queue in queues.map(|queue| queue as *mut workqueue_struct) {
-            if !queue.is_null() {
-                // SAFETY: it is ours, and no other context can find it any more. This waits for its
-                // work.
-                unsafe { ffi::destroy_workqueue(queue) };
+        // In this order: work in a softirq may drop the last reference to what is to be freed in
+        // process context (`drop_in_process`).
+        for place in [&BH, &FAULT, &PROCESS] {
+            let queue = place.load(Acquire) as *mut workqueue_struct;
+            if queue.is_null() {
+                continue;
             }
+            place.store(0, Release);
+            // A context that is about to queue work has read the address under RCU.
+            // SAFETY: may be called wherever sleeping is allowed.
+            unsafe { ffi::synchronize_rcu() };
+            // SAFETY: it is ours, and no other context can find it any more. This waits for its
+            // work.
+            unsafe { ffi::destroy_workqueue(queue) };
         }
     }
 }
@@ -107,6 +116,14 @@ where
     T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
 {
     queue(&PROCESS, object.clone())
+}
+
+/// As [`queue_process`], on the queue for page faults.
+pub(crate) fn queue_fault<T, const ID: u64>(object: &Arc<T>) -> bool
+where
+    T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
+{
+    queue(&FAULT, object.clone())
 }
 
 /// Drops this reference in process context: at once if that is the context, else by the object's

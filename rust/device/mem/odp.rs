@@ -64,12 +64,24 @@ impl WorkItem for OdpMr {
             } = wanted;
             let done = memory.fault(offset, len, ahead, wanted.write);
             drop(memory);
-            let failed = done.err().map(|at| (at, timer::now_ns()));
+            // The access of a packet comes again, and is told. Advice is not given again.
+            let failed = done.err().filter(|_| len != 0);
+            let failed = failed.map(|at| (at, timer::now_ns()));
             if let Some(place) = this.wanted.lock().get_mut(index) {
                 *place = failed.map(|_| Wanted { failed, ..wanted });
             }
         }
     }
+}
+
+/// A free place, or that of the oldest failure: the access that it is kept for may never come again,
+/// as its peer has given up, and must not be in the way of others. `None` if all are still asked for.
+fn place_for_another(wanted: &mut [Option<Wanted>; MAX_WANTED]) -> Option<&mut Option<Wanted>> {
+    let age = |wanted: &Wanted| wanted.failed.map_or(u64::MAX, |(_, time)| time);
+    wanted
+        .iter_mut()
+        .filter(|wanted| wanted.is_none_or(|wanted| wanted.failed.is_some()))
+        .min_by_key(|wanted| wanted.as_ref().map_or(0, age))
 }
 
 impl OdpMr {
@@ -135,8 +147,8 @@ impl OdpMr {
             }
         }
         if !asked {
-            if let Some(free) = wanted.iter_mut().find(|wanted| wanted.is_none()) {
-                *free = Some(Wanted {
+            if let Some(place) = place_for_another(&mut wanted) {
+                *place = Some(Wanted {
                     offset,
                     len,
                     ahead,
@@ -146,7 +158,7 @@ impl OdpMr {
             }
         }
         drop(wanted);
-        work::queue_process(this);
+        work::queue_fault(this);
         MemError::NotPresent
     }
 }

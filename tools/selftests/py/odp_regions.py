@@ -9,6 +9,7 @@ import fcntl
 import mmap
 import os
 import struct
+import time
 
 import pyverbs.enums as e
 from pyverbs.mr import MR, MW, MWBind, MWBindInfo
@@ -19,6 +20,7 @@ from oxetest import (
     LOCAL,
     End,
     Skip,
+    connect,
     errno_of,
     good,
     host_a,
@@ -228,6 +230,35 @@ def withhold(memory):
     return uffd
 
 
+def forgotten():
+    """Peers that have given up on memory that is not there are not in the way of others, nor is advice
+    on memory that comes later."""
+    a, b, source, sink = ends(rnr=6, min_rnr=26)
+    # A hole would be filled by what the peers map.
+    check(LIBC.mprotect(sink.at + SIZE // 2, SIZE // 2, 0))
+    peers = [(End(a.host, size=0), End(b.host, size=0)) for _ in range(8)]
+    for c, d in peers:
+        connect(c, d, rnr=0)
+    source.fill(bytes(8))
+    for n, (c, _) in enumerate(peers):
+        c.send(e.IBV_WR_RDMA_WRITE, source.sge(8), remote=sink.remote(SIZE // 2 + n * PAGE))
+    for c, _ in peers:
+        same(status(poll(c.cq)[0]), "RNR_RETRY_EXC_ERR", "the status of a peer that gives up")
+    a.send(e.IBV_WR_RDMA_WRITE, source.sge(8), remote=sink.remote())
+    good(poll(a.cq))
+    for end in sum(peers, ()):
+        end.close()
+    shut(a, b)
+    a, b, source, sink = ends()
+    sink.unmap()
+    advise(sink, PREFETCH_WRITE, 0, at=sink.at + 100, length=PAGE)
+    time.sleep(0.2)
+    sink.map_again()
+    a.send(e.IBV_WR_RDMA_WRITE, source.sge(), remote=sink.remote())
+    good(poll(a.cq))
+    shut(a, b)
+
+
 def unanswered():
     """A page that a process is to deliver itself (userfaultfd), and never does, holds nothing up:
     the region can be deregistered, and the process ends."""
@@ -290,6 +321,7 @@ CASES = [
     ("windows", windows),
     ("regions that go while pages are asked for", given_up),
     ("a page that never comes", unanswered),
+    ("failures that nobody asks for again", forgotten),
     ("secret memory", secret),
 ]
 
