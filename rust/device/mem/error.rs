@@ -16,7 +16,8 @@ pub(crate) enum MemError {
     Revoked,
     /// The region has no such page.
     Fault,
-    /// A page is not present. It was asked for; the same access may succeed later.
+    /// A page is not present. It was asked for; the same access may succeed later. Also: a loopback
+    /// packet's payload is gone, which its sender finds out when it is to send that again.
     NotPresent,
 }
 

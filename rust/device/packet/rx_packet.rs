@@ -90,8 +90,8 @@ impl RxPacket<'_> {
     ///
     /// # Errors
     ///
-    /// The error of `each`; a [`MemError`] if the bytes of the sender of a loopback packet cannot
-    /// be read.
+    /// The error of `each`; NotPresent if the bytes of the sender of a loopback packet cannot be
+    /// read any more.
     #[inline]
     pub(crate) fn for_payload<E: From<MemError>>(
         &self,

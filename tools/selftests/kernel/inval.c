@@ -254,6 +254,39 @@ static int dereg_in_use(struct kt_pair *pair)
 	return 0;
 }
 
+/* SENDs from a region and, without a fence, the end of its key, by one call: the peer has the bytes. */
+static int inv_behind_sends(struct kt_pair *pair)
+{
+	struct region region __free(region) = {};
+	struct kt_pair back = { .a = pair->b, .b = pair->a };
+	struct ib_sge sge = { .length = 2 * PAGE_SIZE };
+	struct ib_send_wr send[4] = {}, inv = {
+		.wr_id = 4, .opcode = IB_WR_LOCAL_INV, .send_flags = IB_SEND_SIGNALED,
+	};
+	int i;
+
+	KT_OK(region_make(&region, &back, KT_ACCESS_ALL));
+	kt_fill(page_address(region.pages.pages[0]), PAGE_SIZE, 0, 9);
+	kt_fill(page_address(region.pages.pages[1]), PAGE_SIZE, PAGE_SIZE, 9);
+	sge.addr = region.mr->iova;
+	sge.lkey = region.mr->lkey;
+	inv.ex.invalidate_rkey = region.mr->rkey;
+	for (i = 0; i < 4; i++) {
+		KT_OK(kt_recv(&pair->b, i, region.buf.va, 2 * PAGE_SIZE));
+		send[i] = (struct ib_send_wr){
+			.next = i < 3 ? &send[i + 1] : &inv, .wr_id = i, .opcode = IB_WR_SEND,
+			.sg_list = &sge, .num_sge = 1, .send_flags = IB_SEND_SIGNALED,
+		};
+	}
+	KT_OK(ib_post_send(pair->a.qp, send, NULL));
+	for (i = 0; i < 4; i++)
+		KT_OK(kt_wait_for(pair->b.rcq, i, IB_WC_SUCCESS, NULL));
+	for (i = 0; i < 5; i++)
+		KT_OK(kt_wait_for(pair->a.scq, i, IB_WC_SUCCESS, NULL));
+	KT_EXPECT(!kt_differs(region.buf.va, 2 * PAGE_SIZE, 0, 9));
+	return is_dead(&back, &region);
+}
+
 const struct kt_case kt_inval_cases[] = {
 	{ "LOCAL_INV ends a key", local_inv },
 	{ "SEND with invalidate ends a key", send_with_inv },
@@ -264,5 +297,6 @@ const struct kt_case kt_inval_cases[] = {
 	{ "REG_MR with rights that do not go together is refused", wrong_rights },
 	{ "LOCAL_INV of wrong keys is refused", wrong_keys },
 	{ "a region is deregistered while it is in use", dereg_in_use },
+	{ "LOCAL_INV behind SENDs from the region", inv_behind_sends },
 	{}
 };

@@ -198,6 +198,11 @@ impl<C: ConnectedQp> Connected<C> {
         }
         while !loopback.is_full() {
             let Some(transmit) = self.conn.poll_transmit(now, 1, sq) else {
+                // A local request may end the key of memory that queued packets refer to: they are
+                // delivered first, as packets for the wire have their payload then.
+                if sq.has_barrier() && !loopback.is_empty() {
+                    return Progress::More;
+                }
                 return local_ops::carry_out_next(qp, &mut self.conn, sq);
             };
             let source = source(qp, &transmit.payload, sq, &self.link.read_keys);
