@@ -31,6 +31,7 @@ use crate::rdma::udata::UserCtx;
 use crate::rdma::umem::{KernelMemory, UserMemory};
 use crate::rdma::wc::WcSlots;
 use crate::rdma::wr::{RecvWr, SendWr};
+use crate::sync::barrier;
 use kernel::prelude::*;
 use kernel::str::CStr;
 
@@ -281,7 +282,9 @@ impl Driver for Oxe {
     }
 
     fn posted_recv(qp: &QpObject) {
-        // A posted receive waits for a packet, except in the error state, which flushes it.
+        // A posted receive waits for a packet, except in the error state, which flushes it. Pairs
+        // with `Inner::publish_state`.
+        barrier::full();
         if qp.qp.state() == State::Err {
             engine::schedule(&qp.qp);
         }

@@ -84,6 +84,7 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
     let later = (inner.queued || inner.posting) && !matches!(input, Input::Flush);
     if inner.sending || later {
         inner.rerun = true;
+        inner.flush_due |= matches!(input, Input::Flush);
         complete(qp, &mut inner, &mut deferred);
         drop(inner);
         notify(qp, deferred);
@@ -108,7 +109,8 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
         batches += 1;
         inner = qp.inner.lock();
         let released = inner.transport.release();
-        if inner.stopped {
+        let flush = core::mem::take(&mut inner.flush_due);
+        if inner.stopped && !flush {
             end(qp, &mut inner, &mut batch);
             return false;
         }
@@ -117,7 +119,7 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
             // The slots that are free now, or a local request, may be waited for.
             inner.rerun |= inner.sq.has_unfetched() || inner.sq.has_barrier();
         }
-        if batches >= MAX_BATCHES || packets && send_again {
+        if (batches >= MAX_BATCHES || packets && send_again) && !flush {
             end(qp, &mut inner, &mut batch);
             let callers = matches!(input, Input::Doorbell | Input::Resume);
             let posting = callers && inner.is_callers_work(qp);
@@ -339,10 +341,11 @@ fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> bool {
         deferred.send.merge(inner.sq.complete(&qp.ctx, &done));
     }
     deferred.events = deferred.events.union(inner.transport.take_events());
+    // Before the flush: see there.
+    inner.publish_state(qp);
     if inner.is_in_error() && inner.flush_receives(qp, deferred) {
         inner.rerun = true;
     }
-    inner.publish_state(qp);
     released
 }
 

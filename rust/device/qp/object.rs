@@ -25,6 +25,7 @@ use crate::rdma::gid::AhAttr;
 use crate::rdma::mmap::Cookie;
 use crate::rdma::qp::{QpCaps, QpInit, QpType};
 use crate::rdma::udata::UserCtx;
+use crate::sync::barrier;
 use crate::sync::lock::{SpinLockBh, SpinLockBhBackend};
 use crate::sync::memory::GFP_CHARGED;
 use crate::sync::timer::Timer;
@@ -68,6 +69,8 @@ pub(crate) struct Inner {
     pub(crate) sending: bool,
     /// The context that is sending has more to do than it knew when it began.
     pub(crate) rerun: bool,
+    /// That context sends what is due once more, even if the QP is stopped meanwhile.
+    pub(crate) flush_due: bool,
     /// A process is sending the requests that it posted. It has yielded, and will continue.
     pub(crate) posting: bool,
     /// Work is queued that sends the due packets. Other contexts leave them to it.
@@ -345,6 +348,7 @@ impl Inner {
             loopback: LoopbackQueue::new(),
             sending: false,
             rerun: false,
+            flush_due: false,
             posting: false,
             queued: false,
             flush_poll: FlushPoll::NEW,
@@ -399,6 +403,9 @@ impl Inner {
         let state = self.state() as u32;
         if qp.state.load(Relaxed) != state {
             qp.state.store(state, Relaxed);
+            // Pairs with `Driver::posted_recv`: a receive that is posted now is either found in
+            // the ring by the flush that follows, or its consumer finds the error state.
+            barrier::full();
         }
     }
 
