@@ -35,7 +35,8 @@ use crate::sync::barrier;
 use kernel::prelude::*;
 use kernel::str::CStr;
 
-/// The access rights that a region may have. No memory is known to be persistent.
+/// The access rights that a region may have. No memory is known to be persistent. Optional ones are
+/// hints, which may be ignored.
 const REGION_ACCESS: u32 = Access::LOCAL_WRITE.bits()
     | Access::REMOTE_WRITE.bits()
     | Access::REMOTE_READ.bits()
@@ -44,7 +45,7 @@ const REGION_ACCESS: u32 = Access::LOCAL_WRITE.bits()
     | Access::MW_BIND.bits()
     | Access::HUGETLB.bits()
     | Access::ON_DEMAND.bits()
-    | Access::RELAXED_ORDERING.bits();
+    | Access::OPTIONAL.bits();
 
 /// Memory of the calling process for a region. Errors: see [`UserMemory::pin`] and
 /// [`OdpMemory::new`]; EOPNOTSUPP for rights that there are not.

@@ -35,9 +35,9 @@ impl Access {
     pub(crate) const HUGETLB: Self = Access(ffi::ib_access_flags_IB_ACCESS_HUGETLB);
     /// The memory is not pinned: a page is made present when it is accessed.
     pub(crate) const ON_DEMAND: Self = Access(ffi::ib_access_flags_IB_ACCESS_ON_DEMAND);
-    /// A hint that writes may become visible out of order.
-    pub(crate) const RELAXED_ORDERING: Self =
-        Access(ffi::ib_access_flags_IB_ACCESS_RELAXED_ORDERING);
+    /// All flags that a device may ignore, also those that have no meaning yet. One is that writes
+    /// may become visible out of order (relaxed ordering).
+    pub(crate) const OPTIONAL: Self = Access(ffi::ib_access_flags_IB_ACCESS_OPTIONAL);
 
     /// The flags in `enum ib_access_flags`'s numbering.
     pub(crate) const fn from_bits(bits: u32) -> Self {

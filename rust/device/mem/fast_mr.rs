@@ -67,7 +67,7 @@ const FLAGS: Access = Access::LOCAL_WRITE
     .union(Access::REMOTE_ATOMIC)
     .union(Access::FLUSH_GLOBAL)
     .union(Access::HUGETLB)
-    .union(Access::RELAXED_ORDERING);
+    .union(Access::OPTIONAL);
 
 /// Whether a registration may have these rights: peers may write only where the owner may (IBTA
 /// 10.6.3.1). ib_core checks the rights that a process asks for, but not those in a work request.
