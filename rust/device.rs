@@ -45,7 +45,7 @@ mod rx;
 mod uabi;
 mod uabi_layout;
 
-pub(crate) use link::NetdevNotifier;
+pub(crate) use link::{NetdevNotifier, RXE};
 
 use crate::net::netdev::NetDevice;
 use crate::rdma::device::DeviceRef;

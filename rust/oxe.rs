@@ -68,7 +68,7 @@ impl kernel::InPlaceModule for OxeModule {
             reclaim: sync::table::Reclaim,
             page_cache: net::skb::PageCache,
             queues: sync::work::Queues::new()?,
-            exclusion: Exclusion::new(c"rdma_rxe", c"/sys/module/rdma_rxe")?,
+            exclusion: Exclusion::new(c"rdma_rxe", device::RXE)?,
             namespaces: net::udp::Namespaces::new()?,
             netdev_notifier <- NetdevNotifier::new(),
             links: Links::register(module, c"oxe", compat.then_some(c"rxe"))?,

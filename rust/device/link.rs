@@ -8,6 +8,7 @@ use super::{Core, Oxe};
 use crate::net::netdev::NetDevice;
 use crate::net::notifier::{Event, Handler, Notifier};
 use crate::rdma::device::{Device, DeviceRef};
+use crate::rdma::exclude;
 use kernel::prelude::*;
 use kernel::str::CStr;
 
@@ -50,6 +51,9 @@ impl Handler for NetdevEvents {
     }
 }
 
+/// The directory of rdma_rxe in sysfs while it is loaded. It would take our devices for its own.
+pub(crate) const RXE: &CStr = c"/sys/module/rdma_rxe";
+
 /// Makes the device `name` on `netdev`.
 ///
 /// Process context; the RDMA core calls it with or without RTNL.
@@ -58,8 +62,12 @@ impl Handler for NetdevEvents {
 ///
 /// EINVAL for a netdev that is not Ethernet-like, ENODEV if it goes away or moves to another
 /// namespace meanwhile, EEXIST when the netdev already has a device or the name is in use,
-/// EADDRINUSE when another program has UDP port 4791, ENOMEM.
+/// EADDRINUSE when another program has UDP port 4791, EBUSY when rdma_rxe is loaded, ENOMEM.
 pub(crate) fn add(name: &CStr, netdev: &NetDevice) -> Result {
+    if exclude::is_loaded(RXE) {
+        pr_err!("no device is made beside rdma_rxe: unload it first\n");
+        return Err(EBUSY);
+    }
     if !netdev.is_ether() {
         pr_info!("{}: not an Ethernet-like netdev\n", netdev.name());
         return Err(EINVAL);

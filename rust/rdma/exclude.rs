@@ -54,10 +54,9 @@ impl Exclusion {
         // not in the chain does no harm. SAFETY: the block is initialised and pinned, and
         // unregistered when `this` is dropped.
         to_result(unsafe { ffi::register_module_notifier(this.block.get()) })?;
-        // Register first, check second, so that the other module cannot be loaded unnoticed in
-        // between.
-        // SAFETY: the path is terminated.
-        if unsafe { ffi::oxe_path_exists(path.as_char_ptr()) } {
+        // Register first, check second, so that the other module is not loaded unnoticed in
+        // between; but see `is_loaded`.
+        if is_loaded(path) {
             pr_err!(
                 "not loaded: {} is, and both drive devices of the same id; unload it first\n",
                 *other
@@ -66,6 +65,15 @@ impl Exclusion {
         }
         Ok(this)
     }
+}
+
+/// Whether the module whose directory in sysfs is `path` is loaded. Process context.
+///
+/// A module that is being loaded has its directory shortly after the notifier was called for it:
+/// [`Exclusion::new`] may come between the two, and then finds neither. So its user asks again.
+pub(crate) fn is_loaded(path: &CStr) -> bool {
+    // SAFETY: the path is terminated.
+    unsafe { ffi::oxe_path_exists(path.as_char_ptr()) }
 }
 
 #[pinned_drop]
