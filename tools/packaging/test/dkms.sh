@@ -42,6 +42,12 @@ check "the module is built" has_module "$old"
 check "it is small" test "$(stat -c %s "$(module "$old")")" -lt 2000000
 check "it is signed" grep . <(modinfo -F signer "$(module "$old")")
 
+# A prebuilt one for the same kernel.
+cp "$(module "$old")" "/lib/modules/$old/updates/"
+depmod "$old"
+check "it comes before a prebuilt one" test "$(modinfo -k "$old" -n oxe)" = "$(module "$old")"
+rm "/lib/modules/$old"/updates/oxe.ko
+
 mv "/var/tmp/$new" /lib/modules/
 mv "/usr/src/linux-source-${new%.*+*}.tar.xz" /var/tmp/
 check "kernel $new comes without its sources" arrives "$new"
