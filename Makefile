@@ -2,6 +2,10 @@
 #
 # The commands for users. Kbuild beside this file is for the kernel's build.
 
+# Neither make nor the kernel's build can name such a file.
+$(if $(word 2,$(CURDIR)),$(error oxe: the path of this checkout has a blank, which the kernel's \
+	build does not take: move it. It is $(CURDIR)))
+
 KDIR ?=
 # One of the kernels in scripts/common.sh; the scripts see it, too.
 KERNEL ?=
