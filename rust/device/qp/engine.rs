@@ -98,9 +98,7 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
         if batch.is_empty() && !send_again && !inner.rerun {
             end(qp, &mut inner, &mut batch);
             arm(qp, &mut inner, now, progress);
-            drop(inner);
-            notify(qp, deferred);
-            return false;
+            break;
         }
         drop(inner);
         let packets = batch.send(&qp.ctx.core);
@@ -121,13 +119,7 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
         }
         if (batches >= MAX_BATCHES || packets && send_again) && !flush {
             end(qp, &mut inner, &mut batch);
-            let callers = matches!(input, Input::Doorbell | Input::Resume);
-            let posting = callers && inner.is_callers_work(qp);
-            if posting {
-                inner.posting = true;
-            } else {
-                inner.queued = true;
-            }
+            let posting = leave_rest(qp, &mut inner, input);
             drop(inner);
             notify(qp, deferred);
             if !posting {
@@ -138,11 +130,26 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
         if !send_again && !inner.rerun {
             end(qp, &mut inner, &mut batch);
             arm(qp, &mut inner, now, progress);
-            drop(inner);
-            notify(qp, deferred);
-            return false;
+            break;
         }
     }
+    drop(inner);
+    notify(qp, deferred);
+    false
+}
+
+/// Leaves what is due to the process that rang the doorbell, if it is to send that itself: returns
+/// true then. Else to work, which the caller queues.
+#[inline]
+fn leave_rest(qp: &Qp, inner: &mut Inner, input: &Input<'_>) -> bool {
+    let callers = matches!(input, Input::Doorbell | Input::Resume);
+    let posting = callers && inner.is_callers_work(qp);
+    if posting {
+        inner.posting = true;
+    } else {
+        inner.queued = true;
+    }
+    posting
 }
 
 /// From now on this context sends for the QP.
