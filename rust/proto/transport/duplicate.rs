@@ -50,26 +50,39 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
 
     /// Acknowledges a duplicate packet of a SEND or WRITE, with the newest PSN that was carried
     /// out. If a READ or atomic came after the packet, with the packet's own PSN: the peer must not
-    /// take the ACK for that response.
+    /// take the ACK for that response. One ACK is due at a time, that with the later PSN. A NAK
+    /// that is due acknowledges all duplicates.
     fn acknowledge_again(&mut self, psn: Psn) {
-        if let Some(ack) = &mut self.acknowledge {
-            if ack.deadline.take().is_some() {
-                self.delayed_ack.on_retransmission();
-            }
+        let response_since = self
+            .last_response
+            .is_some_and(|last| self.is_later(last, psn));
+        let psn = if response_since {
+            psn
+        } else {
+            self.epsn.prev()
+        };
+        let Some(ack) = self.acknowledge else {
+            self.acknowledge = Some(Acknowledge {
+                syndrome: Syndrome::ACK,
+                psn,
+                deadline: None,
+            });
             return;
+        };
+        if ack.deadline.is_some() {
+            self.delayed_ack.on_retransmission();
         }
-        let response_since = self.last_response.is_some_and(|last| {
-            // Both are before epsn; the one nearer to it is the later one.
-            self.epsn.offset_from(last) < self.epsn.offset_from(psn)
-        });
+        let moves = ack.syndrome == Syndrome::ACK && self.is_later(psn, ack.psn);
         self.acknowledge = Some(Acknowledge {
-            syndrome: Syndrome::ACK,
-            psn: if response_since {
-                psn
-            } else {
-                self.epsn.prev()
-            },
+            psn: if moves { psn } else { ack.psn },
             deadline: None,
+            ..ack
         });
+    }
+
+    /// Whether `psn` is later than `other`. Both are before the expected PSN; the one nearer to it
+    /// is the later one.
+    fn is_later(&self, psn: Psn, other: Psn) -> bool {
+        self.epsn.offset_from(psn) < self.epsn.offset_from(other)
     }
 }

@@ -63,6 +63,30 @@ fn an_old_send_is_not_acknowledged_beyond_a_read() {
     }
 }
 
+/// IBTA 9.7.5.1.3: the ACK of a later duplicate is not lost because that of an earlier one is still
+/// due, while a READ between them is answered again.
+#[test]
+fn an_ack_that_is_due_moves_to_a_later_duplicate() {
+    let mut pair = Pair::with(&config(), 0, 0);
+    pair.b.host.recvs.extend([Ok(4), Ok(4)]);
+    let ops = [SendOp::Read, SendOp::Send, SendOp::Read, SendOp::Send].map(|op| (op, 4));
+    let (requests, answers) = converse(&mut pair, &ops);
+    for packet in &requests {
+        assert_eq!(pair.b.receive(NOW, packet), AGAIN);
+    }
+    assert_eq!(pair.b.transmit_all(NOW), answers);
+    // A duplicate of an earlier request does not move it back.
+    for index in [3, 1] {
+        assert_eq!(pair.b.receive(NOW, &requests[index]), AGAIN);
+    }
+    assert_eq!(pair.b.transmit_all(NOW), answers[2..]);
+    for packet in &answers {
+        let _ = pair.a.receive(NOW, packet);
+    }
+    pair.a.settle();
+    pair.assert_all_done();
+}
+
 /// IBTA 9.4.5, 9.7.5.1.3: the responder answers a duplicate atomic with the result that it has
 /// kept.
 #[test]
