@@ -280,7 +280,10 @@ impl Requester {
             psn: self.cursor.psn.prev(),
         };
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.send(now, attr, true, None, q)
+        let transmit = self.send(now, attr, true, None, q);
+        // Those before it did not ask, either. If it is taken back, one of them must ask.
+        self.ack_req_was_owed = true;
+        transmit
     }
 
     /// Sends the packet at the cursor, or up to `max_segments` segments from there, and moves the

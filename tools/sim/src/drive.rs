@@ -126,14 +126,14 @@ impl World {
     fn check_asked(&self, qp: usize) -> Result<(), String> {
         let q = &self.qps[qp];
         let free = q.conn.is_foreign() || self.plan.profile == Profile::Hostile;
-        // A packet whose memory is gone cannot be sent again to ask.
-        let mut open = q.flow.ops.iter().skip(q.flow.completed);
-        let free = free || open.any(|op| op.risk.local);
         if q.conn.state() != State::Rts || free {
             return Ok(());
         }
+        // A packet whose memory is gone cannot be sent again to ask.
+        let mut open = q.flow.ops.iter().skip(q.flow.completed);
+        let gone = open.find(|op| op.risk.local).map(|op| op.first);
         q.watch
-            .check_asked()
+            .check_asked(gone)
             .map_err(|text| format!("qp{qp}: {text}"))
     }
 

@@ -175,7 +175,10 @@ impl World {
         let q = &mut self.qps[qp];
         if !ignore {
             q.conn.local_error(transmit, Status::LocProt, &mut q.send);
-            q.watch.packet_given_back();
+            if !answer {
+                let packet = q.flow.packet(transmit.header.bth.psn.get());
+                q.watch.packet_given_back(packet);
+            }
         }
         // Unless the response is a repetition, the peer is owed a NAK (IBTA 9.9.3).
         let refused = q.conn.state() == State::Err || self.plan.profile == Profile::Hostile;

@@ -3,6 +3,7 @@
 //! The judge on the wire: looks at every packet of a flow, in both directions, as it is sent, and
 //! says what is wrong with it.
 
+mod asked;
 mod local;
 mod responses;
 
@@ -35,12 +36,13 @@ pub struct Watch {
     started: usize,
     answered: BTreeSet<u64>,
     finished: usize,
-    /// The last request sent asks for an answer.
+    /// The last request sent asks for an answer; one past the newest packet that asked.
     asked: bool,
+    asked_end: u64,
     /// The last request packet sent.
     last: Option<u64>,
-    /// The device has given back a packet since.
-    given_back: bool,
+    /// The packet that the device has given back since.
+    given_back: Option<u64>,
     /// One past the newest packet that the device took back because it could not be sent.
     taken_back: u64,
     /// There was a reason to go back, and the requester has not caught up yet.
@@ -120,7 +122,8 @@ impl Watch {
             self.first_time(flow, index, limits.max_rd_atomic)?;
         } else {
             // The last packet may be repeated so that it asks for an acknowledgement.
-            let asks = packet + 1 == high && seen.ack_req && (!self.asked || self.given_back);
+            let last = packet + 1 == high && !self.asked || self.given_back == Some(packet + 1);
+            let asks = last && seen.ack_req;
             ensure!(
                 self.may_resend || asks,
                 "packet {packet} of {high} sent again for no reason"
@@ -135,13 +138,16 @@ impl Watch {
         );
         let covered = request.first + request.chunk_end(k);
         self.check_read_window(flow, request, packet, covered)?;
-        self.given_back = false;
+        self.given_back = None;
         self.may_resend &= covered < high;
         self.count_sent(packet, covered);
         // The last packet once more, to ask for an ACK, is no retry.
         let repeated = self.last == Some(packet) && !self.asked;
         self.last = Some(packet);
         self.asked = seen.ack_req || request.verb.is_read_like();
+        if self.asked {
+            self.asked_end = self.asked_end.max(covered);
+        }
         if repeated {
             return Ok(());
         }
@@ -341,16 +347,6 @@ impl Watch {
         self.cwnd.may_go_back();
     }
 
-    /// The device gave a packet back: the one before it may have to ask for an ACK now.
-    pub fn packet_given_back(&mut self) {
-        self.given_back = true;
-    }
-
-    /// The device took a request packet back.
-    pub fn packet_taken_back(&mut self, packet: u64) {
-        self.taken_back = self.taken_back.max(packet + 1);
-    }
-
     /// The requester has heeded a response that was delivered at `now`, and did not fail for it. It
     /// heeds as many RNR NAKs as its counter allows (IBTA 9.7.5.2.8).
     pub fn answer_heeded(
@@ -434,15 +430,6 @@ impl Watch {
         self.rnr.range(range).map(|(_, n)| *n).max().unwrap_or(0)
     }
 
-    /// The requester has nothing to send now: it must have asked for a response.
-    pub fn check_asked(&self) -> Result<(), String> {
-        let waiting = self.una < self.sent.len() as u64;
-        let held = self.missed > 0 || !self.rnr.is_empty();
-        let fine = !waiting || self.asked || held;
-        ensure!(fine, "last packet in flight without AckReq");
-        Ok(())
-    }
-
     /// The requester has given up after so many retries: each for a sign of a loss, or after its
     /// ACK timeout (IBTA 9.7.6.1.3, 9.9.2.1).
     pub fn check_patience(&self, now: u64, timeout: u8, retries: u8) -> Result<(), String> {
@@ -455,12 +442,6 @@ impl Watch {
             "gave up after {waited} ns, {waits} ACK timeouts are {least}"
         );
         Ok(())
-    }
-
-    /// Whether the device took back a packet of the request. For the protocol it has begun, even if
-    /// nothing of it was ever sent.
-    pub fn was_taken_back(&self, request: &Op) -> bool {
-        request.first < self.taken_back
     }
 
     /// Whether any packet of the request was sent.

@@ -441,16 +441,24 @@ fn progress_is_what_the_requester_sees() {
 
 #[test]
 fn somebody_must_be_asked() {
-    let mut wire = Wire::new(&[(Verb::Send, 10)]);
-    wire.watch.check_asked().unwrap();
+    let mut wire = Wire::new(&[(Verb::Send, 10), (Verb::Send, 10)]);
+    wire.watch.check_asked(None).unwrap();
     let silent = Seen {
         ack_req: false,
         ..wire.request(0)
     };
     wire.send(&silent).unwrap();
-    refused(wire.watch.check_asked(), "without AckReq");
+    refused(wire.watch.check_asked(None), "without AckReq");
     wire.send_packet(0).unwrap();
-    wire.watch.check_asked().unwrap();
+    wire.watch.check_asked(None).unwrap();
+    let silent = Seen {
+        ack_req: false,
+        ..wire.request(1)
+    };
+    wire.send(&silent).unwrap();
+    // Only about the second one, whose memory is gone, the requester cannot ask.
+    wire.watch.check_asked(Some(1)).unwrap();
+    refused(wire.watch.check_asked(Some(2)), "without AckReq");
 }
 
 #[test]

@@ -356,6 +356,33 @@ fn a_payload_that_cannot_be_read() {
     assert_eq!(pair.now.0, 0, "no timeout was needed");
 }
 
+/// The packet before the first one that cannot be read is sent again to ask for an acknowledgement,
+/// and cannot be read any more, either: the request before that one asks.
+#[test]
+fn a_payload_that_disappears_is_asked_about_by_the_request_before() {
+    let no_timeout = Modify {
+        timeout: Some(0),
+        ..config()
+    };
+    let mut pair = Pair::with(&no_timeout, 0, 0);
+    pair.a.post(SendOp::Write, pattern(4, 0), 0);
+    pair.a.post(SendOp::Write, pattern(1000, 0), 100);
+    let (_, first) = pair.a.transmit(pair.now).unwrap();
+    let (_, second) = pair.a.transmit(pair.now).unwrap();
+    assert!(!first.header.bth.ack_req && !second.header.bth.ack_req);
+    for expected in [2, 1] {
+        let a = &mut pair.a;
+        let t = a.conn.poll_transmit(pair.now, 1, &mut a.host).unwrap();
+        assert_eq!(t.header.bth.psn, psn(expected));
+        a.conn.local_error(&t, Status::LocProt, &mut a.host);
+    }
+    for packet in [first, second] {
+        let _ = pair.b.receive(pair.now, &packet);
+    }
+    pair.run();
+    assert_eq!(pair.a.statuses(), [Status::Success, Status::LocProt]);
+}
+
 /// IBTA 9.7.5.1: a NAK follows the responses to the requests before its own.
 #[test]
 fn a_fatal_nak_comes_after_the_answers_before_it() {

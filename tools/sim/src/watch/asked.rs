@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The judge on the wire: whether the requester asks for acknowledgements, and which packets its
+//! device could not send.
+
+use super::{ensure, Watch};
+use crate::model::Op;
+
+impl Watch {
+    /// The device could not send a request packet: the one before it may have to ask for an ACK
+    /// now.
+    pub fn packet_given_back(&mut self, packet: u64) {
+        self.given_back = Some(packet);
+    }
+
+    /// The device took a request packet back, which will be sent later.
+    pub fn packet_taken_back(&mut self, packet: u64) {
+        self.packet_given_back(packet);
+        self.taken_back = self.taken_back.max(packet + 1);
+    }
+
+    /// Whether the device took back a packet of the request. For the protocol it has begun, even if
+    /// nothing of it was ever sent.
+    pub fn was_taken_back(&self, request: &Op) -> bool {
+        request.first < self.taken_back
+    }
+
+    /// The requester has nothing to send now: it must have asked for a response. The memory of the
+    /// requests from packet `gone` on may be gone: none of these can be sent again to ask, but the
+    /// requester must have asked about those before.
+    pub fn check_asked(&self, gone: Option<u64>) -> Result<(), String> {
+        let end = (self.sent.len() as u64).min(gone.unwrap_or(u64::MAX));
+        let waiting = self.una < end;
+        let held = self.missed > 0 || !self.rnr.is_empty();
+        let before = gone.is_some_and(|gone| self.asked_end >= gone);
+        let fine = !waiting || self.asked || before || held;
+        ensure!(fine, "last packet in flight without AckReq");
+        Ok(())
+    }
+}
