@@ -72,8 +72,8 @@ pub trait ConnectedQp {
     fn may_transmit<Q: RequestQueue>(&self, q: &Q) -> bool;
 
     /// The packets of `t` were never sent, for example for want of memory.
-    /// [`ConnectedQp::poll_transmit`] will return them again. If the first segments were sent, `t`
-    /// is the rest of it ([`Transmit::rest`]).
+    /// [`ConnectedQp::poll_transmit`] will return them again, perhaps after other packets. If the
+    /// first segments were sent, `t` is the rest of it ([`Transmit::rest`]).
     fn undo<Q: RequestQueue>(&mut self, t: &Transmit, q: &mut Q);
 
     /// There is no route to the peer now: the packets of `t` count as lost on the wire. Returns

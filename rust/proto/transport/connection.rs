@@ -346,9 +346,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
             || self.state.requests() && self.requester.may_transmit(q)
     }
 
-    // This costs no retry.
+    // This costs no retry. The other half has its turn, as the payload may be missing for long.
     fn undo<Q: RequestQueue>(&mut self, t: &Transmit, q: &mut Q) {
-        self.requester_next = matches!(t.origin, Origin::Request { .. });
+        self.requester_next = !matches!(t.origin, Origin::Request { .. });
         match t.origin {
             Origin::Request { n } if self.state.requests() => {
                 self.requester.undo(n, t.header.bth.psn, q);

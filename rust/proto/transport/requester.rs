@@ -72,6 +72,11 @@ pub struct Requester {
     ack_req_was_owed: bool,
     /// The number of the latest packets.
     segments: u16,
+    /// The first of the packets that were taken back last.
+    undone: Option<Psn>,
+    /// Packets were taken back a second time, and the one before them has not asked: it asks before
+    /// they are tried again, which may be in vain for long.
+    ask_first: bool,
     pub(super) recovery: Recovery,
     pub(super) autocork: Autocork,
     /// The status of request `una.n`, which has failed, until its completion is returned.
@@ -95,6 +100,8 @@ impl Requester {
             ack_req_owed: false,
             ack_req_was_owed: false,
             segments: 0,
+            undone: None,
+            ask_first: false,
             recovery: Recovery::NEW,
             autocork: Autocork::NEW,
             failed: None,
@@ -154,6 +161,11 @@ impl Requester {
             self.autocork.flush();
         } else if self.autocork.is_corked(now, next, q) {
             return None;
+        }
+        if core::mem::take(&mut self.ask_first) {
+            if let Some(transmit) = self.request_ack(now, attr, q) {
+                return Some(transmit);
+            }
         }
         if max_segments > 1 && self.avoids_sws(q) {
             return None;
@@ -261,7 +273,7 @@ impl Requester {
         span <= SPAN && (span <= limit || !request.op.wants_response())
     }
 
-    /// No other packet may be sent now. If the last packet did not ask for an acknowledgement,
+    /// No other packet can be sent now. If the last packet did not ask for an acknowledgement,
     /// because more packets were expected to follow, sends it again and asks: the requests that
     /// wait for it must not wait for the timeout.
     #[cold]

@@ -211,6 +211,7 @@ impl World {
                 keys: Keys::default(),
                 taken_pages: Paging::new(&self.plan, rng, 12),
                 sent_pages: Paging::new(&self.plan, rng, 13),
+                read_pages: Paging::of_responses(&self.plan, rng, 14),
                 flow,
                 watch: Watch::default(),
                 inbox_region: region,

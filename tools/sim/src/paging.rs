@@ -8,12 +8,13 @@
 //! - A response whose page is missing acknowledges the requests before its own all the same
 //!   (IBTA 9.7.5.1.1), and is asked for again. Nothing was lost: no retry is counted.
 //! - A UC message is lost, and the receive that it has taken serves the next one (IBTA 9.8.2.2).
-//! - A packet whose payload cannot be read yet is taken back, and comes again as it was.
+//! - A packet whose payload cannot be read yet is taken back, and comes again as it was. It does
+//!   not hold up the other half of its QP.
 
 use crate::api::*;
 use crate::decode::Seen;
 use crate::device::Notes;
-use crate::profile::Plan;
+use crate::profile::{Plan, MS};
 use crate::rng::{Ppm, Rng};
 use crate::watch::ensure;
 use crate::world::World;
@@ -29,6 +30,9 @@ pub struct Paging {
     until: u64,
     /// How many accesses in a row have found one missing.
     row: u64,
+    /// Some pages are missing for at most so long, ns; one of them until `back_at`.
+    long: u64,
+    back_at: u64,
 }
 
 impl Paging {
@@ -40,6 +44,17 @@ impl Paging {
             most: plan.absent_row,
             until: plan.heal_at,
             row: 0,
+            long: plan.absent_long,
+            back_at: 0,
+        }
+    }
+
+    /// Pages of READ responses: none is missing for as long as an ACK timeout, as the peer might
+    /// run out of retries.
+    pub fn of_responses(plan: &Plan, rng: &Rng, subject: u64) -> Paging {
+        Paging {
+            long: plan.absent_long.min(MS),
+            ..Paging::new(plan, rng, subject)
         }
     }
 
@@ -55,7 +70,13 @@ impl Paging {
 
     /// Whether the payload of a packet to be sent cannot be read now.
     pub fn hides(&mut self, now: u64, payload: &Payload) -> bool {
-        let absent = *payload != Payload::None && self.is_absent(now);
+        if *payload == Payload::None {
+            return false;
+        }
+        let absent = now < self.back_at || self.is_absent(now);
+        if absent && self.row == 0 && self.long != 0 && self.rng.one_in(4) {
+            self.back_at = (now + self.rng.below(self.long)).min(self.until);
+        }
         self.settle(absent);
         absent
     }
@@ -66,7 +87,11 @@ impl World {
     pub fn is_hidden(&mut self, qp: usize, transmit: &Transmit) -> bool {
         let q = &mut self.qps[qp];
         // The foreign peer takes no packet back.
-        let hidden = !q.conn.is_foreign() && q.sent_pages.hides(self.now, &transmit.payload);
+        let pages = match transmit.origin {
+            Origin::Request { .. } => &mut q.sent_pages,
+            _ => &mut q.read_pages,
+        };
+        let hidden = !q.conn.is_foreign() && pages.hides(self.now, &transmit.payload);
         self.stats.hidden += u64::from(hidden);
         if hidden && transmit.origin == Origin::Response {
             let peer = q.peer;

@@ -191,6 +191,8 @@ pub struct Plan {
     /// An access to memory finds a page missing, at most so many in a row, until `heal_at`.
     pub absent: Ppm,
     pub absent_row: u64,
+    /// The payload of a packet to be sent may be missing for so long, ns.
+    pub absent_long: u64,
     /// Most segments of a super-packet.
     pub segments: u64,
 }
@@ -236,6 +238,7 @@ impl Plan {
             foreign: false,
             absent: 0,
             absent_row: 0,
+            absent_long: 0,
             segments: rng.pick(&[1, 3, 64]),
         };
         plan.adapt(rng);
@@ -333,6 +336,7 @@ impl Plan {
     fn miss_pages(&mut self, rng: &mut Rng) {
         self.absent = rng.pick(&[10_000, 100_000, 300_000]);
         self.absent_row = rng.range(1, 4);
+        self.absent_long = rng.clone().fork(11).pick(&[0, MS, 10 * MS]);
         self.rnr_retry = rng.pick(&[(7, 7), (7, 7), (7, 7), (0, 6)]);
         self.huge = 50_000;
         self.kill = rng.pick(&[0, 0, 200_000]);

@@ -19,51 +19,85 @@ impl World {
     pub fn fail_transmit(&mut self, qp: usize, transmit: &Transmit) -> Result<(), String> {
         self.stats.undone += 1;
         tell!(self, "qp{qp} cannot send {transmit:?}");
-        let now = self.now;
         let q = &mut self.qps[qp];
         q.conn.undo(transmit, &mut q.send);
         if let Origin::Request { .. } = transmit.origin {
-            let packet = q.flow.packet(transmit.header.bth.psn.get());
-            q.watch.packet_taken_back(packet);
+            let bth = transmit.header.bth;
+            let packet = q.flow.packet(bth.psn.get());
+            let result = q.watch.packet_taken_back(packet, bth.ack_req);
+            result.map_err(|text| format!("qp{qp}: {text}"))?;
         }
         if self.rng.one_in(2) {
-            let q = &mut self.qps[qp];
-            let most = transmit.segments;
-            let mut again = q.conn.poll_transmit(now, most, &mut q.send);
-            if matches!(transmit.origin, Origin::Request { .. }) {
-                // An ACK that waited for the request to begin may overtake it now.
-                if let Some(ack) = again.take_if(|again| again.origin == Origin::Acknowledge) {
-                    self.transmit(qp, ack)?;
-                    let q = &mut self.qps[qp];
-                    again = q.conn.poll_transmit(now, most, &mut q.send);
-                }
-            }
-            let q = &mut self.qps[qp];
-            let mut same = *transmit;
-            if let Some(again) = &again {
-                // A later packet may ask for the ACK instead.
-                same.header.bth.ack_req = again.header.bth.ack_req;
-            }
-            ensure!(
-                again == Some(same),
-                "qp{qp}: taken back {transmit:?}, then got {again:?}"
-            );
-            q.conn.undo(&same, &mut q.send);
+            self.poll_again(qp, transmit)?;
         }
         let at = self.now + self.rng.range(1, 20 * US);
         self.pump_by(qp, at);
         Ok(())
     }
 
+    /// Polls until the packet that was taken back comes again, as it was, and takes it back once
+    /// more. Packets of the QP's other half may come before it, which has its turn, and the request
+    /// packet before it, to ask for an acknowledgement. These are sent.
+    fn poll_again(&mut self, qp: usize, transmit: &Transmit) -> Result<(), String> {
+        let is_request = |t: &Transmit| matches!(t.origin, Origin::Request { .. });
+        let request = is_request(transmit);
+        let mut same = *transmit;
+        let (mut others, mut asked) = (0, false);
+        loop {
+            let q = &mut self.qps[qp];
+            let again = q
+                .conn
+                .poll_transmit(self.now, transmit.segments, &mut q.send);
+            let first = again.as_ref().map(|again| again.header.bth);
+            let asks =
+                first.is_some_and(|bth| bth.ack_req && bth.psn.next() == same.header.bth.psn);
+            let before = |again: &&Transmit| is_request(again) != request || request && asks;
+            if let Some(again) = again.as_ref().filter(before) {
+                others += 1;
+                asked |= is_request(again) == request;
+                // The responses to all READs and atomics, but only one request.
+                let most = if request { 300 } else { 1 };
+                ensure!(others <= most, "qp{qp}: {others} before {transmit:?}");
+                self.transmit_some(qp, *again, false)?;
+                continue;
+            }
+            // The requester may have failed, or wait for the acknowledgement that it asked for.
+            let waits = asked && again.is_none();
+            if waits || q.conn.state() == State::Err && !request {
+                return Ok(());
+            }
+            if let Some(bth) = first {
+                // A later packet may ask for the ACK instead.
+                same.header.bth.ack_req = bth.ack_req;
+            }
+            ensure!(
+                again == Some(same),
+                "qp{qp}: taken back {transmit:?}, then got {again:?}"
+            );
+            q.conn.undo(&same, &mut q.send);
+            return Ok(());
+        }
+    }
+
     /// Makes frames of the protocol's packets, and hands them to the network.
     pub fn transmit(&mut self, qp: usize, transmit: Transmit) -> Result<(), String> {
+        self.transmit_some(qp, transmit, true)
+    }
+
+    /// As `transmit`; with `may_fail` perhaps only of the first.
+    fn transmit_some(
+        &mut self,
+        qp: usize,
+        transmit: Transmit,
+        may_fail: bool,
+    ) -> Result<(), String> {
         let mut frames = Vec::new();
         let mut rest = Some(transmit);
         if transmit.origin == Origin::Response {
             frames.extend(self.acknowledge_unanswered(qp, &transmit)?);
         }
         while let Some(run) = rest {
-            let later = !frames.is_empty();
+            let later = may_fail && !frames.is_empty();
             if later && (self.rng.chance(self.plan.tx_fail) || self.is_hidden(qp, &run)) {
                 self.fail_transmit(qp, &run)?;
                 break;

@@ -45,6 +45,8 @@ pub struct Watch {
     given_back: Option<u64>,
     /// One past the newest packet that the device took back because it could not be sent.
     taken_back: u64,
+    /// How often it took one back since the last progress.
+    undone: u32,
     /// There was a reason to go back, and the requester has not caught up yet.
     may_resend: bool,
     /// An RNR NAK forbids requests before this time.
@@ -121,13 +123,7 @@ impl Watch {
         if packet == high {
             self.first_time(flow, index, limits.max_rd_atomic)?;
         } else {
-            // The last packet may be repeated so that it asks for an acknowledgement.
-            let last = packet + 1 == high && !self.asked || self.given_back == Some(packet + 1);
-            let asks = last && seen.ack_req;
-            ensure!(
-                self.may_resend || asks,
-                "packet {packet} of {high} sent again for no reason"
-            );
+            self.check_again(packet, seen.ack_req)?;
         }
         let ahead = flow.requests_before(packet) + 1;
         let in_flight = ahead.saturating_sub(flow.requests_before(self.una));
@@ -219,7 +215,7 @@ impl Watch {
             *round = (self.epoch, 0);
         }
         round.1 += 1;
-        let most = 1 + limits.retry_cnt + self.rnr_heeded + self.missed + PROBES;
+        let most = 1 + limits.retry_cnt + self.rnr_heeded + self.missed + PROBES + self.undone;
         ensure!(
             round.1 <= most,
             "packet {packet} sent {} times without progress",
@@ -325,6 +321,7 @@ impl Watch {
         self.signs = 0;
         self.rnr_heeded = 0;
         self.missed = 0;
+        self.undone = 0;
         self.nak_heeded = None;
         self.harmed_before = self.harmed;
         self.cwnd.on_ack();

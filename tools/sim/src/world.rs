@@ -87,9 +87,10 @@ pub struct Qp {
     pub send: SendRing,
     pub recv: RecvRing,
     pub keys: Keys,
-    /// The pages that packets taken, and packets sent, find missing.
+    /// The pages that packets taken, requests sent, and READ responses sent find missing.
     pub taken_pages: Paging,
     pub sent_pages: Paging,
+    pub read_pages: Paging,
     /// Its requests to its peer.
     pub flow: Flow,
     /// The judge's record of them on the wire.

@@ -32,6 +32,8 @@ impl Requester {
         let asks_later = self.ack_req_was_owed || undone < self.segments;
         self.ack_req_owed = self.in_flight > 0 && asks_later && !self.ends_with_response(q);
         self.ack_req_was_owed = true;
+        self.ask_first = self.ack_req_owed && self.undone == Some(psn);
+        self.undone = Some(psn);
         self.recovery.on_undo(self.in_flight > 0, self.ack_req_owed);
     }
 
@@ -68,5 +70,7 @@ impl Requester {
             request.local_error = Some(status);
         }
         self.undo(n, psn, q);
+        // The request will not be tried again: either it fails now, or no packet can be sent.
+        self.ask_first = false;
     }
 }

@@ -3,8 +3,8 @@
 //! Pages that are missing (on-demand paging): a request gets an RNR NAK and comes again, a response
 //! is asked for again. Nothing is carried out twice, and nothing fails.
 
-use super::super::wire::Syndrome;
-use super::super::{DropReason, Modify, SendOp, Status, Verdict};
+use super::super::wire::{Opcode, Syndrome};
+use super::super::{ConnectedQp, DropReason, Instant, Modify, SendOp, Status, Transmit, Verdict};
 use super::pair::*;
 use super::uc::ends;
 
@@ -139,6 +139,85 @@ fn a_missing_page_is_no_loss() {
         assert_eq!(pair.a.host.local[0], pattern(1000, 2));
         assert_eq!(pair.b.host.atomics_done, 1);
     }
+}
+
+/// The next packet of `node`.
+fn poll(node: &mut Node) -> Transmit {
+    let now = Instant(0);
+    node.conn
+        .poll_transmit(now, 1, &mut node.host)
+        .expect("a packet")
+}
+
+/// The packets, as PSN and AckReq, that `node` sends in ten tries while the payload of `missing`
+/// has no page.
+fn sent_without(node: &mut Node, missing: Opcode) -> Vec<(u32, bool)> {
+    let mut sent = Vec::new();
+    for _ in 0..10 {
+        let t = poll(node);
+        if t.header.bth.opcode == missing {
+            node.conn.undo(&t, &mut node.host);
+        } else {
+            sent.push((t.header.bth.psn.get(), t.header.bth.ack_req));
+        }
+    }
+    sent
+}
+
+/// A request whose page is missing does not keep the responder from acknowledging, nor from
+/// responding to READs.
+#[test]
+fn a_request_without_a_page_does_not_hold_up_responses() {
+    let mut pair = Pair::with(&config(), 0, 100);
+    pair.b.host.recvs.push_back(Ok(100));
+    pair.b.post(SendOp::Write, vec![0; 100], 0);
+    let t = poll(&mut pair.b);
+    pair.b.conn.undo(&t, &mut pair.b.host);
+    pair.a.post(SendOp::Read, vec![0; 600], 0);
+    pair.a.post(SendOp::Send, vec![0; 100], 0);
+    for packet in pair.a.transmit_all(pair.now) {
+        let _ = pair.b.receive(pair.now, &packet);
+    }
+    let sent = sent_without(&mut pair.b, Opcode::RcWriteOnly);
+    assert_eq!(sent, [0, 1, 2, 3].map(|psn| (psn, false)));
+}
+
+/// A READ response whose page is missing does not hold up the requests of this side.
+#[test]
+fn a_response_without_a_page_does_not_hold_up_requests() {
+    let mut pair = Pair::with(&config(), 0, 100);
+    pair.a.post(SendOp::Read, vec![0; 100], 0);
+    for packet in pair.a.transmit_all(pair.now) {
+        let _ = pair.b.receive(pair.now, &packet);
+    }
+    for _ in 0..2 {
+        pair.b.post(SendOp::Write, vec![0; 100], 0);
+    }
+    let sent = sent_without(&mut pair.b, Opcode::RcReadResponseOnly);
+    assert_eq!(sent, [(100, false), (101, true)]);
+}
+
+/// The requests before one whose page is missing are asked about, once: their ACK waits neither for
+/// the page nor for the ACK timeout (IBTA 9.7.5.1.2).
+#[test]
+fn requests_before_a_missing_page_are_asked_about() {
+    let no_timeout = Modify {
+        timeout: Some(0),
+        ..config()
+    };
+    let mut node = Node::new(1, &no_timeout, 0, 0);
+    node.post(SendOp::Write, vec![0; 4], 0);
+    node.post(SendOp::Write, vec![0; 600], 0);
+    let first = poll(&mut node);
+    assert!(!first.header.bth.ack_req);
+    // The payload of the first WRITE has no page for a while, either.
+    for expected in [1, 1, 0, 0] {
+        let t = poll(&mut node);
+        assert_eq!(t.header.bth.psn, psn(expected));
+        node.conn.undo(&t, &mut node.host);
+    }
+    let sent = sent_without(&mut node, Opcode::RcWriteFirst);
+    assert_eq!(sent, [(0, false), (0, true)]);
 }
 
 /// IBTA 9.8.2.2: UC cannot make its peer wait. The message is lost, and its receive serves the next

@@ -13,10 +13,29 @@ impl Watch {
         self.given_back = Some(packet);
     }
 
+    /// A packet that was sent comes again: after a reason to go back, or to ask for an
+    /// acknowledgement. Only the last packet does the latter, or the one before a packet that the
+    /// device could not send; those after it come again, too.
+    pub(super) fn check_again(&mut self, packet: u64, ack_req: bool) -> Result<(), String> {
+        let high = self.sent.len() as u64;
+        let last = packet + 1 == high && !self.asked || self.given_back == Some(packet + 1);
+        ensure!(
+            self.may_resend || last && ack_req,
+            "packet {packet} of {high} sent again for no reason"
+        );
+        self.may_resend = true;
+        Ok(())
+    }
+
     /// The device took a request packet back, which will be sent later.
-    pub fn packet_taken_back(&mut self, packet: u64) {
+    pub fn packet_taken_back(&mut self, packet: u64, ack_req: bool) -> Result<(), String> {
+        if packet < self.sent.len() as u64 {
+            self.check_again(packet, ack_req)?;
+        }
         self.packet_given_back(packet);
         self.taken_back = self.taken_back.max(packet + 1);
+        self.undone += 1;
+        Ok(())
     }
 
     /// Whether the device took back a packet of the request. For the protocol it has begun, even if
