@@ -195,11 +195,11 @@ fn process_input(
     match input {
         Input::Doorbell => inner.sq.note_posted(),
         Input::Resume | Input::Sweep => {}
-        Input::Work => {
-            if let Transport::Rc(rc) = &mut inner.transport {
-                rc.conn.handle_timeout(now, &mut inner.sq);
-            }
-        }
+        Input::Work => match &mut inner.transport {
+            Transport::Rc(rc) => rc.conn.handle_timeout(now, &mut inner.sq),
+            Transport::Uc(uc) => uc.conn.handle_timeout(now, &inner.sq),
+            Transport::Datagram(_) => {}
+        },
         Input::Flush => match &mut inner.transport {
             Transport::Rc(rc) => rc.conn.flush_delayed(),
             Transport::Uc(uc) => uc.conn.flush_delayed(),

@@ -91,20 +91,28 @@ impl Autocork {
         if tail != self.seen {
             self.note_posts(now, next, tail, q);
         }
-        let Some(deadline) = self.deadline else {
+        if self.deadline.is_none() {
             return false;
-        };
+        }
+        self.handle_timeout(now, next, q);
         let corked = tail.wrapping_sub(next);
-        if now >= deadline {
-            if !self.uncork(corked) {
-                self.streak = 0;
-                self.bursts = 0;
-                self.needed = self.needed.saturating_mul(2).min(MAX_STREAK);
-            }
-        } else if corked >= MAX_COALESCED || self.bytes >= MAX_COALESCED_BYTES {
+        if corked >= MAX_COALESCED || self.bytes >= MAX_COALESCED_BYTES {
             self.uncork(corked);
         }
         self.deadline.is_some()
+    }
+
+    /// Uncorks the requests from `next` on if their deadline has passed.
+    #[inline]
+    pub(super) fn handle_timeout<Q: RequestQueue>(&mut self, now: Instant, next: u32, q: &Q) {
+        if self.deadline.is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        if !self.uncork(q.tail().wrapping_sub(next)) {
+            self.streak = 0;
+            self.bursts = 0;
+            self.needed = self.needed.saturating_mul(2).min(MAX_STREAK);
+        }
     }
 
     /// Takes the requests into account that were posted since the last call.

@@ -358,6 +358,7 @@ impl Requester {
     /// The time is `now`; acts if the deadline has passed (IBTA 9.7.6.1.3).
     #[inline]
     pub(super) fn handle_timeout<Q: RequestQueue>(&mut self, now: Instant, attr: &Attr, q: &Q) {
+        self.autocork.handle_timeout(now, self.started.n, q);
         match self.recovery.take_expired(now) {
             None => {}
             Some(Expired::Probe) => self.send_probe(q),

@@ -211,8 +211,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         earlier(earlier(ack, request), cork)
     }
 
-    /// The time is `now`: handles expired timeouts.
+    /// The time is `now`: handles expired timeouts. Afterwards [`Connection::poll_timeout`] is
+    /// later than `now`, even if no packet can be sent yet.
     pub fn handle_timeout<Q: RequestQueue>(&mut self, now: Instant, q: &mut Q) {
+        self.responder.handle_timeout(now);
         if self.state.requests() {
             self.requester.handle_timeout(now, &self.attr, q);
             self.note_failure();

@@ -25,12 +25,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         if let Some(response) = self.ring.next_response(attr.pmtu, max_segments) {
             return Some(response_packet(&response, attr));
         }
-        let ack = self
-            .acknowledge
-            .take_if(|ack| ack.deadline.is_none_or(|end| now >= end))?;
-        if ack.deadline.is_some() {
-            self.delayed_ack.on_expiry();
-        }
+        self.handle_timeout(now);
+        let ack = self.acknowledge.take_if(|ack| ack.deadline.is_none())?;
         let aeth = AethRepr {
             syndrome: ack.syndrome,
             msn: self.msn,
@@ -44,6 +40,16 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             origin: Origin::Acknowledge,
             segments: 1,
         })
+    }
+
+    /// A delayed ACK whose deadline has passed is due now, though responses may go first.
+    #[inline]
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        if let Some(ack) = &mut self.acknowledge {
+            if ack.deadline.take_if(|end| now >= *end).is_some() {
+                self.delayed_ack.on_expiry();
+            }
+        }
     }
 
     /// Takes back the ACK or NAK with these headers, which was not sent. A newer one takes

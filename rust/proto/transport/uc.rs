@@ -88,10 +88,16 @@ impl UcQp {
         self.state == State::Sqd && !self.is_drained()
     }
 
-    /// The time to call [`ConnectedQp::poll_transmit`] again, as requests are corked until then.
+    /// The time to call [`UcQp::handle_timeout`], as requests are corked until then.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.autocork.deadline.filter(|_| self.may_send())
+    }
+
+    /// The time is `now`: uncorks requests that have waited long enough. Afterwards
+    /// [`UcQp::poll_timeout`] is later than `now`, even if no packet can be sent yet.
+    pub fn handle_timeout<Q: RequestQueue>(&mut self, now: Instant, q: &Q) {
+        self.autocork.handle_timeout(now, self.queue.next(), q);
     }
 
     /// Uncorks all requests. The owner calls this, and then [`ConnectedQp::poll_transmit`], before

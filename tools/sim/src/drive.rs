@@ -10,7 +10,7 @@ use crate::model::Flow;
 use crate::profile::{Profile, MS, US};
 use crate::sabotage::{Sabotage, Saboteur};
 use crate::send::is_sequence_nak;
-use crate::watch::Watch;
+use crate::watch::{ensure, Watch};
 use crate::world::{tell, Event, Pause, World};
 use oxe_proto::wire::{AethRepr, Ext, Kind, Opcode, PacketRepr, Psn, RnrTimer, Syndrome};
 
@@ -66,11 +66,11 @@ impl World {
         if self.saboteur.strikes(Sabotage::DeafTimer) {
             return Ok(());
         }
-        self.run_timer(qp);
+        self.run_timer(qp)?;
         self.pump(qp)
     }
 
-    fn run_timer(&mut self, qp: usize) {
+    fn run_timer(&mut self, qp: usize) -> Result<(), String> {
         let now = self.now;
         let q = &mut self.qps[qp];
         let due = q.conn.poll_timeout().is_some_and(|at| at <= now);
@@ -81,12 +81,16 @@ impl World {
         tell!(self, "qp{qp} timer, due {due}");
         let q = &mut self.qps[qp];
         q.conn.handle_timeout(now, &mut q.send);
+        let next = q.conn.poll_timeout();
+        let past = next.is_some_and(|at| at <= now) && !q.conn.is_foreign();
+        ensure!(!past, "qp{qp}: the timer goes off again at {next:?}");
+        Ok(())
     }
 
     /// Sends the QP's pending packets, reports its completions, arms the timer.
     pub fn pump(&mut self, qp: usize) -> Result<(), String> {
         if self.rng.one_in(50) {
-            self.run_timer(qp); // too early: must do nothing
+            self.run_timer(qp)?; // too early: must do nothing
         }
         let mut budget = if self.rng.one_in(8) {
             self.rng.range(1, 5) as u32

@@ -73,6 +73,21 @@ fn they_wait_for_as_long_as_more_usually_take() {
     assert_eq!(pair.a.transmit_all(pair.now).len(), 3);
 }
 
+#[test]
+fn the_timer_stops_also_while_no_packet_can_be_sent() {
+    let mut pair = unhurried();
+    assert_eq!(posts(&mut pair, 8, 1_000), [0; 8]);
+    assert_eq!(post(&mut pair, 8), 0);
+    let due = pair.a.conn.poll_timeout().expect("corked requests");
+    pair.a.conn.handle_timeout(due, &mut pair.a.host);
+    assert_eq!(pair.a.conn.poll_timeout(), None);
+    assert!(pair.a.conn.may_transmit(&pair.a.host));
+    pair.now = due;
+    assert_eq!(pass(&mut pair), 1);
+    // It was in vain: the next streak has to be longer.
+    assert_eq!(posts(&mut pair, 16, 1_000), [0; 16]);
+}
+
 /// Passes the due packets to the second node, which acknowledges them. Returns how many there were.
 fn pass(pair: &mut Pair) -> usize {
     let packets = pair.a.transmit_all(pair.now);

@@ -83,6 +83,23 @@ fn without_an_answer_it_goes_when_the_time_is_over() {
 }
 
 #[test]
+fn the_timer_stops_also_while_no_packet_can_be_sent() {
+    let mut pair = talkers();
+    let end = pair.now.after(ACK_DELAY_NS);
+    assert_eq!(say(&mut pair), []);
+    for now in [end, end.after(1)] {
+        pair.b.conn.handle_timeout(now, &mut pair.b.host);
+        assert_eq!(pair.b.conn.poll_timeout(), None);
+        assert!(pair.b.conn.may_transmit(&pair.b.host) && pair.b.conn.ack_is_due());
+    }
+    assert_eq!(opcodes(pair.b.transmit_all(end)), [Opcode::RcAck]);
+    // It counts as expired, as if it had been sent then.
+    pair.now = end;
+    pair.a.conn.handle_timeout(end, &mut pair.a.host);
+    assert_eq!(say(&mut pair), [Opcode::RcAck]);
+}
+
+#[test]
 fn a_second_message_ends_the_wait() {
     let mut pair = talkers();
     assert_eq!(say(&mut pair), []);

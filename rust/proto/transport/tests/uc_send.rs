@@ -239,7 +239,12 @@ fn small_messages_are_coalesced() {
     assert_eq!(sent, 0);
     let due = a.qp.poll_timeout().unwrap();
     assert!(due > now && due < now.after(1_000_000));
+    a.qp.handle_timeout(now, &a.host);
     assert!(a.qp.poll_transmit(now, 1, &mut a.host).is_none());
+    // The timer stops, also while no packet can be sent.
+    a.qp.handle_timeout(due, &a.host);
+    assert_eq!(a.qp.poll_timeout(), None);
+    assert!(a.qp.may_transmit(&a.host));
     assert!(a.qp.poll_transmit(due, 1, &mut a.host).is_some());
     // It was in vain: the next streak has to be longer. The owner uncorks before a reset, and the
     // error state waits for nothing.

@@ -31,6 +31,7 @@ impl World {
     /// The device sends the QP's pending packets, reports its completions and events.
     pub fn pump_uc(&mut self, end: usize) -> Result<(), String> {
         let mut budget = self.rng.range(1, BUDGET);
+        self.uc_run_timer(end)?;
         loop {
             if budget == 0 {
                 let at = self.now + self.rng.range(1, 2 * US);
@@ -70,6 +71,20 @@ impl World {
             return self.uc_report(end);
         }
         self.copy_uc(end)
+    }
+
+    /// The timer of the QP goes off, perhaps too early, or late: the protocol uncorks by itself.
+    fn uc_run_timer(&mut self, end: usize) -> Result<(), String> {
+        if self.rng.one_in(2) {
+            return Ok(());
+        }
+        let now = Instant(self.now);
+        let e = &mut self.uc.ends[end];
+        e.qp.handle_timeout(now, &e.send);
+        let next = e.qp.poll_timeout();
+        let past = next.is_some_and(|at| at <= now);
+        ensure!(!past, "uc{end}: the timer goes off again at {next:?}");
+        Ok(())
     }
 
     fn uc_poll(&mut self, end: usize, most: u16) -> Result<Option<Transmit>, String> {
