@@ -37,6 +37,8 @@ pub struct Responder<R> {
     reassembly: Reassembly,
     /// A NAK asked the peer to retransmit from `epsn` on. No other NAK is sent until it does.
     pub(super) nak_sent: bool,
+    /// The furthest PSN that was dropped as out of sequence since then.
+    furthest: Option<Psn>,
     pub(super) acknowledge: Option<Acknowledge>,
     pub(super) delayed_ack: DelayedAck,
     /// The connection has ended, except for the packets that are still due: responses, a delayed
@@ -77,6 +79,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             msn: 0,
             reassembly: Reassembly::NEW,
             nak_sent: false,
+            furthest: None,
             acknowledge: None,
             delayed_ack: DelayedAck::default(),
             closing: false,
@@ -92,6 +95,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.msn = 0;
         self.reassembly.restart();
         self.nak_sent = false;
+        self.furthest = None;
         self.acknowledge = None;
         self.delayed_ack = DelayedAck::default();
         self.closing = false;
@@ -160,7 +164,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             return (self.duplicate(attr, pkt, ops), Events::NONE);
         }
         if ahead > 0 {
-            return (self.out_of_sequence(), Events::NONE);
+            return (self.out_of_sequence(pkt.bth.psn), Events::NONE);
         }
         match self.execute(now, attr, pkt, segments, payload_len, ops) {
             Ok(()) => (Verdict::Accepted, Events::NONE),
@@ -201,20 +205,48 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         });
     }
 
-    /// A packet is missing: reports it once (IBTA 9.7.5.2, PSN sequence error).
+    /// A packet before `psn` is missing: reports it once (IBTA 9.7.5.2, PSN sequence error).
     #[cold]
-    fn out_of_sequence(&mut self) -> Verdict {
+    fn out_of_sequence(&mut self, psn: Psn) -> Verdict {
         if !self.nak_sent {
-            self.nak_sent = true;
-            self.acknowledge = Some(Acknowledge {
-                syndrome: Syndrome::Nak {
-                    code: NakCode::PsnSequence,
-                },
-                psn: self.epsn,
-                deadline: None,
-            });
+            self.report_gap();
+        }
+        if self.furthest.is_none_or(|furthest| psn.is_after(furthest)) {
+            self.furthest = Some(psn);
         }
         Verdict::Dropped(DropReason::OutOfSequence)
+    }
+
+    /// Sends a NAK that asks for the expected packet.
+    #[cold]
+    fn report_gap(&mut self) {
+        self.nak_sent = true;
+        self.acknowledge = Some(Acknowledge {
+            syndrome: Syndrome::Nak {
+                code: NakCode::PsnSequence,
+            },
+            psn: self.epsn,
+            deadline: None,
+        });
+    }
+
+    /// Whether a NAK that asks for the expected packet is due and was not sent yet.
+    #[inline]
+    fn is_nak_due(&self) -> bool {
+        self.nak_sent && self.acknowledge.is_some_and(|ack| ack.psn == self.epsn)
+    }
+
+    /// The packet that a NAK asked for was carried out, and another one is expected now. If the NAK
+    /// was still `due`, the peer does not learn of the gap by it: a NAK for the next packet takes
+    /// its place if that was dropped, or one after it.
+    #[cold]
+    fn overtake_nak(&mut self, due: bool) {
+        let dropped = |psn: &Psn| due && psn.distance(self.epsn) >= 0;
+        self.furthest = self.furthest.filter(dropped);
+        self.nak_sent = false;
+        if self.furthest.is_some() {
+            self.report_gap();
+        }
     }
 
     /// Carries out the expected packet, or the segments that it begins.
@@ -248,10 +280,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             self.reassembly.fail_recv(refusal, info.kind, ops);
             return Err(refusal);
         }
-        self.nak_sent = false;
         // A NAK that asked for this packet and was not sent yet becomes an ACK, since it may have
         // replaced an ACK that was due.
-        let was_nak = self.acknowledge.is_some_and(|ack| ack.psn == self.epsn);
+        let was_nak = self.is_nak_due();
         let ends = info.position.is_end();
         let end = self.epsn.add(segments.into());
         if pkt.bth.ack_req || was_nak {
@@ -263,6 +294,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             });
         }
         self.epsn = end;
+        if self.nak_sent {
+            self.overtake_nak(was_nak);
+        }
         if ends {
             self.count_message();
         }

@@ -65,13 +65,16 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     /// Records an accepted request that has a response of its own, and the expected PSN.
     pub(super) fn record(&mut self, kind: ResourceKind, attr: &Attr) {
         self.count_message();
+        let was_nak = self.is_nak_due();
         let resource = Resource::new(kind, self.epsn, self.msn, attr.pmtu);
         self.epsn = self.epsn.add(resource.psns());
         self.last_response = Some(self.epsn.prev());
         self.ring.push(resource);
-        self.nak_sent = false;
         // The response acknowledges all requests before it (IBTA 9.7.5.1.1): an ACK that is due
         // need not be sent, and a NAK that asked for this packet must not be.
         self.acknowledge = None;
+        if self.nak_sent {
+            self.overtake_nak(was_nak);
+        }
     }
 }

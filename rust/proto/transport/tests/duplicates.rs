@@ -211,19 +211,40 @@ fn one_nak_until_the_missing_packet_comes() {
     assert_eq!((naks.len(), naks[0].psn()), (1, 2));
 }
 
-#[test]
-fn a_nak_that_is_overtaken_by_the_packet_becomes_an_ack() {
+/// Gives b the packets of a WRITE of four in this order; returns what b sends.
+fn acknowledged(order: &[usize]) -> Vec<(u32, Option<Syndrome>)> {
     let mut pair = Pair::with(&config(), 0, 0);
     pair.a.post(SendOp::Write, pattern(256 * 4, 0), 0);
     let packets = pair.a.transmit_all(NOW);
-    for index in [0, 2, 1] {
-        let _ = pair.b.receive(NOW, &packets[index]);
+    for index in order {
+        let _ = pair.b.receive(NOW, &packets[*index]);
     }
     let acks = pair.b.transmit_all(NOW);
-    assert_eq!(
-        (acks.len(), acks[0].psn(), acks[0].syndrome()),
-        (1, 1, Some(Syndrome::ACK))
-    );
+    acks.iter().map(|p| (p.psn(), p.syndrome())).collect()
+}
+
+#[test]
+fn a_nak_that_is_overtaken_by_all_packets_becomes_an_ack() {
+    assert_eq!(acknowledged(&[0, 2, 1, 2]), [(2, Some(Syndrome::ACK))]);
+    let order = [0, 3, 2, 1, 2, 3];
+    assert_eq!(acknowledged(&order), [(3, Some(Syndrome::ACK))]);
+}
+
+/// IBTA 9.7.5.2: the peer learns of a dropped packet also if the one before it comes before the NAK
+/// is sent. No packet may follow that would show the gap.
+#[test]
+fn a_nak_that_is_overtaken_asks_for_the_next_packet_that_was_dropped() {
+    let code = NakCode::PsnSequence;
+    for (order, psn) in [
+        (&[0, 2, 1][..], 2),
+        (&[0, 1, 3, 2], 3),
+        (&[0, 3, 2, 1], 2),
+        (&[0, 3, 1, 2], 3),
+        (&[0, 3, 1, 2, 1], 3),
+    ] {
+        let nak = (psn, Some(Syndrome::Nak { code }));
+        assert_eq!(acknowledged(order), [nak], "{order:?}");
+    }
 }
 
 /// IBTA 9.7.5.2.8: after an RNR NAK the responder waits for the packet that it was not ready for.
@@ -372,8 +393,16 @@ fn a_read_that_was_missing_ends_the_silence() {
 /// IBTA 9.7.5.1.1: a response acknowledges the requests before its own.
 #[test]
 fn the_answer_to_a_read_stands_for_what_is_due_before_it() {
-    // The first order leaves an ACK of the WRITE due, the second a NAK that asks for the READ.
-    for order in [&[0, 1][..], &[0, 2, 1]] {
+    // The first order leaves an ACK of the WRITE due, the second a NAK that asks for the READ. In
+    // the third the packet behind the READ is not sent again, and a NAK asks for it.
+    let response = (1, Some(Syndrome::ACK));
+    let code = NakCode::PsnSequence;
+    let nak = (2, Some(Syndrome::Nak { code }));
+    for (order, expected) in [
+        (&[0, 1][..], &[response][..]),
+        (&[0, 2, 1, 2], &[response, (2, Some(Syndrome::ACK))]),
+        (&[0, 2, 1], &[response, nak]),
+    ] {
         let mut pair = Pair::with(&config(), 0, 0);
         for (op, len) in [(SendOp::Write, 4), (SendOp::Read, 4), (SendOp::Write, 4)] {
             pair.a.post(op, vec![0; len], 0);
@@ -384,8 +413,8 @@ fn the_answer_to_a_read_stands_for_what_is_due_before_it() {
             let _ = pair.b.receive(NOW, &packets[*index]);
         }
         let answers = pair.b.transmit_all(NOW);
-        let answers: Vec<_> = answers.iter().map(Packet::opcode).collect();
-        assert_eq!(answers, [Opcode::RcReadResponseOnly]);
+        let answers: Vec<_> = answers.iter().map(|p| (p.psn(), p.syndrome())).collect();
+        assert_eq!(answers, expected);
     }
 }
 
