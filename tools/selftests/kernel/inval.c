@@ -254,7 +254,7 @@ static int dereg_in_use(struct kt_pair *pair)
 	return 0;
 }
 
-/* SENDs from a region and, without a fence, the end of its key, by one call: the peer has the bytes. */
+/* SENDs from a region and, unfenced, the end of its key, by one call: the peer has the bytes. */
 static int inv_behind_sends(struct kt_pair *pair)
 {
 	struct region region __free(region) = {};

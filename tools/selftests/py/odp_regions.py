@@ -25,6 +25,7 @@ from oxetest import (
     good,
     host_a,
     main,
+    none_pending,
     poll,
     same,
     shut,
@@ -220,7 +221,7 @@ def given_up():
 
 
 def withhold(memory):
-    """The pages of the memory do not come (userfaultfd) before the file is closed that this returns."""
+    """Pages of the memory do not come (userfaultfd) before the file is closed that this returns."""
     uffd = LIBC.syscall(323, os.O_CLOEXEC)
     if uffd == -1 and ctypes.get_errno() == errno.ENOSYS:
         raise Skip("the kernel has no userfaultfd")
@@ -230,9 +231,42 @@ def withhold(memory):
     return uffd
 
 
+def answers():
+    """A QP whose own message, or response to a READ, waits for a page: the other half goes on."""
+    a, b, source, sink = ends(timeout=16, retry=1)
+    box, other = Memory(a.host, access=ALL_ACCESS), Memory(b.host, access=ALL_ACCESS)
+    uffd = withhold(source)
+    a.send(e.IBV_WR_RDMA_WRITE, source.sge(8), remote=sink.remote())
+    for _ in range(3):
+        a.recv(box.sge(8))
+        b.send(e.IBV_WR_SEND, other.sge(8))
+        good(poll(b.cq))
+        good(poll(a.rcq))
+        b.send(e.IBV_WR_RDMA_READ, other.sge(), remote=box.remote())
+        good(poll(b.cq))
+    none_pending(a.cq)
+    os.close(uffd)
+    good(poll(a.cq))
+    shut(a, b)
+    a, b, source, sink = ends()
+    box, other = Memory(a.host, access=ALL_ACCESS), Memory(b.host, access=ALL_ACCESS)
+    # The first page is there when the READ comes, and all of them are to be sent.
+    source.fill(b"r")
+    uffd = withhold(source)
+    b.send(e.IBV_WR_RDMA_READ, sink.sge(), remote=source.remote())
+    for _ in range(3):
+        a.send(e.IBV_WR_RDMA_WRITE, box.sge(), remote=other.remote())
+        good(poll(a.cq))
+    none_pending(b.cq)
+    os.close(uffd)
+    good(poll(b.cq))
+    same(sink.bytes(1), b"r", "the byte that was read")
+    shut(a, b)
+
+
 def forgotten():
-    """Peers that have given up on memory that is not there are not in the way of others, nor is advice
-    on memory that comes later."""
+    """Peers that have given up on memory that is not there are not in the way of others, nor is
+    advice on memory that comes later."""
     a, b, source, sink = ends(rnr=6, min_rnr=26)
     # A hole would be filled by what the peers map.
     check(LIBC.mprotect(sink.at + SIZE // 2, SIZE // 2, 0))
@@ -308,7 +342,8 @@ def secret():
                 a.send(e.IBV_WR_RDMA_WRITE, source.sge(), remote=hidden.remote())
                 same(status(poll(a.cq)[0]), "REM_ACCESS_ERR", "writing to it")
             same(hidden.bytes(), b"s" * SIZE, "its bytes")
-            same(errno_of(MR, a.host.pd, SIZE, LOCAL, address=hidden.at), errno.EFAULT, "pinning it")
+            pinned = errno_of(MR, a.host.pd, SIZE, LOCAL, address=hidden.at)
+            same(pinned, errno.EFAULT, "pinning it")
             shut(a, b)
 
 
@@ -321,6 +356,7 @@ CASES = [
     ("windows", windows),
     ("regions that go while pages are asked for", given_up),
     ("a page that never comes", unanswered),
+    ("ACKs, responses and requests go on without a page", answers),
     ("failures that nobody asks for again", forgotten),
     ("secret memory", secret),
 ]
