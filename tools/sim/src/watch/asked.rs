@@ -31,6 +31,8 @@ impl Watch {
     pub fn packet_taken_back(&mut self, packet: u64, ack_req: bool) -> Result<(), String> {
         if packet < self.sent.len() as u64 {
             self.check_again(packet, ack_req)?;
+            // The last packet in flight is the one before it now.
+            self.asked |= self.asked_end >= packet;
         }
         self.packet_given_back(packet);
         self.taken_back = self.taken_back.max(packet + 1);
