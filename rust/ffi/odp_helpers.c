@@ -94,10 +94,10 @@ int oxe_odp_map_and_lock(struct ib_umem *umem, size_t first, size_t count, bool 
 }
 
 /*
- * The kernel address of a page, or null if it is not present. -EFAULT if the kernel has no access to
- * it there: memory of memfd_secret() has struct pages, and is taken out of the kernel's map before a
- * process gets it. Pinning refuses such memory, looking up pages for a device does not. With the
- * region's mutex held.
+ * The kernel address of a page, or null if it is not present. -EFAULT if the kernel has no access
+ * to it there: memory of memfd_secret() has struct pages, and is taken out of the kernel's map
+ * before a process gets it. Pinning refuses such memory, looking up pages for a device does not.
+ * With the region's mutex held.
  */
 void *oxe_odp_page(struct ib_umem *umem, size_t index, bool *writable)
 {

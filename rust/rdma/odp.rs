@@ -311,7 +311,8 @@ impl OdpMemory {
     /// # Errors
     ///
     /// The offset of a byte, among the first `len`, that the process does not have, or must not
-    /// write to, or that the kernel has no access to. No error if a page may be there later: an access that comes again asks again.
+    /// write to, or that the kernel has no access to. No error if a page may be there later: an
+    /// access that comes again asks again.
     pub(crate) fn fault(&self, offset: u64, len: u64, ahead: u64, write: bool) -> Result<(), u64> {
         if ahead > len && self.prefetch(offset, ahead, write, true).is_ok() {
             return Ok(());

@@ -74,8 +74,9 @@ impl WorkItem for OdpMr {
     }
 }
 
-/// A free place, or that of the oldest failure: the access that it is kept for may never come again,
-/// as its peer has given up, and must not be in the way of others. `None` if all are still asked for.
+/// A free place, or that of the oldest failure: the access that it is kept for may never come
+/// again, as its peer has given up, and must not be in the way of others. `None` if all are still
+/// asked for.
 fn place_for_another(wanted: &mut [Option<Wanted>; MAX_WANTED]) -> Option<&mut Option<Wanted>> {
     let age = |wanted: &Wanted| wanted.failed.map_or(u64::MAX, |(_, time)| time);
     wanted

@@ -360,7 +360,7 @@ def memory():
         "an access flag nobody knows",
     )
     # Bits 20 to 29 are IBV_ACCESS_OPTIONAL_RANGE: hints, which a device may not know.
-    same(reg(address + page, page, LOCAL | 1 << 29), 0, "an optional access flag nobody knows")
+    same(reg(address + page, page, LOCAL | 1 << 29), 0, "an optional access flag without a meaning")
     host.close()
 
 

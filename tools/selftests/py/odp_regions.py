@@ -357,7 +357,7 @@ CASES = [
     ("regions that go while pages are asked for", given_up),
     ("a page that never comes", unanswered),
     ("ACKs, responses and requests go on without a page", answers),
-    ("failures that nobody asks for again", forgotten),
+    ("failures whose peers have given up", forgotten),
     ("secret memory", secret),
 ]
 
