@@ -42,11 +42,13 @@ check "the module is built" has_module "$old"
 check "it is small" test "$(stat -c %s "$(module "$old")")" -lt 2000000
 check "it is signed" grep . <(modinfo -F signer "$(module "$old")")
 
-# A prebuilt one for the same kernel.
-cp "$(module "$old")" "/lib/modules/$old/updates/"
+# A prebuilt one for the same kernel, where depmod would look first.
+mkdir -p "/lib/modules/$old/extra" /etc/depmod.d
+cp "$(module "$old")" "/lib/modules/$old/extra/"
+echo 'search extra updates built-in' >/etc/depmod.d/extra-first.conf
 depmod "$old"
 check "it comes before a prebuilt one" test "$(modinfo -k "$old" -n oxe)" = "$(module "$old")"
-rm "/lib/modules/$old"/updates/oxe.ko
+rm -r "/lib/modules/$old/extra" /etc/depmod.d/extra-first.conf
 
 mv "/var/tmp/$new" /lib/modules/
 mv "/usr/src/linux-source-${new%.*+*}.tar.xz" /var/tmp/
