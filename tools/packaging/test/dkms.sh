@@ -26,8 +26,16 @@ says() { grep -qF -- "$1" <<<"$out" || { echo "$out"; false; }; }
 # There are headers alone, so DKMS runs no depmod: the module is found by its path.
 module() { echo "/lib/modules/$1/updates/dkms/oxe.ko"; }
 has_module() { [ "$(modinfo -F vermagic "$(module "$1")" | cut -d ' ' -f 1)" = "$1" ]; }
-# arrives KERNEL: what the installation of its headers has to do.
-arrives() { run-parts --exit-on-error --arg="$1" --arg="/boot/vmlinuz-$1" /etc/kernel/header_postinst.d; }
+# arrives KERNEL: what dpkg runs when its headers are installed, by the package's own script; what
+# such a script runs, for a kernel that there is no package of.
+arrives() {
+	local script=/var/lib/dpkg/info/linux-headers-$1.postinst
+	if [ -e "$script" ]; then
+		DPKG_MAINTSCRIPT_NAME=postinst DPKG_MAINTSCRIPT_PACKAGE=linux-headers-$1 "$script" configure
+	else
+		run-parts --exit-on-error --arg="$1" --arg="/boot/vmlinuz-$1" /etc/kernel/header_postinst.d
+	fi
+}
 
 # prepared KERNEL: DKMS finds its tree made, if this machine has made it before.
 prepared() {
@@ -42,13 +50,11 @@ check "the module is built" has_module "$old"
 check "it is small" test "$(stat -c %s "$(module "$old")")" -lt 2000000
 check "it is signed" grep . <(modinfo -F signer "$(module "$old")")
 
-# A prebuilt one for the same kernel, where depmod would look first.
-mkdir -p "/lib/modules/$old/extra" /etc/depmod.d
-cp "$(module "$old")" "/lib/modules/$old/extra/"
-echo 'search extra updates built-in' >/etc/depmod.d/extra-first.conf
-depmod "$old"
-check "it comes before a prebuilt one" test "$(modinfo -k "$old" -n oxe)" = "$(module "$old")"
-rm -r "/lib/modules/$old/extra" /etc/depmod.d/extra-first.conf
+# DKMS would move a prebuilt module away, and put it back over what dpkg has done meanwhile.
+check "a prebuilt module is refused beside it" \
+	not dpkg -i --force-depends "$packages/linux-modules-oxe-${old}_"*.deb
+check "the message says so" says "conflicts with oxe-dkms"
+check "there is none" not test -e "/lib/modules/$old/updates/oxe.ko"
 
 mv "/var/tmp/$new" /lib/modules/
 mv "/usr/src/linux-source-${new%.*+*}.tar.xz" /var/tmp/
