@@ -80,6 +80,9 @@ sdk_of() {
 OXE_PACKAGING=$OXE_CACHE/packaging-$OXE_SUITE-$(hash_of \
 	"$OXE_SCRIPTS"/{mmdebstrap.sh,setup-packaging})
 OXE_PLAIN=$OXE_CACHE/plain-$OXE_SUITE-$(hash_of "$OXE_SCRIPTS"/{mmdebstrap.sh,setup-plain})
+# The kernel trees that prepare-kernel makes there: it would remove those of this machine's kernels,
+# whose headers are not there.
+OXE_DEB_CACHE=$OXE_CACHE/deb
 
 # Where the module built for the kernel in use is, and that for the debug kernel.
 OXE_BUILD=$OXE_TOP/build/$OXE_KVER
