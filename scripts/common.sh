@@ -48,6 +48,8 @@ arm64)
 	;;
 *) OXE_STOCK_ARGS+=" CC=x86_64-linux-gnu-gcc-14" ;;
 esac
+# Kbuild refuses a series that oxe is not made for; check-kernels tries it.
+[ -z "${OXE_ONLY_KERNEL:-}" ] || OXE_STOCK_ARGS+=" oxe_series=$(source_of "$OXE_ONLY_KERNEL")"
 OXE_DEBUG_ARGS="LLVM=1"
 
 # hash_of FILE...: twelve hex digits naming the contents of these files, the suite and the kernels.
