@@ -85,7 +85,7 @@ distclean: clean
 help:
 	@echo 'all (default)  oxe.ko for the Debian kernel; KDIR=<prepared tree> for another'
 	@echo 'demo           everything from nothing: boot the stock kernel, run RDMA programs over oxe'
-	@echo 'test           every test: checks, host tests, tests in the virtual machine'
+	@echo 'test           the tests: checks, host tests, tests in virtual machines'
 	@echo 'test-debug     the tests in the virtual machine, on a kernel with KASAN, lockdep and' \
 		'the like'
 	@echo 'test-soak      the tests in the virtual machine five times (REPEAT=) beside a load of' \
