@@ -4,7 +4,9 @@
 #include <linux/hmm.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
+#include <linux/sched/mm.h>
 #include <linux/uaccess.h>
+#include <linux/version.h>
 #include <rdma/ib_umem_odp.h>
 
 #include "odp_helpers.h"
@@ -29,7 +31,6 @@ static bool invalidate(struct mmu_interval_notifier *notifier,
 	if (owner)
 		owner->gone(owner, (start - base) >> PAGE_SHIFT,
 			    (PAGE_ALIGN(end) - round_down(start, PAGE_SIZE)) >> PAGE_SHIFT);
-	ib_umem_odp_unmap_dma_pages(odp, start, end);
 	mutex_unlock(&odp->umem_mutex);
 	return true;
 }
@@ -80,28 +81,76 @@ size_t oxe_odp_first_byte(struct ib_umem *umem)
 }
 
 /*
- * Looks up pages, and with @fault makes them present, for writing if @write. Returns a positive
- * number with the region's mutex held until oxe_odp_unlock(), or a negative errno. Process context,
- * any process; sleeps.
+ * Looks the pages of @range up, and makes them present if its flags ask for that. The memory manager
+ * may take them back meanwhile. -EBUSY after the time that the RDMA core waits, too.
  */
-int oxe_odp_map_and_lock(struct ib_umem *umem, size_t first, size_t count, bool write, bool fault)
+static int walk(struct hmm_range *range)
 {
-	struct ib_umem_odp *odp = to_ib_umem_odp(umem);
-	u64 start = ib_umem_start(odp) + ((u64)first << PAGE_SHIFT);
+	unsigned long timeout = msecs_to_jiffies(HMM_RANGE_DEFAULT_TIMEOUT);
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 3, 0)
+	return hmm_range_fault_unlocked_timeout(range, timeout);
+#else
+	struct mm_struct *mm = range->notifier->mm;
+	unsigned long end = jiffies + timeout;
+	int err;
 
-	return ib_umem_odp_map_dma_and_lock(odp, start, (u64)count << PAGE_SHIFT,
-					    write ? HMM_PFN_WRITE : 0, fault);
+	do {
+		range->notifier_seq = mmu_interval_read_begin(range->notifier);
+		if (mmap_read_lock_killable(mm))
+			return -EINTR;
+		err = hmm_range_fault(range);
+		mmap_read_unlock(mm);
+	} while (err == -EBUSY && !time_after(jiffies, end));
+	return err;
+#endif
 }
 
 /*
- * The kernel address of a page, or null if it is not present. -EFAULT if the kernel has no access
- * to it there: memory of memfd_secret() has struct pages, and is taken out of the kernel's map
- * before a process gets it. Pinning refuses such memory, looking up pages for a device does not.
- * With the region's mutex held.
+ * Looks up pages, and with @fault makes them present, for writing if @write. What is found is in
+ * @pfns, zero before, and holds as long as the region's mutex is held: until oxe_odp_unlock().
+ * Process context, any process; sleeps. Several calls for one region may run at a time: each has
+ * its own @pfns. (Calls of ib_umem_odp_map_dma_and_lock() write into one array, without the mutex.
+ * There one of them could find a page that another one, which was held up, has entered after it
+ * was freed.)
  */
-void *oxe_odp_page(struct ib_umem *umem, size_t index, bool *writable)
+int oxe_odp_map_and_lock(struct ib_umem *umem, size_t first, size_t count, bool write, bool fault,
+			 unsigned long *pfns)
 {
-	unsigned long pfn = to_ib_umem_odp(umem)->map.pfn_list[index];
+	struct ib_umem_odp *odp = to_ib_umem_odp(umem);
+	unsigned long start = ib_umem_start(odp) + (first << PAGE_SHIFT);
+	struct hmm_range range = {
+		.notifier = &odp->notifier,
+		.start = start,
+		.end = start + (count << PAGE_SHIFT),
+		.hmm_pfns = pfns,
+		.default_flags = !fault ? 0 : HMM_PFN_REQ_FAULT | (write ? HMM_PFN_REQ_WRITE : 0),
+	};
+	int err;
+
+	/* The notifier keeps the structure, not the memory of a process that has ended. */
+	if (!mmget_not_zero(umem->owning_mm))
+		return -EINVAL;
+	for (;;) {
+		err = walk(&range);
+		if (err)
+			break;
+		mutex_lock(&odp->umem_mutex);
+		if (!mmu_interval_read_retry(&odp->notifier, range.notifier_seq))
+			break;
+		mutex_unlock(&odp->umem_mutex);
+	}
+	mmput_async(umem->owning_mm);
+	return err;
+}
+
+/*
+ * The kernel address of a page that was found, or null if it is not present. -EFAULT if the kernel
+ * has no access to it there: memory of memfd_secret() has struct pages, and is taken out of the
+ * kernel's map before a process gets it. Pinning refuses such memory, looking up pages for a device
+ * does not. With the region's mutex held.
+ */
+void *oxe_odp_page(unsigned long pfn, bool *writable)
+{
 	void *address;
 	u8 byte;
 

@@ -25,8 +25,9 @@ struct ib_umem *oxe_odp_get(struct ib_device *ib, u64 addr, u64 len, int access,
 void oxe_odp_release(struct ib_umem *umem);
 size_t oxe_odp_page_count(struct ib_umem *umem);
 size_t oxe_odp_first_byte(struct ib_umem *umem);
-int oxe_odp_map_and_lock(struct ib_umem *umem, size_t first, size_t count, bool write, bool fault);
-void *oxe_odp_page(struct ib_umem *umem, size_t index, bool *writable);
+int oxe_odp_map_and_lock(struct ib_umem *umem, size_t first, size_t count, bool write, bool fault,
+			 unsigned long *pfns);
+void *oxe_odp_page(unsigned long pfn, bool *writable);
 void oxe_odp_unlock(struct ib_umem *umem);
 void oxe_odp_mark_dirty(void *address);
 

@@ -71,6 +71,11 @@ impl Access {
         )
     }
 
+    /// Only these that are not in `other`.
+    pub(crate) const fn without(self, other: Self) -> Self {
+        Access(self.0 & !other.0)
+    }
+
     /// Both sets together.
     pub(crate) const fn union(self, other: Self) -> Self {
         Access(self.0 | other.0)

@@ -3,8 +3,8 @@
 //! On-demand paging: memory of a process whose pages are not pinned.
 //!
 //! A page is made present when it is needed ([`OdpMemory::fault`]), and the memory manager takes it
-//! back when it likes. A gate guards the table of pages: copies enter it, and whoever changes the
-//! table shuts it, so that no copy is in progress when a page goes.
+//! back when it likes. A gate guards the table of pages: copies enter it, and a context that changes
+//! the table shuts it, so that no copy is in progress when a page goes.
 
 use super::access::Access;
 use super::device::Device;
@@ -69,7 +69,7 @@ struct Pages {
 impl Pages {
     /// Calls `change` with the slots from `first` on, up to `count`, each while no copy is in
     /// progress. Process context.
-    fn change(&self, first: usize, count: usize, mut change: impl FnMut(usize, &mut Slot)) {
+    fn change(&self, first: usize, count: usize, mut change: impl FnMut(&mut Slot)) {
         let end = first.saturating_add(count);
         let mut at = first;
         while at < end {
@@ -77,9 +77,7 @@ impl Pages {
             let _bh = BhGuard::new();
             let mut slots = self.slots.seize();
             let next = end.min(at.saturating_add(STEP));
-            for (index, slot) in slots.iter_mut().enumerate().take(next).skip(at) {
-                change(index, slot);
-            }
+            slots.iter_mut().take(next).skip(at).for_each(&mut change);
             slots.open();
             at = next;
         }
@@ -95,7 +93,7 @@ impl Pages {
     unsafe extern "C" fn gone(owner: *mut ffi::oxe_odp_owner, first: usize, count: usize) {
         // SAFETY: by the requirement of this function. A `Pages` is shared by all that know it.
         let pages = unsafe { &*owner.cast::<Pages>() };
-        pages.change(first, count, |_, slot| {
+        pages.change(first, count, |slot| {
             if let Ok(page) = slot.page(true) {
                 // SAFETY: the page is there until the slot is changed.
                 unsafe { ffi::oxe_odp_mark_dirty(page.cast()) };
@@ -155,6 +153,9 @@ impl OdpMemory {
             slots: Gate::new(KVVec::new()),
         };
         let pages = KBox::into_raw(KBox::new(pages, GFP_CHARGED)?);
+        // With the hint ib_core would count in huge pages, and ask for some; the table has small
+        // ones.
+        let access = access.without(Access::HUGETLB);
         // SAFETY: the device is valid, and the owner lives until the registration is released; any
         // address and length may be asked for.
         let umem = from_err_ptr(unsafe {
@@ -356,20 +357,28 @@ impl OdpMemory {
         if count == 0 || write && !self.writable {
             return if count == 0 { Ok(()) } else { Err(EFAULT) };
         }
+        let mut pfns = KVVec::with_capacity(count, GFP_KERNEL)?;
+        pfns.extend_with(count, 0, GFP_KERNEL)?;
         // SAFETY: the registration is valid, and the pages are inside: `span` has checked that.
-        let mapped = unsafe { ffi::oxe_odp_map_and_lock(umem, first, count, write, fault) };
+        // `pfns` has a place for each, all zero.
+        let mapped = unsafe {
+            ffi::oxe_odp_map_and_lock(umem, first, count, write, fault, pfns.as_mut_ptr())
+        };
         to_result(mapped)?;
         let mut result = Ok(());
-        self.pages().change(first, count, |index, slot| {
+        let mut pfns = pfns.iter();
+        self.pages().change(first, count, |slot| {
+            let pfn = pfns.next().copied().unwrap_or(0);
             let mut writable = false;
-            // SAFETY: the mutex is held, and the page is inside.
-            match from_err_ptr(unsafe { ffi::oxe_odp_page(umem, index, &mut writable) }) {
+            // SAFETY: the mutex is held, and the number is one that was found under it.
+            match from_err_ptr(unsafe { ffi::oxe_odp_page(pfn, &mut writable) }) {
                 Err(why) => result = Err(why),
                 Ok(page) if page.is_null() => {}
-                // INVARIANT: the memory manager says that the page is there, and calls
-                // `Pages::gone` before it takes it back, which waits for the mutex. The kernel can
-                // read it at this address: a page leaves the kernel's map before a process gets
-                // it, not later.
+                // INVARIANT: the walk found the page there, and nothing was taken back from its
+                // beginning until the mutex was taken; `pfns` is this call's alone. Before the
+                // memory manager takes the page back, `Pages::gone` changes the slot, which waits
+                // for the mutex. The kernel can read the page at this address: a page leaves the
+                // kernel's map before a process gets it, not later.
                 Ok(page) => *slot = Slot(page as usize | if writable { Slot::WRITABLE } else { 0 }),
             }
         });

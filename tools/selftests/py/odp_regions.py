@@ -3,12 +3,14 @@
 pages, and their end while pages are asked for.
 """
 
+import contextlib
 import ctypes
 import errno
 import fcntl
 import mmap
 import os
 import struct
+import threading
 import time
 
 import pyverbs.enums as e
@@ -105,6 +107,47 @@ def resident(memory):
     found = (ctypes.c_ubyte * pages)()
     check(LIBC.mincore(ctypes.c_void_p(memory.at), ctypes.c_size_t(memory.size), found))
     return all(byte & 1 for byte in found)
+
+
+def advised_by_several():
+    """Several threads ask for pages that go all the time: no access finds a page that is gone."""
+    a, b, source, sink = ends()
+    stop = threading.Event()
+
+    def ask():
+        while not stop.is_set():
+            with contextlib.suppress(OSError):
+                advise(sink, PREFETCH_WRITE, FLUSH)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for n in range(60):
+            sink.drop()
+            data = pattern(SIZE, n)
+            sink.fill(data)
+            a.send(e.IBV_WR_RDMA_READ, source.sge(), remote=sink.remote())
+            good(poll(a.cq))
+            same(source.bytes() == data, True, "the newest bytes were read")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    shut(a, b)
+
+
+def small_pages():
+    """A region that claims to be of huge pages, and is not: the hint changes nothing."""
+    a, b, source, sink = ends()
+    hinted = Memory(b.host, access=ODP | e.IBV_ACCESS_HUGETLB)
+    data = pattern(SIZE, 5)
+    source.fill(data)
+    a.send(e.IBV_WR_RDMA_WRITE, source.sge(), remote=hinted.remote())
+    good(poll(a.cq))
+    same(hinted.bytes(), data, "the bytes")
+    advise(hinted, PREFETCH_WRITE, FLUSH)
+    shut(a, b)
 
 
 def wrong_advice():
@@ -350,6 +393,8 @@ def secret():
 CASES = [
     ("capabilities", capabilities),
     ("prefetch", prefetched),
+    ("several threads ask for pages", advised_by_several),
+    ("a hint of huge pages", small_pages),
     ("wrong advice", wrong_advice),
     ("regions that are refused", wrong_regions),
     ("regions registered anew", changed),
