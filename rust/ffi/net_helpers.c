@@ -19,6 +19,7 @@
 #include <net/ipv6.h>
 #include <net/net_namespace.h>
 #include <net/route.h>
+#include <net/xfrm.h>
 
 #include "net_helpers.h"
 
@@ -239,10 +240,19 @@ static struct dst_entry *lookup6(struct net *net, const struct oxe_flow *flow, u
 		.fl6_sport = htons(flow->sport),
 		.fl6_dport = htons(flow->dport),
 	};
+	const struct net_device *near;
 	struct dst_entry *dst;
 
 	memcpy(&fl.saddr, flow->saddr, sizeof(fl.saddr));
 	memcpy(&fl.daddr, flow->daddr, sizeof(fl.daddr));
+	/*
+	 * IPv4's lookup refuses a source address that is not this host's. The default GID may be one:
+	 * a link-local address made from the MAC.
+	 */
+	near = dev_get_by_index_rcu(net, flow->oif);
+	if (!(ipv6_addr_type(&fl.saddr) & IPV6_ADDR_LINKLOCAL) &&
+	    !ipv6_chk_addr_and_flags(net, &fl.saddr, near, !near, 0, 0))
+		return ERR_PTR(-EINVAL);
 	dst = ip6_route_output(net, NULL, &fl);
 	if (dst->error) {
 		int err = dst->error;
@@ -251,7 +261,8 @@ static struct dst_entry *lookup6(struct net *net, const struct oxe_flow *flow, u
 		return ERR_PTR(err);
 	}
 	*cookie = rt6_get_cookie(dst_rt6_info(dst));
-	return dst;
+	/* IPsec, which IPv4's lookup asks, too. A bundle checks itself and needs no cookie. */
+	return xfrm_lookup_route(net, dst, flowi6_to_flowi(&fl), NULL, 0);
 #else
 	return ERR_PTR(-EAFNOSUPPORT);
 #endif

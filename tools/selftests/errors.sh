@@ -11,7 +11,7 @@
 hosts_up 1500
 relay_py errors
 relay_py lost_datagrams
-export NS_A NS_B
+export NS_A NS_B VETH_A
 relay_py unreachable
 relay_py misuse
 finish

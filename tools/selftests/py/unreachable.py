@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A peer to which no route leads: what cannot be sent is lost, and costs no more than a few lookups
-for each timeout.
+"""A peer to which no route leads, or none that may be used: what cannot be sent is lost, and costs
+no more than a few lookups for each timeout.
 
 Each lookup that fails counts as a send error: the counter tells how many steps were taken under the
-queue pair's lock. All is over IPv6: for an IPv4 address without a route the kernel tries the
-device's own link.
+queue pair's lock. Peers without a route have IPv6 addresses: for an IPv4 address without a route
+the kernel tries the device's own link.
 """
 
 import ctypes
+import ipaddress
 import mmap
 import os
 import socket
@@ -25,6 +26,8 @@ from oxetest import (
     DEV_A,
     GID6_A,
     GID6_B,
+    GID_A,
+    GID_B,
     QKEY,
     SLOW,
     End,
@@ -40,6 +43,7 @@ from oxetest import (
     same,
     shut,
     status,
+    until,
 )
 
 NS_A, NS_B = os.environ["NS_A"], os.environ["NS_B"]
@@ -50,17 +54,17 @@ GIB2 = 1 << 31
 
 
 def ip_a(*words):
-    subprocess.run(["ip", "-6", "-n", NS_A, *words], check=True)
+    subprocess.run(["ip", "-n", NS_A, *words], check=True)
 
 
 class NoRoute:
     """with NoRoute(): host A has no route to host B, whose packets still come in."""
 
     def __enter__(self):
-        ip_a("route", "add", "unreachable", f"{IP_B}/128")
+        ip_a("-6", "route", "add", "unreachable", f"{IP_B}/128")
 
     def __exit__(self, *_):
-        ip_a("route", "del", "unreachable", f"{IP_B}/128")
+        ip_a("-6", "route", "del", "unreachable", f"{IP_B}/128")
 
 
 class Peer:
@@ -217,11 +221,71 @@ def datagrams():
     shut(a, b)
 
 
+def gid_index(address):
+    """The place of this address in host A's GID table, once it is there."""
+    mapped = f"::ffff:{address}" if "." in address else address
+    want = ipaddress.IPv6Address(mapped)
+    found = []
+
+    def there():
+        for place in range(64):
+            with open(f"/sys/class/infiniband/{DEV_A}/ports/1/gids/{place}") as file:
+                if ipaddress.IPv6Address(file.read().strip()) == want:
+                    found.append(place)
+        return found
+
+    until(there, f"a GID of {address}")
+    return found[-1]
+
+
+def source_gone():
+    """A connection sends nothing from an address that is not this host's any more."""
+    need_oxe()
+    for new, prefix, gid_b in (("10.77.0.99", 24, GID_B), ("fd77::99", 64, GID6_B)):
+        where = (f"{new}/{prefix}", "dev", os.environ["VETH_A"])
+        ip_a("addr", "add", *where, *(["nodad"] if ":" in new else []))
+        a, b = End(host_a(gid_index(new))), End(host_b(gid_b))
+        connect(a, b, timeout=12, retry=1)
+        a.send(e.IBV_WR_RDMA_WRITE, a.sge(3000), remote=b.remote())
+        good(poll(a.cq))
+        ip_a("addr", "del", *where)
+        before = errors()
+        a.send(e.IBV_WR_RDMA_WRITE, a.sge(3000), remote=b.remote())
+        same(status(poll(a.cq)[0]), "RETRY_EXC_ERR", f"the status, from {new}")
+        same(errors() > before, True, f"send errors are counted, from {new}")
+        shut(a, b)
+
+
+def forbidden():
+    """Packets that an IPsec policy forbids are not sent."""
+    for source, peer, gids in (
+        (os.environ["IP4_A"], os.environ["IP4_B"], (GID_A, GID_B)),
+        (IP_A, IP_B, (GID6_A, GID6_B)),
+    ):
+        policy = ["src", source, "dst", peer, "proto", "udp", "dport", str(roce.PORT), "dir", "out"]
+        command = ["ip", "-n", NS_A, "xfrm", "policy", "add", *policy, "action", "block"]
+        if subprocess.run(command, check=False).returncode:
+            raise Skip("the kernel has no IPsec policies")
+        a, b = End(host_a(gids[0])), End(host_b(gids[1]))
+        connect(a, b, timeout=12, retry=1)
+        a.send(e.IBV_WR_RDMA_WRITE, a.sge(3000), remote=b.remote())
+        same(status(poll(a.cq)[0]), "RETRY_EXC_ERR", f"the status, from {source}")
+        shut(a, b)
+        subprocess.run(["ip", "-n", NS_A, "xfrm", "policy", "delete", *policy], check=True)
+        a, b = End(host_a(gids[0])), End(host_b(gids[1]))
+        connect(a, b)
+        a.send(e.IBV_WR_RDMA_WRITE, a.sge(3000), remote=b.remote())
+        good(poll(a.cq))
+        shut(a, b)
+
+
 CASES = [
     ("the answer to a READ of 2^31 bytes without a route", long_read),
     ("requests without a route", retries),
     ("a route that returns in time", route_returns),
     ("datagrams without a route", datagrams),
+    ("a source address that is gone", source_gone),
+    ("packets that an IPsec policy forbids", forbidden),
 ]
 
 if __name__ == "__main__":
