@@ -66,7 +66,7 @@ impl kernel::InPlaceModule for OxeModule {
         let compat = parameters::rxe_compat();
         try_pin_init!(Self {
             reclaim: sync::table::Reclaim,
-            page_cache: net::skb::PageCache,
+            page_cache: net::skb::PageCache::new()?,
             queues: sync::work::Queues::new()?,
             exclusion: Exclusion::new(c"rdma_rxe", device::RXE)?,
             namespaces: net::udp::Namespaces::new()?,

@@ -6,23 +6,24 @@ use super::netdev::NetDevice;
 use crate::ffi;
 use kernel::error::to_result;
 use kernel::prelude::*;
+use kernel::types::NotThreadSafe;
 
 /// The RTNL lock, held: no network device comes or goes, and no other context changes memberships.
 /// Released when dropped.
-pub(crate) struct Rtnl(());
+pub(crate) struct Rtnl(NotThreadSafe);
 
 impl Rtnl {
     /// Takes the lock. Process context, sleeps.
     pub(crate) fn lock() -> Self {
         // SAFETY: no requirements beyond the context.
         unsafe { ffi::oxe_rtnl_lock() };
-        Rtnl(())
+        Rtnl(NotThreadSafe)
     }
 }
 
 impl Drop for Rtnl {
     fn drop(&mut self) {
-        // SAFETY: this context has taken it.
+        // SAFETY: this thread has taken it.
         unsafe { ffi::oxe_rtnl_unlock() };
     }
 }

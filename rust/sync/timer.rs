@@ -63,11 +63,13 @@ pub(crate) unsafe trait HasTimer<const ID: u64 = 0>:
 #[macro_export]
 macro_rules! impl_has_timer {
     ($(impl HasTimer<$id:literal> for $object:ty { self.$field:ident })*) => {$(
-        // SAFETY: the offset is that of the field, whose type the closure checks.
+        // SAFETY: the offset is that of the field, whose type the closure checks: unlike a
+        // reference, a raw pointer to a box is not taken for one to the contents.
         unsafe impl $crate::sync::timer::HasTimer<$id> for $object {
             const OFFSET: usize = {
-                let _: fn(&$object) -> &$crate::sync::timer::Timer<$object, $id> =
-                    |object| &object.$field;
+                let _: unsafe fn(*const $object) -> *const $crate::sync::timer::Timer<$object, $id> =
+                    // SAFETY: it is never called.
+                    |object| unsafe { &raw const (*object).$field };
                 ::core::mem::offset_of!($object, $field)
             };
         }
