@@ -140,10 +140,13 @@ impl Groups {
         Ok(())
     }
 
-    /// The `index`th queue pair of the group. Softirq or process context.
-    pub(crate) fn member(&self, gid: &Gid, index: usize) -> Option<u32> {
+    /// The `index`th queue pair of the group, whose place among the groups is probably `place`; the
+    /// next call gets it back. Softirq or process context.
+    pub(crate) fn member(&self, gid: &Gid, index: usize, place: &mut usize) -> Option<u32> {
         let list = self.list.lock();
-        let group = list.iter().find(|group| group.gid == *gid)?;
-        group.qpns.get(index).copied()
+        if list.get(*place).is_none_or(|group| group.gid != *gid) {
+            *place = list.iter().position(|group| group.gid == *gid)?;
+        }
+        list.get(*place)?.qpns.get(index).copied()
     }
 }

@@ -70,7 +70,8 @@ fn deliver_multicast(core: &Core, packets: &mut RxGroup<'_>) {
             continue;
         }
         let gid = Gid::new(packet.destination);
-        let members = (0..).map_while(|index| core.groups.member(&gid, index));
+        let mut place = 0;
+        let members = (0..).map_while(|index| core.groups.member(&gid, index, &mut place));
         let mut delivered = false;
         for qp in members.filter_map(|qpn| core.qps.get(qpn)) {
             delivered = true;

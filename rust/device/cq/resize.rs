@@ -13,11 +13,17 @@ use core::mem::size_of;
 use core::ops::Range;
 use kernel::prelude::*;
 
+/// How many completions are copied with interrupts off at most.
+const MAX_LOCKED: u32 = 1024;
+
+/// How often those are copied before that have come meanwhile.
+const MAX_ROUNDS: usize = 64;
+
 impl Cq {
     /// Resizes the queue for at least `cqe` completions; returns its real capacity.
     ///
     /// Process context. EINVAL for a size out of the device's limits, or that the completions
-    /// exceed, and for a queue of a kernel user; ENOMEM, EFAULT.
+    /// exceed, and for a queue of a kernel user; EBUSY, see [`Cq::replace`]; ENOMEM, EFAULT.
     pub(crate) fn resize(&self, cqe: u32, user: &UserCtx<'_>) -> Result<u32> {
         if cqe == 0 || cqe > limits::MAX_CQE {
             return Err(EINVAL);
@@ -35,21 +41,33 @@ impl Cq {
     }
 
     /// Changes over to the ring `new`; returns the old one. The process polls nothing meanwhile.
+    ///
+    /// EINVAL if `new` is too small; EBUSY if completions come faster than they are copied.
     fn replace(&self, new: Ring) -> Result<Ring> {
-        // There may be a million completions, and others come meanwhile. Only those are copied
-        // under the lock, with interrupts off.
-        let (old, first, early) = {
+        let (old, first) = {
             let state = self.state.lock();
             let Store::User(ring) = &state.store else {
                 return Err(EINVAL);
             };
-            let first = ring.consumer();
-            (ring.clone(), first, ring.distance(first, state.tail))
+            (ring.clone(), ring.consumer())
         };
-        copy(&old, first, &new, 0..early)?;
+        // There may be a million completions, and others come meanwhile. Only the last are copied
+        // under the lock, with interrupts off.
+        let mut copied = 0;
+        for _ in 0..MAX_ROUNDS {
+            let count = old.distance(first, self.state.lock().tail);
+            if count.saturating_sub(copied) <= MAX_LOCKED {
+                break;
+            }
+            copy(&old, first, &new, copied..count)?;
+            copied = count;
+        }
         let mut state = self.state.lock();
         let count = old.distance(first, state.tail);
-        copy(&old, first, &new, early..count)?;
+        if count.saturating_sub(copied) > MAX_LOCKED {
+            return Err(EBUSY);
+        }
+        copy(&old, first, &new, copied..count)?;
         new.set_producer(count);
         state.tail = count;
         state.store = Store::User(new);

@@ -12,6 +12,7 @@ use crate::device::uabi::wqe::RxeSge;
 use crate::device::Core;
 use crate::rdma::access::Access;
 use crate::rdma::strided::{StridedDst, StridedSrc};
+use crate::sync::memory::Payer;
 use core::mem;
 use core::ops::Range;
 use core::slice::Iter;
@@ -170,14 +171,20 @@ pub(crate) fn scatter(sges: &[Sge], offset: u32, bytes: StridedSrc<'_>) -> Resul
     parts.end()
 }
 
-/// A reference to `len` bytes from byte `offset` of the list on. Any context.
+/// A reference to `len` bytes from byte `offset` of the list on; its memory is charged to `payer`.
+/// Softirq or process context.
 ///
 /// # Errors
 ///
 /// NoMemory if there is no memory for a reference to several places; NotPresent; Bounds if the list
 /// is too short.
 #[inline]
-pub(crate) fn source(sges: &[Sge], offset: u32, len: u32) -> Result<PayloadRef, PayloadError> {
+pub(crate) fn source(
+    sges: &[Sge],
+    offset: u32,
+    len: u32,
+    payer: &Payer,
+) -> Result<PayloadRef, PayloadError> {
     let mut first = None;
     let mut rest = None;
     let mut parts = Parts::new(sges, offset, len as usize);
@@ -188,7 +195,8 @@ pub(crate) fn source(sges: &[Sge], offset: u32, len: u32) -> Result<PayloadRef, 
             break;
         }
         let list = rest.get_or_insert_with(KVec::new);
-        list.push(part, GFP_ATOMIC)
+        payer
+            .charge(|flags| list.push(part, flags))
             .map_err(|_| PayloadError::NoMemory)?;
     }
     parts.end()?;

@@ -359,7 +359,7 @@ impl SendQueue {
                 at: RxeSendWqe::DATA.saturating_add(offset as usize),
             });
         }
-        sge::source(self.sges_of(n, slot.sges), offset, len)
+        sge::source(self.sges_of(n, slot.sges), offset, len, self.payer())
     }
 
     /// Copies bytes into the local memory of request `n`.
