@@ -8,6 +8,9 @@ use super::State;
 /// The path MTU of loopback packets, in bytes.
 pub const LOOPBACK_MTU: u32 = 65_536;
 
+/// The largest path MTU on a wire, in bytes (IBTA 9.2, Table 64).
+pub(super) const MAX_PMTU: u32 = 4096;
+
 /// A path MTU: 256, 512, 1024, 2048 or 4096 bytes (IBTA 9.2, Table 64), or [`LOOPBACK_MTU`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pmtu {
@@ -23,7 +26,7 @@ impl Pmtu {
             512 => Some(Pmtu { shift: 9 }),
             1024 => Some(Pmtu { shift: 10 }),
             2048 => Some(Pmtu { shift: 11 }),
-            4096 => Some(Pmtu { shift: 12 }),
+            MAX_PMTU => Some(Pmtu { shift: 12 }),
             LOOPBACK_MTU => Some(Pmtu { shift: 16 }),
             _ => None,
         }

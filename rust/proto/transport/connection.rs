@@ -11,6 +11,10 @@ use super::{
     Verdict,
 };
 
+/// How many responses of one packet the responder sends in a row before the requester has its turn:
+/// enough for them to share a super-packet.
+const MAX_RESPONSES: u8 = 16;
+
 /// The protocol state of one RC queue pair. `R` is the storage for responder resources, which
 /// hold READs and atomics of the peer; its length is `max_dest_rd_atomic`, at most 256.
 #[derive(Debug)]
@@ -24,6 +28,8 @@ pub struct Connection<R> {
     responder: Responder<R>,
     /// In the next poll the requester has its turn before the responder.
     requester_next: bool,
+    /// Responses sent since the requester had its turn; less than [`MAX_RESPONSES`].
+    responses: u8,
 }
 
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
@@ -37,6 +43,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             requester: Requester::new(Psn::ZERO),
             responder: Responder::new(resources),
             requester_next: false,
+            responses: 0,
         }
     }
 
@@ -59,7 +66,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     }
 
     /// Goes to the error state: no packet is sent or taken any more, not even a due one, except for
-    /// a delayed ACK. [`Connection::poll_send_completion`] flushes from now on.
+    /// an ACK. [`Connection::poll_send_completion`] flushes from now on.
     ///
     /// Does nothing in the error state, so that a NAK which took the QP there still goes out.
     pub fn to_error(&mut self) {
@@ -79,6 +86,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.requester = Requester::new(Psn::ZERO);
         self.responder.restart(Psn::ZERO);
         self.requester_next = false;
+        self.responses = 0;
     }
 
     /// Replaces the storage for responder resources; returns the old one. Allowed at any time. The
@@ -135,12 +143,22 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         }
     }
 
-    /// Polls the responder after the requester: in turns with it during a long response, and once
-    /// when the connection ends.
+    /// Polls the responder after the requester: in turns with it, and once when the connection
+    /// ends.
     fn poll_responder_last(&mut self, now: Instant, max_segments: u16) -> Option<Transmit> {
         let transmit = self.poll_responder(now, max_segments)?;
-        self.requester_next = transmit.is_long_response();
+        self.note_turn(&transmit);
         Some(transmit)
+    }
+
+    /// The responder has had its turn. The next one is the requester's after a part of a long
+    /// response, or after many short ones.
+    #[inline]
+    fn note_turn(&mut self, transmit: &Transmit) {
+        if transmit.origin == Origin::Response {
+            self.responses = self.responses.saturating_add(1);
+            self.requester_next = transmit.is_long_response() || self.responses >= MAX_RESPONSES;
+        }
     }
 
     /// Whether an ACK or NAK will be the next packet, unless a response to a READ or atomic is due.
@@ -296,9 +314,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
         self.responder.abandon_recv()
     }
 
-    // The responder's packets come before the requester's. While a READ response is longer than a
-    // packet the two take turns, so that a peer that always has READs outstanding does not starve
-    // this side's requests (IBTA 9.5 orders responses among themselves alone).
+    // The responder's packets come before the requester's. During a long READ response, and after
+    // many short ones, the two take turns, so that a peer that always has READs outstanding does
+    // not starve this side's requests (IBTA 9.5 orders responses among themselves alone).
     #[inline]
     fn poll_transmit<Q: RequestQueue>(
         &mut self,
@@ -309,10 +327,11 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
         let requester_first = core::mem::take(&mut self.requester_next);
         if !requester_first {
             if let Some(transmit) = self.poll_responder(now, max_segments) {
-                self.requester_next = transmit.is_long_response();
+                self.note_turn(&transmit);
                 return Some(transmit);
             }
         }
+        self.responses = 0;
         if let Some(transmit) = self.poll_requester(now, max_segments, q) {
             return Some(transmit);
         }

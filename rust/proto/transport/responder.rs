@@ -104,12 +104,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.ring.clear();
     }
 
-    /// Sends nothing any more but a delayed ACK: the requests that it acknowledges were carried
-    /// out, and the consumer has their completions. It is not sent before a response that is due
-    /// and dropped, as it would acknowledge that one as well (IBTA 9.7.5.1.1).
+    /// Sends nothing any more but an ACK, due or delayed: the requests that it acknowledges were
+    /// carried out, and the consumer has their completions. It is not sent before a response that
+    /// is due and dropped, as it would acknowledge that one as well (IBTA 9.7.5.1.1).
     pub(super) fn quiesce(&mut self) {
-        let delayed = self.acknowledge.is_some_and(|ack| ack.deadline.is_some());
-        self.closing = delayed && self.ring.is_idle();
+        let acks = |ack: Acknowledge| matches!(ack.syndrome, Syndrome::Ack { .. });
+        self.closing = self.acknowledge.is_some_and(acks) && self.ring.is_idle();
         self.flush_delayed_ack();
         if !self.closing {
             self.acknowledge = None;

@@ -2,6 +2,7 @@
 
 //! The description of packets to be sent.
 
+use super::attr::MAX_PMTU;
 use super::wire::{PacketRepr, Position};
 
 /// The bytes that follow the headers.
@@ -85,10 +86,13 @@ impl Transmit {
         self.payload.len() / u32::from(self.segments.max(1))
     }
 
-    /// Whether these are packets of a response that is longer than one packet.
+    /// Whether these are packets of a response that is longer than one packet of the wire can be.
+    /// The packets of a loopback connection are longer.
     #[inline]
     pub(super) fn is_long_response(&self) -> bool {
-        self.origin == Origin::Response && self.header.bth.opcode.info().position != Position::Only
+        self.origin == Origin::Response
+            && (self.header.bth.opcode.info().position != Position::Only
+                || self.payload.len() > MAX_PMTU)
     }
 
     /// The rest without the first `done` packets; `None` if nothing is left.

@@ -5,6 +5,7 @@
 //!
 //! A datagram is complete when it is sent, so nothing is retransmitted, and no timer is needed.
 
+use super::attr::MAX_PMTU;
 use super::datagram::{check_recv, Datagram, DatagramAttr, DatagramRecv, DatagramSender};
 use super::unreliable::UnreliableQueue;
 use super::wire::{PKey, PacketRepr, Psn, Qpn, GRH_LEN};
@@ -14,7 +15,7 @@ use super::{
 };
 
 /// The longest datagram that is received, in bytes: the largest path MTU (IBTA 9.8.3).
-const MAX_RECV_LEN: u32 = 4096;
+const MAX_RECV_LEN: u32 = MAX_PMTU;
 
 /// The destination of a datagram, as its send request names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,8 @@ pub struct UdQp {
     qkey: u32,
     sender: DatagramSender,
     queue: UnreliableQueue,
+    /// The QP entered SQD, and the event for a drained send queue is still due.
+    draining: bool,
     events: Events,
 }
 
@@ -97,6 +100,7 @@ impl UdQp {
             qkey: 0,
             sender: DatagramSender::new(Psn::ZERO),
             queue: UnreliableQueue::NEW,
+            draining: false,
             events: Events::NONE,
         }
     }
@@ -136,12 +140,22 @@ impl UdQp {
         if let Some(psn) = change.sq_psn {
             self.sender = DatagramSender::new(Psn::new(psn));
         }
-        // A send queue that stops is drained at once, as datagrams have no responses.
-        if to == State::Sqd && self.state != State::Sqd {
-            self.events.raise(Events::SQ_DRAINED);
-        }
+        self.draining |= to == State::Sqd && self.state != State::Sqd;
         self.state = to;
+        self.note_drained();
         Ok(())
+    }
+
+    /// Raises the event for a drained send queue, once for each transition to SQD. Datagrams have
+    /// no responses, so the queue is drained as soon as the owner needs no payload any more.
+    #[inline]
+    fn note_drained(&mut self) {
+        if self.draining && (self.state != State::Sqd || self.queue.is_released()) {
+            self.draining = false;
+            if self.state == State::Sqd {
+                self.events.raise(Events::SQ_DRAINED);
+            }
+        }
     }
 
     /// Whether requests may be sent.
@@ -213,7 +227,9 @@ impl UdQp {
     /// complete. Returns whether any was waiting for that.
     #[inline]
     pub fn release(&mut self) -> bool {
-        self.queue.release()
+        let waited = self.queue.release();
+        self.note_drained();
+        waited
     }
 
     /// The next request that is complete: sent, and released ([`UdQp::release`]). A request that

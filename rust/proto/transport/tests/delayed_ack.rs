@@ -165,6 +165,37 @@ fn an_ack_that_waits_survives_the_error_state() {
     assert_eq!(pair.b.transmit_all(pair.now), []);
 }
 
+#[test]
+fn a_due_ack_survives_the_error_state() {
+    let mut pair = Pair::new();
+    pair.b.host.recvs.push_back(Ok(64));
+    pair.a.post(SendOp::Send, pattern(8, 3), 0);
+    for packet in pair.a.transmit_all(pair.now) {
+        let _ = pair.b.receive(pair.now, &packet);
+    }
+    // The consumer has the completion, and ends the connection before the ACK is sent.
+    assert!(pair.b.conn.ack_is_due());
+    pair.b.conn.to_error();
+    let acks = pair.b.transmit_all(pair.now);
+    assert_eq!(opcodes(acks.clone()), [Opcode::RcAck]);
+    let _ = pair.a.receive(pair.now, &acks[0]);
+    pair.a.settle();
+    assert_eq!(pair.a.statuses(), [Status::Success]);
+    assert_eq!(pair.b.transmit_all(pair.now), []);
+}
+
+#[test]
+fn a_due_nak_does_not_survive_the_error_state() {
+    let mut pair = Pair::new();
+    pair.a.post(SendOp::Send, pattern(8, 3), 0);
+    for packet in pair.a.transmit_all(pair.now) {
+        let _ = pair.b.receive(pair.now, &packet);
+    }
+    assert!(pair.b.conn.ack_is_due(), "an RNR NAK");
+    pair.b.conn.to_error();
+    assert_eq!(pair.b.transmit_all(pair.now), []);
+}
+
 /// IBTA 9.7.5.1.1: an ACK acknowledges what is before it, a READ whose response is dropped
 /// included.
 #[test]

@@ -4,7 +4,7 @@
 
 use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
 use super::super::{
-    ConnectedQp, Instant, Origin, Payload, SendOp, Status, Transmit, Verdict, MAX_CWND,
+    ConnectedQp, Instant, Modify, Origin, Payload, SendOp, Status, Transmit, Verdict, MAX_CWND,
 };
 use super::pair::*;
 
@@ -207,7 +207,12 @@ fn only_what_is_expected_is_taken_together() {
 /// The origin of each `Transmit`: the node responds to the peer's READs of `reads` packets, and
 /// sends its own WRITEs of `writes` packets.
 fn origins(reads: &[usize], writes: &[usize]) -> Vec<char> {
-    let mut pair = Pair::new();
+    let config = Modify {
+        max_rd_atomic: Some(40),
+        ..config()
+    };
+    let mut pair = Pair::with(&config, 0, 0);
+    pair.b = Node::with_resources(40, 2, &config, 0, 0);
     for packets in reads {
         pair.a.post(SendOp::Read, pattern(PMTU * packets, 1), 0);
     }
@@ -239,4 +244,33 @@ fn long_answers_and_requests_take_turns() {
     assert!(origins(&[], &[30]).iter().all(|who| *who == 'w'));
     // Short responses go first, as they share a super-packet.
     assert_eq!(origins(&[1, 1, 1], &[1]), ['r', 'r', 'r', 'w']);
+}
+
+#[test]
+fn many_short_responses_and_requests_take_turns() {
+    let sent = origins(&[1; 40], &[1; 4]);
+    let turns: Vec<usize> = sent.split(|who| *who == 'w').map(<[_]>::len).collect();
+    assert_eq!(turns, [16, 16, 8, 0, 0], "{sent:?}");
+}
+
+/// The packets of a loopback connection are as long as many of the wire.
+#[test]
+fn a_long_response_in_one_packet_takes_turns() {
+    let mut read = poll_of_read();
+    for (len, long) in [(PMTU as u32, false), (4096, false), (4097, true)] {
+        if let Payload::Read { len: of_read, .. } = &mut read.payload {
+            *of_read = len;
+        }
+        assert_eq!(read.is_long_response(), long, "{len}");
+    }
+}
+
+/// A response of one packet.
+fn poll_of_read() -> Transmit {
+    let mut pair = Pair::new();
+    pair.a.post(SendOp::Read, pattern(PMTU, 1), 0);
+    for request in pair.a.transmit_all(NOW) {
+        assert_eq!(pair.b.receive(NOW, &request), Verdict::Accepted);
+    }
+    poll(&mut pair.b, 1).expect("the response")
 }

@@ -271,6 +271,19 @@ fn a_send_queue_that_stops_is_drained() {
 }
 
 #[test]
+fn a_send_queue_is_drained_when_no_payload_is_needed() {
+    let (mut qp, mut owner) = in_state(Rts);
+    owner.requests.push(send(1));
+    let _ = transmit(&mut qp, &owner);
+    become_state(&mut qp, Sqd);
+    assert!(qp.take_events().is_empty());
+    assert!(qp.release());
+    assert!(qp.take_events().contains(Events::SQ_DRAINED));
+    assert!(!qp.release());
+    assert!(qp.take_events().is_empty());
+}
+
+#[test]
 fn a_modify_does_all_or_nothing() {
     let (mut qp, _) = in_state(Init);
     let change = UdModify {
