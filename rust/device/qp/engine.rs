@@ -36,8 +36,12 @@ const MAX_ROUNDS: usize = 4;
 const STALL: u64 = 1_000_000;
 
 /// When to try again after a page was missing, in nanoseconds: about as long as a fault takes. The
-/// memory manager may take the page back soon.
+/// memory manager may take the page back soon. A page that does not come is looked for less and less
+/// often, down to once in [`MAX_PAGE_STALL`].
 const PAGE_STALL: u64 = 100_000;
+
+/// See [`PAGE_STALL`].
+const MAX_PAGE_STALL: u64 = 5_000_000;
 
 /// Runs `qp`: processes the input, sends due packets, and completes requests.
 ///
@@ -361,9 +365,13 @@ fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> bool {
 /// is armed again, which is cheaper than to modify it with every ACK.
 #[inline]
 fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
+    inner.page_stalls = match progress {
+        Progress::PageFault => inner.page_stalls.saturating_add(1),
+        _ => 0,
+    };
     let due = match (&inner.transport, progress) {
         (_, Progress::Stalled) => Some(now.after(STALL)),
-        (_, Progress::PageFault) => Some(now.after(PAGE_STALL)),
+        (_, Progress::PageFault) => Some(now.after(page_stall(inner.page_stalls))),
         _ if inner.is_in_error() && (!qp.is_user || inner.rq.is_shared()) => None,
         _ if inner.is_in_error() => {
             let due = inner.flush_poll.next(now);
@@ -378,6 +386,12 @@ fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
     };
     let Some(due) = due else { return };
     qp.timer.arm_at(qp.as_arc_borrow(), due.0);
+}
+
+/// How long to wait before the page is looked for once more; it was missing `stalls` times in a row.
+fn page_stall(stalls: u16) -> u64 {
+    let times = u64::from(stalls / 8).saturating_add(1);
+    PAGE_STALL.saturating_mul(times).min(MAX_PAGE_STALL)
 }
 
 /// Notifies CQ consumers and reports events. No lock held.

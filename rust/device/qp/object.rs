@@ -76,6 +76,8 @@ pub(crate) struct Inner {
     /// Work is queued that sends the due packets. Other contexts leave them to it.
     pub(crate) queued: bool,
     pub(crate) flush_poll: FlushPoll,
+    /// How often in a row a page of a payload was missing.
+    pub(crate) page_stalls: u16,
     /// The QP is being reset, or was destroyed: it ignores all input, and a context that is sending
     /// ends that.
     pub(crate) stopped: bool,
@@ -352,6 +354,7 @@ impl Inner {
             posting: false,
             queued: false,
             flush_poll: FlushPoll::NEW,
+            page_stalls: 0,
             stopped: false,
         })
     }

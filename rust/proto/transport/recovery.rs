@@ -18,6 +18,30 @@ const FOR_EVER: u8 = 7;
 /// retransmission.
 const PAGE_WAIT_NS: u64 = 200_000;
 
+/// After so many waits without progress each is twice as long as the one before, up to
+/// [`MAX_BACKOFF_NS`]: a peer that never posts a receive, or a page that never comes, must not keep
+/// both ends busy for ever. A requester whose `rnr_retry` has a limit gives up before.
+const MAX_EQUAL_WAITS: u8 = 8;
+
+/// The longest wait that grew, in nanoseconds. One that the peer asked for may be longer.
+const MAX_BACKOFF_NS: u64 = 5_000_000;
+
+/// The wait after `waits` others without progress; `nanos` is the shortest.
+const fn backoff(nanos: u64, waits: u8) -> u64 {
+    let doublings = waits.saturating_sub(MAX_EQUAL_WAITS - 1);
+    if nanos >= MAX_BACKOFF_NS || doublings == 0 {
+        return nanos;
+    }
+    // Less than 2^23 * 2^10 before the limit.
+    let doublings = if doublings < 10 { doublings } else { 10 };
+    let grown = nanos << doublings;
+    if grown < MAX_BACKOFF_NS {
+        grown
+    } else {
+        MAX_BACKOFF_NS
+    }
+}
+
 /// A timeout that has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expired {
@@ -38,6 +62,8 @@ pub(super) struct Recovery {
     retries: u8,
     /// RNR NAKs without progress.
     rnr_retries: u8,
+    /// Waits for a page without progress.
+    page_waits: u8,
     congestion: Congestion,
     tail_loss: TailLoss,
     /// When the ACK timeout or the RNR wait ends.
@@ -51,6 +77,7 @@ impl Recovery {
         rnr_wait: false,
         retries: 0,
         rnr_retries: 0,
+        page_waits: 0,
         congestion: Congestion::NEW,
         tail_loss: TailLoss::NEW,
         deadline: None,
@@ -114,6 +141,7 @@ impl Recovery {
     pub(super) fn on_progress(&mut self, now: Instant, attr: &Attr, una: Psn, more: bool) {
         self.retries = 0;
         self.rnr_retries = 0;
+        self.page_waits = 0;
         self.retransmitting = false;
         self.rnr_wait = false;
         self.congestion.on_ack();
@@ -203,23 +231,21 @@ impl Recovery {
         self.rnr_wait
     }
 
-    /// Counts an RNR NAK, and waits as long as its timer code says (IBTA 9.7.5.2.8).
+    /// Counts an RNR NAK, and waits at least as long as its timer code says (IBTA 9.7.5.2.8).
     ///
     /// # Errors
     ///
     /// RnrRetryExc if the counter does not allow another one.
     #[cold]
     pub(super) fn on_rnr_nak(&mut self, now: Instant, attr: &Attr, code: u8) -> Result<(), Status> {
-        if attr.rnr_retry != FOR_EVER {
-            if self.rnr_retries >= attr.rnr_retry {
-                return Err(Status::RnrRetryExc);
-            }
-            self.rnr_retries = self.rnr_retries.saturating_add(1);
+        if attr.rnr_retry != FOR_EVER && self.rnr_retries >= attr.rnr_retry {
+            return Err(Status::RnrRetryExc);
         }
         self.stop();
         self.retransmitting = false;
         self.rnr_wait = true;
-        self.deadline = Some(now.after(rnr_delay(code)));
+        self.deadline = Some(now.after(backoff(rnr_delay(code), self.rnr_retries)));
+        self.rnr_retries = self.rnr_retries.saturating_add(1);
         Ok(())
     }
 
@@ -230,7 +256,8 @@ impl Recovery {
         // Responses after that one are on their way. They show no loss, even when the wait is over.
         self.on_go_back();
         self.rnr_wait = true;
-        self.deadline = Some(now.after(PAGE_WAIT_NS));
+        self.deadline = Some(now.after(backoff(PAGE_WAIT_NS, self.page_waits)));
+        self.page_waits = self.page_waits.saturating_add(1);
     }
 
     /// The timeout that has expired by `now`, if one has. Each is reported once. The end of an RNR

@@ -115,7 +115,7 @@ fn a_response_is_asked_for_again() {
         assert_eq!(pair.a.host.local[1], pattern(2008, 2)[2000..]);
         assert_eq!(pair.b.host.atomics_done, 1);
         assert_eq!(pair.a.host.reads_done, [0]);
-        assert_eq!(pair.now.0, 20 * 200_000);
+        assert_eq!(pair.now.0, waits(20, 200_000));
     }
 }
 

@@ -193,6 +193,14 @@ pub fn signaled() -> Flags {
     }
 }
 
+/// How long `count` waits take, of `nanos` each, in nanoseconds: after the eighth each is twice as
+/// long as the one before, up to 5 ms.
+pub fn waits(count: u32, nanos: u64) -> u64 {
+    (0..count)
+        .map(|n| (nanos << n.saturating_sub(7).min(20)).min(5_000_000))
+        .sum()
+}
+
 pub fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..len)
         .map(|i| (i as u8).wrapping_mul(7) ^ (i >> 8) as u8 ^ seed)

@@ -69,7 +69,24 @@ fn rnr_retries_are_counted_and_seven_is_for_ever() {
         }
     }
     pair.assert_all_done();
-    assert_eq!(pair.now.0, 50 * 10_000);
+    assert_eq!(pair.now.0, waits(50, 10_000));
+}
+
+/// The peer asks for waits of 160 ms: they do not grow, as they are long enough.
+#[test]
+fn long_rnr_waits_do_not_grow() {
+    let config = Modify {
+        min_rnr_timer: Some(28),
+        ..config()
+    };
+    let mut pair = Pair::with(&config, 0, 0);
+    pair.a.post(SendOp::Send, pattern(4, 0), 0);
+    for round in 1..=20 {
+        pair.exchange(|_, _, _| Fate::Deliver);
+        pair.now = pair.a.conn.poll_timeout().expect("the end of the wait");
+        assert_eq!(pair.now.0, round * 163_840_000);
+        pair.a.conn.handle_timeout(pair.now, &mut pair.a.host);
+    }
 }
 
 /// IBTA 9.7.5.2.8: the packet that needs the receive gets the RNR NAK, and is sent again.
