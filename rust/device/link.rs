@@ -56,13 +56,13 @@ pub(crate) const RXE: &CStr = c"/sys/module/rdma_rxe";
 
 /// Makes the device `name` on `netdev`.
 ///
-/// Process context; the RDMA core calls it with or without RTNL.
+/// Process context, without RTNL.
 ///
 /// # Errors
 ///
 /// EINVAL for a netdev that is not Ethernet-like, ENODEV if it goes away or moves to another
-/// namespace meanwhile, EEXIST when the netdev already has a device, ENFILE when the name is in use,
-/// EADDRINUSE when another program has UDP port 4791, EBUSY when rdma_rxe is loaded, ENOMEM.
+/// namespace meanwhile, EEXIST when the netdev already has a device, ENFILE when the name is in
+/// use, EADDRINUSE when another program has UDP port 4791, EBUSY when rdma_rxe is loaded, ENOMEM.
 pub(crate) fn add(name: &CStr, netdev: &NetDevice) -> Result {
     if exclude::is_loaded(RXE) {
         pr_err!("no device is made beside rdma_rxe: unload it first\n");

@@ -157,7 +157,7 @@ impl RecvRing {
         Ok(end)
     }
 
-    /// Releases the elements of all WQEs that were taken to the consumer, who may post as many
+    /// Releases the elements of all WQEs that were taken to the consumer, which may post as many
     /// again.
     #[inline]
     pub(crate) fn release(&self) {

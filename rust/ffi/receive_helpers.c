@@ -52,7 +52,7 @@ static bool is_tracked_anew(const struct sk_buff *skb)
 #endif
 }
 
-/* What is_plain is told of a packet; at is the offset of the UDP header. */
+/* The facts about a packet that is_plain needs; at is the offset of the UDP header. */
 static struct oxe_arrival arrival_of(struct sk_buff *skb, const struct udphdr *udp, u32 at)
 {
 	const struct skb_shared_info *info = skb_shinfo(skb);

@@ -63,8 +63,8 @@ impl WorkItem for CqUpcalls {
 }
 
 impl CqUpcalls {
-    /// Returns whether the caller is to call the handler now, or have it called. Otherwise whoever
-    /// is calling it calls it again.
+    /// Returns whether the caller is to call the handler now, or have it called. Otherwise the
+    /// context that is calling it calls it again.
     fn begin(&self) -> bool {
         let mut seen = self.calls.load(Relaxed);
         // Nothing is lost if there is a further event already: its call comes later, and polls the

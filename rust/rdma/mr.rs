@@ -18,7 +18,7 @@ pub(crate) struct Place {
     pub(crate) iova: u64,
 }
 
-/// The change by which a region is registered anew. What is `None` stays.
+/// The change by which a region is registered anew. Fields that are `None` stay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MrChange {
     pub(crate) place: Option<Place>,

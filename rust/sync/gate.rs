@@ -3,8 +3,9 @@
 //! A value that many contexts use while it is open, and that one context changes while it is shut.
 //!
 //! A fast-registered region and a memory window are opened and shut by work requests and packets,
-//! that is in softirqs too. So whoever shuts the gate spins until the uses in progress have ended.
-//! Each opening is a generation of its own: a reference to an earlier one does not fit a later one.
+//! that is in softirqs too. So the context that shuts the gate spins until the uses in progress have
+//! ended. Each opening is a generation of its own: a reference to an earlier one does not fit a
+//! later one.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
@@ -47,8 +48,8 @@ impl<T> Gate<T> {
 
     /// Lets the caller use the value, if the gate is open. Never waits.
     ///
-    /// Any context in which bottom halves are disabled, until the use ends: whoever shuts the gate
-    /// spins until then. The caller must not shut a gate meanwhile.
+    /// Any context in which bottom halves are disabled, until the use ends: a context that shuts
+    /// the gate spins until then. The caller must not shut a gate meanwhile.
     #[inline]
     pub(crate) fn enter(&self) -> Option<Entered<'_, T>> {
         let mut seen = self.state.load(Relaxed);
@@ -111,8 +112,8 @@ impl<T> Gate<T> {
                 return None;
             }
             match self.state.cmpxchg(seen, seen | BUSY, Acquire) {
-                // INVARIANT: we have set the bit. Nobody has entered since the gate was shut, and
-                // whoever shut it waited for the users there were.
+                // INVARIANT: we have set the bit. No use has begun since the gate was shut, and
+                // the context that shut it has waited for those in progress.
                 Ok(_) => return Some(Alone { gate: self }),
                 Err(now) => seen = now,
             }
@@ -161,7 +162,7 @@ impl<T> Deref for Entered<'_, T> {
 impl<T> Drop for Entered<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // Release: who shuts the gate sees all that each use did.
+        // Release: the context that shuts the gate sees all that each use did.
         self.gate.state.fetch_sub(1, Release);
     }
 }
@@ -175,8 +176,8 @@ impl<T> Alone<'_, T> {
     /// Opens the gate: a new generation begins.
     pub(crate) fn open(self) {
         let generation = (self.gate.state.load(Relaxed) >> SHIFT).wrapping_add(1) << SHIFT;
-        // Nobody else changes the state while BUSY is set and OPEN is not. INVARIANT: the guard's
-        // drop, which would clear BUSY, does not run.
+        // No other context changes the state while BUSY is set and OPEN is not. INVARIANT: the
+        // guard's drop, which would clear BUSY, does not run.
         self.gate.state.store(generation | OPEN, Release);
         core::mem::forget(self);
     }

@@ -40,7 +40,7 @@ struct Mapped {
     fresh: bool,
 }
 
-/// What is registered, or was.
+/// The latest registration.
 struct Registered {
     key: u32,
     access: Access,
@@ -131,9 +131,9 @@ impl FastMr {
     ///
     /// # Errors
     ///
-    /// Key if the PD is another one, if the rights do not go together, or if something is registered
-    /// still (IBTA 10.6.4: the region must be in the Free state); Bounds if there are not enough
-    /// pages; Revoked if the region is deallocated or a context maps pages.
+    /// Key if the PD is another one, if the rights do not go together, or if something is
+    /// registered still (IBTA 10.6.4: the region must be in the Free state); Bounds if there are
+    /// not enough pages; Revoked if the region is deallocated or a context maps pages.
     pub(super) fn register(&self, pd: PdId, wanted: &Registration) -> Result<(), MemError> {
         if self.pd != pd || !are_consistent(wanted.access) {
             return Err(MemError::Key);

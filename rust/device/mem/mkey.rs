@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What keys name: regions and windows.
+//! The objects that keys name: regions and windows.
 
 use super::error::MemError;
 use super::fast_mr::{FastMr, Registration};
@@ -23,7 +23,7 @@ use kernel::sync::Arc;
 /// The consumer chooses the low byte of a fast-registered region and of a window.
 const KEY_SHIFT: u32 = 8;
 
-/// What an index names for as long as it is allocated.
+/// The object of an index, for as long as the index is allocated.
 pub(crate) enum Mkey {
     Mr(Mr),
     FastMr(FastMr),
@@ -161,7 +161,7 @@ impl MkeyObject {
     }
 }
 
-/// What the index of `key` names.
+/// The object of the index of `key`.
 #[inline]
 pub(super) fn get(core: &Core, key: u32) -> Result<Arc<Mkey>, MemError> {
     core.mkeys.get(key >> KEY_SHIFT).ok_or(MemError::Key)

@@ -26,13 +26,13 @@ const FLAGS: Access = Access::REMOTE_READ
     .union(Access::LOCAL_WRITE)
     .union(Access::ZERO_BASED);
 
-/// What a key names, where it may be a region that a window can be bound to.
+/// The object of a key, which may be a region that a window can be bound to.
 pub(crate) trait Bindable {
     /// The region, if it is one.
     fn as_mr(&self) -> Option<&Mr>;
 }
 
-/// What a window is bound to, or was. `K` is what keys name.
+/// The latest binding of a window. `K` is the type of the objects that keys name.
 struct Binding<K> {
     key: u32,
     /// The region; `None` if the window is not bound.

@@ -40,7 +40,7 @@ struct Wanted {
 #[pin_data]
 pub(super) struct OdpMr {
     /// Revoked without waiting for faults, which may take as long as the process likes
-    /// (userfaultfd): whoever faults pages in has a reference of its own.
+    /// (userfaultfd): a context that faults pages in has a reference of its own.
     pub(super) memory: Revocable<Arc<OdpMemory>>,
     #[pin]
     wanted: SpinLockBh<[Option<Wanted>; MAX_WANTED]>,

@@ -26,7 +26,7 @@ pub(crate) struct Sge {
     len: u32,
 }
 
-/// What the memory of an element is for.
+/// The use of the memory of an element.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// To be sent.

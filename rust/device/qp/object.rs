@@ -97,7 +97,7 @@ pub(crate) struct Qp {
     state: Atomic<u32>,
     #[pin]
     pub(crate) inner: SpinLockBh<Inner>,
-    /// Wakes those who wait in [`Qp::stop`].
+    /// Wakes the contexts that wait in [`Qp::stop`].
     #[pin]
     pub(crate) idle: CondVar,
     #[pin]

@@ -44,7 +44,7 @@ pub(crate) struct RecvQueue {
     current: Option<Current>,
     /// The SGEs of the current WQE.
     sges: KVec<Sge>,
-    /// What the latest lookup of a key found.
+    /// The result of the latest lookup of a key.
     mkey_cache: MkeyCache,
 }
 

@@ -56,7 +56,7 @@ pub(crate) struct SendQueue {
     /// A request that sends nothing is not carried out yet. Later ones may name a key that it makes
     /// valid or invalid, so they wait in the ring.
     barrier: Option<u32>,
-    /// What the latest lookup of a key found.
+    /// The result of the latest lookup of a key.
     mkey_cache: MkeyCache,
     /// Charged for the memory that the queue allocates while it works.
     payer: Payer,

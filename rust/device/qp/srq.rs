@@ -2,7 +2,7 @@
 
 //! Shared receive queues (IBTA 10.2.9): one ring of receives for many queue pairs.
 //!
-//! The ring is memory that a process may write. What it writes there harms the queue pairs of this
+//! The ring is memory that a process may write. A malformed WQE there harms the queue pairs of this
 //! queue alone. A queue pair takes a WQE for good: completing or flushing it is the queue pair's
 //! task, and other queue pairs go on with the next one.
 

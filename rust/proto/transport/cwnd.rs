@@ -34,7 +34,7 @@ const MAX_READ_WINDOW: u32 = 32 * READ_CHUNK;
 /// Initial window of outstanding READ responses, in PSNs: NICs queue some hundreds of packets.
 const INITIAL_READ_WINDOW: u32 = 4 * READ_CHUNK;
 
-/// Growth of that window per answered chunk, in PSNs.
+/// Growth of that window per chunk whose response is complete, in PSNs.
 const READ_WINDOW_STEP: u32 = READ_CHUNK / 16;
 
 /// The windows of one connection.

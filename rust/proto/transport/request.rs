@@ -241,7 +241,8 @@ impl Request {
 
     /// One past the last packet of the chunk (see `cwnd`) of a READ to which packet `index`
     /// belongs. The end of a chunk does not depend on where a READ is resumed: the responder has
-    /// one resource for each chunk, and answers a duplicate that lies within one (IBTA 9.7.5.1.3).
+    /// one resource for each chunk, and responds to a duplicate that lies within one
+    /// (IBTA 9.7.5.1.3).
     #[inline]
     pub(super) fn chunk_end(&self, index: u32) -> u32 {
         let end = (index / READ_CHUNK)

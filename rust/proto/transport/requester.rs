@@ -27,8 +27,8 @@ use super::{Attr, Instant, Request, RequestQueue, SendCompletion, Status, Transm
 /// The requester asks for an acknowledgement at least every so many packets.
 const ACK_EVERY: u16 = MAX_CWND / 4;
 
-/// Less than one such part of the window counts as little room.
-const LITTLE: u16 = 4;
+/// Room for less than the window divided by this counts as little (SWS avoidance).
+const SWS_DIVISOR: u16 = 4;
 
 /// How many PSNs may be outstanding, responses to READs included: half of the number space, so that
 /// old and new PSNs can be told apart (IBTA 9.7.3.1). One READ of 2^31 bytes at a path MTU of 256
@@ -214,7 +214,7 @@ impl Requester {
     fn avoids_sws<Q: RequestQueue>(&self, q: &Q) -> bool {
         let cwnd = self.recovery.cwnd();
         let room = cwnd.saturating_sub(self.in_flight);
-        if room >= cwnd / LITTLE || self.in_flight == 0 || self.ack_req_owed {
+        if room >= cwnd / SWS_DIVISOR || self.in_flight == 0 || self.ack_req_owed {
             return false;
         }
         let n = self.cursor.n;
@@ -358,7 +358,7 @@ impl Requester {
     #[inline]
     fn takes_most(&self) -> bool {
         let cwnd = self.recovery.cwnd();
-        let much = cwnd.saturating_sub(cwnd / LITTLE);
+        let much = cwnd.saturating_sub(cwnd / SWS_DIVISOR);
         self.in_flight <= much && self.in_flight.saturating_add(self.segments) > much
     }
 

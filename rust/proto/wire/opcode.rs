@@ -29,7 +29,7 @@ pub enum Kind {
     Write,
     /// A request for an RDMA READ.
     ReadRequest,
-    /// Part of the answer to an RDMA READ, or the answer to a FLUSH or an ATOMIC WRITE.
+    /// Part of the response to an RDMA READ, or the response to a FLUSH or an ATOMIC WRITE.
     ReadResponse,
     /// An acknowledgement, positive or negative.
     Ack,
@@ -303,7 +303,7 @@ opcodes! {
     RcReadResponseOnly = 0x10: Rc ReadResponse Only Plain Aeth Any;
     /// RC acknowledgement.
     RcAck = 0x11: Rc Ack Only Plain Aeth Empty;
-    /// RC answer to an atomic operation.
+    /// RC response to an atomic operation.
     RcAtomicAck = 0x12: Rc AtomicAck Only Plain AtomicAck Empty;
     /// RC compare and swap.
     RcCompareSwap = 0x13: Rc CompareSwap Only Plain Atomic Empty;

@@ -61,7 +61,7 @@ pub struct Host {
     pub deny_local: Option<Status>,
     /// Placing a response fails.
     pub deny_place: Option<Status>,
-    /// What is to be done when a READ is whole fails.
+    /// The work that is due when a READ is whole fails.
     pub deny_finish: Option<Status>,
     /// Placing into a receive buffer fails.
     pub deny_recv: Option<Status>,
