@@ -246,8 +246,8 @@ static struct dst_entry *lookup6(struct net *net, const struct oxe_flow *flow, u
 	memcpy(&fl.saddr, flow->saddr, sizeof(fl.saddr));
 	memcpy(&fl.daddr, flow->daddr, sizeof(fl.daddr));
 	/*
-	 * IPv4's lookup refuses a source address that is not this host's. The default GID may be one:
-	 * a link-local address made from the MAC.
+	 * IPv4's lookup refuses a source address that is not this host's. The default GID may be
+	 * one: a link-local address made from the MAC.
 	 */
 	near = dev_get_by_index_rcu(net, flow->oif);
 	if (!(ipv6_addr_type(&fl.saddr) & IPV6_ADDR_LINKLOCAL) &&

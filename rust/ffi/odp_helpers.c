@@ -81,8 +81,8 @@ size_t oxe_odp_first_byte(struct ib_umem *umem)
 }
 
 /*
- * Looks the pages of @range up, and makes them present if its flags ask for that. The memory manager
- * may take them back meanwhile. -EBUSY after the time that the RDMA core waits, too.
+ * Looks the pages of @range up, and makes them present if its flags ask for that. The memory
+ * manager may take them back meanwhile. -EBUSY after the time that the RDMA core waits, too.
  */
 static int walk(struct hmm_range *range)
 {

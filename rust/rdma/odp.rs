@@ -3,8 +3,8 @@
 //! On-demand paging: memory of a process whose pages are not pinned.
 //!
 //! A page is made present when it is needed ([`OdpMemory::fault`]), and the memory manager takes it
-//! back when it likes. A gate guards the table of pages: copies enter it, and a context that changes
-//! the table shuts it, so that no copy is in progress when a page goes.
+//! back when it likes. A gate guards the table of pages: copies enter it, and a context that
+//! changes the table shuts it, so that no copy is in progress when a page goes.
 
 use super::access::Access;
 use super::device::Device;

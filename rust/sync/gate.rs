@@ -3,9 +3,9 @@
 //! A value that many contexts use while it is open, and that one context changes while it is shut.
 //!
 //! A fast-registered region and a memory window are opened and shut by work requests and packets,
-//! that is in softirqs too. So the context that shuts the gate spins until the uses in progress have
-//! ended. Each opening is a generation of its own: a reference to an earlier one does not fit a
-//! later one.
+//! that is in softirqs too. So the context that shuts the gate spins until the uses in progress
+//! have ended. Each opening is a generation of its own: a reference to an earlier one does not fit
+//! a later one.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};

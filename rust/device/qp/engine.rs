@@ -36,8 +36,8 @@ const MAX_ROUNDS: usize = 4;
 const STALL: u64 = 1_000_000;
 
 /// When to try again after a page was missing, in nanoseconds: about as long as a fault takes. The
-/// memory manager may take the page back soon. A page that does not come is looked for less and less
-/// often, down to once in [`MAX_PAGE_STALL`].
+/// memory manager may take the page back soon. A page that does not come is looked for less and
+/// less often, down to once in [`MAX_PAGE_STALL`].
 const PAGE_STALL: u64 = 100_000;
 
 /// See [`PAGE_STALL`].
@@ -388,7 +388,7 @@ fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
     qp.timer.arm_at(qp.as_arc_borrow(), due.0);
 }
 
-/// How long to wait before the page is looked for once more; it was missing `stalls` times in a row.
+/// How long to wait for a page that was missing `stalls` times in a row, in nanoseconds.
 fn page_stall(stalls: u16) -> u64 {
     let times = u64::from(stalls / 8).saturating_add(1);
     PAGE_STALL.saturating_mul(times).min(MAX_PAGE_STALL)

@@ -95,6 +95,8 @@ install)
 	check "ibv_devinfo shows the device" grep -q PORT_ACTIVE <(ibv_devinfo -d oxe0)
 	echo "# the README's three commands took" \
 		"$(awk "BEGIN { printf \"%.0f\", $EPOCHREALTIME - $began }") s on an emulated CPU"
+	check "the module's package is under 1 MB" \
+		test "$(stat -c %s linux-modules-oxe-"$kernel"_*.deb)" -lt 1000000
 	dpkg -L oxe linux-modules-oxe-"$kernel" >/var/files
 	check "no problem of dpkg" not grep -q . <(dpkg --audit)
 	check "the device is there" device oxe0 eth0
