@@ -106,12 +106,13 @@ static int walk(struct hmm_range *range)
 }
 
 /*
- * Looks up pages, and with @fault makes them present, for writing if @write. What is found is in
- * @pfns, zero before, and holds as long as the region's mutex is held: until oxe_odp_unlock().
- * Process context, any process; sleeps. Several calls for one region may run at a time: each has
- * its own @pfns. (Calls of ib_umem_odp_map_dma_and_lock() write into one array, without the mutex.
- * There one of them could find a page that another one, which was held up, has entered after it
- * was freed.)
+ * Looks up pages, and with @fault makes them present, for writing if @write. Returns 0 with the
+ * region's mutex held until oxe_odp_unlock(): for so long the entries of @pfns hold, which were zero
+ * before. Otherwise returns a negative errno. Process context, any process; sleeps.
+ *
+ * Several calls for one region may run at a time, each with its own @pfns. Calls of
+ * ib_umem_odp_map_dma_and_lock() write into one array, without the mutex: a call that was held up
+ * can enter a page there that is freed by then, and another one takes it for its own result.
  */
 int oxe_odp_map_and_lock(struct ib_umem *umem, size_t first, size_t count, bool write, bool fault,
 			 unsigned long *pfns)

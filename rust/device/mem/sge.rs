@@ -194,9 +194,14 @@ pub(crate) fn source(
             first = Some(part);
             break;
         }
-        let list = rest.get_or_insert_with(KVec::new);
-        payer
-            .charge(|flags| list.push(part, flags))
+        let list = match &mut rest {
+            Some(list) => list,
+            None => {
+                let list = payer.charge(|flags| KVec::with_capacity(sges.len(), flags));
+                rest.insert(list.map_err(|_| PayloadError::NoMemory)?)
+            }
+        };
+        list.push_within_capacity(part)
             .map_err(|_| PayloadError::NoMemory)?;
     }
     parts.end()?;
