@@ -263,11 +263,19 @@ def given_up():
         os.waitpid(pid, 0)
 
 
-def withhold(memory):
-    """Pages of the memory do not come (userfaultfd) before the file is closed that this returns."""
+def need_userfaultfd():
+    release = tuple(int(number) for number in os.uname().release.split(".")[:2])
+    if release < (7, 3):
+        raise Skip("before Linux 7.3 a device's access to such a page fails at once")
     uffd = LIBC.syscall(323, os.O_CLOEXEC)
     if uffd == -1 and ctypes.get_errno() == errno.ENOSYS:
         raise Skip("the kernel has no userfaultfd")
+    os.close(check(uffd))
+
+
+def withhold(memory):
+    """Pages of the memory do not come (userfaultfd) before the file is closed that this returns."""
+    uffd = LIBC.syscall(323, os.O_CLOEXEC)
     fcntl.ioctl(check(uffd), 0xC018AA3F, struct.pack("<QQQ", 0xAA, 0, 0))  # UFFDIO_API
     # UFFDIO_REGISTER for missing pages.
     fcntl.ioctl(uffd, 0xC020AA00, struct.pack("<QQQQ", memory.at, memory.size, 1, 0))
@@ -276,6 +284,7 @@ def withhold(memory):
 
 def answers():
     """A QP whose own message, or response to a READ, waits for a page: the other half goes on."""
+    need_userfaultfd()
     a, b, source, sink = ends(timeout=16, retry=1)
     box, other = Memory(a.host, access=ALL_ACCESS), Memory(b.host, access=ALL_ACCESS)
     uffd = withhold(source)
@@ -339,6 +348,7 @@ def forgotten():
 def unanswered():
     """A page that a process is to deliver itself (userfaultfd), and never does, holds nothing up:
     the region can be deregistered, and the process ends."""
+    need_userfaultfd()
 
     def waits(ends_by):
         a, b, source, sink = ends()
