@@ -107,8 +107,8 @@ static int walk(struct hmm_range *range)
 
 /*
  * Looks up pages, and with @fault makes them present, for writing if @write. Returns 0 with the
- * region's mutex held until oxe_odp_unlock(): for so long the entries of @pfns hold, which were zero
- * before. Otherwise returns a negative errno. Process context, any process; sleeps.
+ * region's mutex held until oxe_odp_unlock(): for so long the entries of @pfns hold, which were
+ * zero before. Otherwise returns a negative errno. Process context, any process; sleeps.
  *
  * Several calls for one region may run at a time, each with its own @pfns. Calls of
  * ib_umem_odp_map_dma_and_lock() write into one array, without the mutex: a call that was held up

@@ -71,7 +71,7 @@ impl Access {
         )
     }
 
-    /// Only these that are not in `other`.
+    /// The flags that are not in `other`.
     pub(crate) const fn without(self, other: Self) -> Self {
         Access(self.0 & !other.0)
     }

@@ -67,7 +67,8 @@ macro_rules! impl_has_timer {
         // reference, a raw pointer to a box is not taken for one to the contents.
         unsafe impl $crate::sync::timer::HasTimer<$id> for $object {
             const OFFSET: usize = {
-                let _: unsafe fn(*const $object) -> *const $crate::sync::timer::Timer<$object, $id> =
+                type Field = $crate::sync::timer::Timer<$object, $id>;
+                let _: unsafe fn(*const $object) -> *const Field =
                     // SAFETY: it is never called.
                     |object| unsafe { &raw const (*object).$field };
                 ::core::mem::offset_of!($object, $field)

@@ -27,19 +27,11 @@ const MAX_EQUAL_WAITS: u8 = 8;
 const MAX_BACKOFF_NS: u64 = 5_000_000;
 
 /// The wait after `waits` others without progress; `nanos` is the shortest.
-const fn backoff(nanos: u64, waits: u8) -> u64 {
-    let doublings = waits.saturating_sub(MAX_EQUAL_WAITS - 1);
-    if nanos >= MAX_BACKOFF_NS || doublings == 0 {
-        return nanos;
-    }
-    // Less than 2^23 * 2^10 before the limit.
-    let doublings = if doublings < 10 { doublings } else { 10 };
-    let grown = nanos << doublings;
-    if grown < MAX_BACKOFF_NS {
-        grown
-    } else {
-        MAX_BACKOFF_NS
-    }
+fn backoff(nanos: u64, waits: u8) -> u64 {
+    // Ten doublings of the shortest RNR time, 10 us, exceed the limit.
+    let doublings = waits.saturating_sub(MAX_EQUAL_WAITS - 1).min(10);
+    let grown = nanos.min(MAX_BACKOFF_NS) << doublings;
+    grown.min(MAX_BACKOFF_NS).max(nanos)
 }
 
 /// A timeout that has expired.
