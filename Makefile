@@ -29,6 +29,12 @@ test:
 test-debug:
 	@$(scripts)/test --debug
 
+test-fit:
+	@$(scripts)/test-fit $(if $(RECORD),--record)
+
+test-nightly:
+	@$(scripts)/test-nightly $(PARTS)
+
 test-soak:
 	@$(scripts)/setup
 	@$(scripts)/build
@@ -90,6 +96,9 @@ help:
 		'the like'
 	@echo 'test-soak      the tests in the virtual machine five times (REPEAT=) beside a load of' \
 		'two CPUs; ONLY=<names> for some'
+	@echo 'test-fit       does the module fit a kernel (KERNEL=)? The tests that show it'
+	@echo 'test-nightly   all that takes long, for hours; goes on where it was interrupted;' \
+		'PARTS=<names> for some'
 	@echo 'test-arm64     the module for Debian'"'"'s arm64 kernel, and a few tests on an emulated' \
 		'machine of that kind'
 	@echo 'check          format, clippy, host tests, layering rules'
@@ -107,18 +116,19 @@ help:
 	@echo 'uninstall      remove that again'
 	@echo 'deb            the Debian packages, in build/deb'
 	@echo 'test-deb       these built twice, judged by lintian, and tested: installed, used, removed'
-	@echo 'check-kernels  has the archive newer kernels than oxe knows? scripts/check-kernels --try' \
-		'builds and tests for them'
+	@echo 'check-kernels  which kernels has the archive today: those that oxe knows, newer ones?'
 	@echo 'setup          only fetch and prepare what the others need (kept outside the checkout)'
 	@echo 'clean          remove what was built in the checkout'
 	@echo 'distclean      that, and what setup keeps outside the checkout'
-	@echo 'variables      KERNEL=<version> one of the kernels in scripts/common.sh, the first of' \
-		'them by default; test: that one alone'
+	@echo 'variables      KERNEL=<version> the kernel, by its first numbers (7.2) or in full, or' \
+		'cloud, arm64, testing, sid;'
+	@echo '               by default the first in scripts/common.sh; test: that one alone'
+	@echo '               OXE_STRICT=1 takes no other kernel where the archive has lost it'
 	@echo '               JOBS=<tests in virtual machines at a time>  OXE_CACHE=<directory> ' \
 		'OXE_MIRROR=<Debian mirror>  V=1'
 	@echo '               OXE_ACCEL=tcg or kvm: how virtual machines run (KVM where it is usable)'
 	@echo 'your program   scripts/run-in-vm runs it between two hosts with oxe:' \
 		'scripts/run-in-vm --help'
 
-.PHONY: all demo test test-debug test-soak test-arm64 check rules doc bench shell install uninstall \
+.PHONY: all demo test test-debug test-fit test-nightly test-soak test-arm64 check rules doc bench shell install uninstall \
 	deb test-deb check-kernels setup clean distclean help

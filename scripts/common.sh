@@ -10,85 +10,170 @@
 
 . "$(dirname "${BASH_SOURCE[0]}")/base.sh"
 
-# The system: Debian's suite, and the kernels of its backports that oxe is built and tested for,
-# newest first. The kernel's source package is named by the first two numbers of the version.
-# check-kernels tries others, one at a time.
-OXE_SUITE=trixie
+# The kernels of Debian 13's backports that oxe is built and tested for, newest first. The archive
+# drops versions: where one is gone, choose-kernel takes another (see setup).
 OXE_KERNELS=(7.3.4+deb13-amd64 7.2.12+deb13-amd64)
-# The same for another architecture, with roots of its own: KERNEL=arm64 compiles across, and boots
-# a machine with an emulated CPU of that kind.
+# For another architecture there are roots of its own: KERNEL=arm64 compiles across, and boots a
+# machine with an emulated CPU of that kind.
 OXE_KERNEL_ARM64=7.3.4+deb13-arm64
-case ${KERNEL:-} in
-arm64) KERNEL=$OXE_KERNEL_ARM64 OXE_KERNELS=("$OXE_KERNEL_ARM64") ;;
-*-arm64) OXE_KERNELS=("$OXE_KERNEL_ARM64") ;;
-esac
-[ -z "${OXE_ONLY_KERNEL:-}" ] || OXE_KERNELS=("$OXE_ONLY_KERNEL")
 # The tests in the virtual machine that show that the module fits a kernel.
-OXE_FIT_TESTS=(link verbs-rc verbs-uc verbs-ud cm ops loopback capture interop)
+OXE_FIT_TESTS=(link verbs-rc verbs-uc verbs-ud srq cm mcast ops loopback keys remove capture
+	pyverbs-suite interop)
 
 # An ordinary user's PATH may lack where chroot and the like are.
 PATH=$PATH:/usr/sbin:/sbin
 
-# The kernel in use: the newest, or the one that KERNEL= names, in full or by its first numbers
-# (KERNEL=7.2).
-OXE_KVER=
-for OXE_KVER in "${OXE_KERNELS[@]}" ''; do
-	[[ $OXE_KVER != "${KERNEL:-}"* ]] || break
-done
-[ -n "$OXE_KVER" ] ||
-	die "KERNEL=$KERNEL names none of the kernels in scripts/common.sh: ${OXE_KERNELS[*]}"
+# is_kernel NAME: is this the name of one of Debian's kernels, as 7.3.4+deb13-cloud-amd64?
+is_kernel() { [[ $1 =~ ^[0-9][0-9.]*\+deb[0-9]+(\+[0-9]+)?-([a-z]+-)?(amd64|arm64)$ ]]; }
 
-# Arguments of make for Debian's kernel, so that the module's version string and its compiler are
-# those of the stock kernel; and for the debug kernel (Rust with KASAN needs clang).
-OXE_ARCH=${OXE_KVER##*-}
-OXE_STOCK_ARGS="LOCALVERSION=+${OXE_KVER#*+}"
-case $OXE_ARCH in
-arm64)
-	OXE_STOCK_ARGS+=" ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu- CC=aarch64-linux-gnu-gcc-14"
-	;;
-*) OXE_STOCK_ARGS+=" CC=x86_64-linux-gnu-gcc-14" ;;
-esac
-# Kbuild refuses a series that oxe is not made for; check-kernels tries it.
-[ -z "${OXE_ONLY_KERNEL:-}" ] || OXE_STOCK_ARGS+=" oxe_series=$(source_of "$OXE_ONLY_KERNEL")"
-OXE_DEBUG_ARGS="LLVM=1"
+# wanted_kernel: the kernel that KERNEL= names: one of the list by its first numbers (7.2), any by its
+# full name, arm64, cloud (the newest of the list in the flavour for clouds), or a suite of Debian's,
+# testing or sid, for the newest kernel there. Without KERNEL= "default": the first of the list
+# whose series the archive has.
+wanted_kernel() {
+	local kernel
+	case ${KERNEL:-} in
+	'') echo default; return ;;
+	arm64) echo "$OXE_KERNEL_ARM64"; return ;;
+	cloud) echo "${OXE_KERNELS[0]/-/-cloud-}"; return ;;
+	testing | sid) echo "$KERNEL"; return ;;
+	esac
+	for kernel in "${OXE_KERNELS[@]}"; do
+		[[ $kernel != "$KERNEL"* ]] || { echo "$kernel"; return; }
+	done
+	is_kernel "$KERNEL" ||
+		die "KERNEL=$KERNEL is neither one of the kernels in scripts/common.sh" \
+			"(${OXE_KERNELS[*]}), nor the full name of another, as 7.3.4+deb13-cloud-amd64, nor" \
+			"arm64, cloud, testing or sid"
+	echo "$KERNEL"
+}
+OXE_WANTED=$(wanted_kernel)
+[[ $OXE_WANTED != *-rt-* ]] ||
+	die "$OXE_WANTED: PREEMPT_RT is not supported. oxe's locks are taken with bottom halves or" \
+		"interrupts off, which that kernel does not let them be; take ${OXE_WANTED/-rt-/-}"
 
-# hash_of FILE...: twelve hex digits naming the contents of these files, the suite and the kernels.
+# hash_of WORD... -- FILE...: twelve hex digits naming these words and the contents of these scripts.
 hash_of() {
-	{ echo "$OXE_SUITE ${OXE_KERNELS[*]}"; cat "$@"; } | sha256sum | cut -c1-12
+	local words=()
+	while [ "$1" != -- ]; do
+		words+=("$1")
+		shift
+	done
+	shift
+	{ echo "${words[*]}"; (cd "$OXE_SCRIPTS" && cat /dev/null "$@"); } | sha256sum | cut -c1-12
 }
 
-# Where each stage keeps its product. Build root and guest are for all kernels, the debug kernel is
-# of the newest source.
-OXE_BUILDROOT=$OXE_CACHE/buildroot-$OXE_SUITE-$(hash_of \
-	"$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot})
-OXE_TREE=$OXE_CACHE/tree-$OXE_KVER-$(hash_of \
-	"$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot,setup-tree})
-OXE_GUEST=$OXE_CACHE/guest-$OXE_SUITE-$(hash_of \
-	"$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot,setup-guest,guest-initramfs})
-OXE_DEBUG_SOURCE=$(source_of "${OXE_KERNELS[0]}")
-OXE_DEBUG_TREE=$OXE_CACHE/debug-$OXE_DEBUG_SOURCE-$(hash_of \
-	"$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot,setup-debug,debug-kernel.config})
+# The file that says what setup took for a wanted kernel: its name, suite and package version. Where
+# it is missing, it is the very kernel that was wanted.
+taken_file() { # WANTED
+	local name=$1
+	[ "$name" != default ] || name=default-$(hash_of "${OXE_KERNELS[@]}" --)
+	echo "$OXE_CACHE/taken/$name"
+}
+
+# use_kernel: the names and paths that depend on the kernel in use, after what setup took.
+use_kernel() {
+	local of_root
+	OXE_KVER=$OXE_WANTED
+	[ "$OXE_WANTED" != default ] || OXE_KVER=${OXE_KERNELS[0]}
+	OXE_SUITE=trixie
+	case $OXE_KVER in
+	testing | *+deb14*) OXE_SUITE=testing ;;
+	sid) OXE_SUITE=sid ;;
+	esac
+	if [ -e "$(taken_file "$OXE_WANTED")" ]; then
+		read -r OXE_KVER OXE_SUITE _ <"$(taken_file "$OXE_WANTED")"
+	fi
+	OXE_ARCH=amd64
+	[[ $OXE_KVER != *-arm64 ]] || OXE_ARCH=arm64
+	# The compiler that the suite's kernels are made by.
+	OXE_GCC=14
+	[ "$OXE_SUITE" = trixie ] || OXE_GCC=15
+
+	# Arguments of make for Debian's kernel, so that the module's version string and its compiler
+	# are those of the stock kernel; and for the debug kernel (Rust with KASAN needs clang).
+	OXE_STOCK_ARGS="LOCALVERSION=+${OXE_KVER#*+}"
+	case $OXE_ARCH in
+	arm64)
+		OXE_STOCK_ARGS+=" ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-"
+		OXE_STOCK_ARGS+=" CC=aarch64-linux-gnu-gcc-$OXE_GCC"
+		;;
+	*) OXE_STOCK_ARGS+=" CC=x86_64-linux-gnu-gcc-$OXE_GCC" ;;
+	esac
+	# Kbuild refuses a series that oxe is not made for; a kernel of one that is asked for by its
+	# name, or is all that the archive has, is tried.
+	is_known_series "$(source_of "$OXE_KVER")" ||
+		OXE_STOCK_ARGS+=" oxe_series=$(source_of "$OXE_KVER")"
+	OXE_DEBUG_ARGS="LLVM=1"
+
+	# Where each stage keeps its product. Build root and guest are for all kernels of a suite.
+	of_root=$OXE_SUITE-$OXE_ARCH
+	OXE_BUILDROOT=$OXE_CACHE/buildroot-$of_root-$(hash_of -- mmdebstrap.sh setup-buildroot)
+	OXE_GUEST=$OXE_CACHE/guest-$of_root-$(hash_of -- mmdebstrap.sh setup-guest)
+	# The kernel: its sources (OXE_TREE: prepared for modules), its image and its modules; and what
+	# the virtual machine boots from.
+	OXE_LINUX=$OXE_CACHE/linux-$OXE_KVER-$(hash_of -- setup-linux)
+	OXE_TREE=$OXE_LINUX/tree
+	OXE_BOOT=$OXE_CACHE/boot-$OXE_KVER-$(hash_of "$OXE_LINUX" -- setup-boot guest-initramfs)
+	# The debug kernel is of the same source.
+	OXE_DEBUG_TREE=$OXE_CACHE/debug-$(source_of "$OXE_KVER")-$(
+		hash_of -- setup-debug debug-kernel.config)
+	OXE_DEBUG_BOOT=$OXE_CACHE/boot-debug-$(
+		hash_of "$OXE_DEBUG_TREE" -- setup-boot guest-initramfs)
+	# The root in which the packages for this kernel are tested.
+	OXE_PLAIN=$OXE_CACHE/plain-$OXE_KVER-$(hash_of -- mmdebstrap.sh setup-plain)
+
+	# Where the module built for the kernel in use is, and that for the debug kernel.
+	OXE_BUILD=$OXE_TOP/build/$OXE_KVER
+	OXE_DEBUG_BUILD=$OXE_TOP/build/debug
+}
+
+# is_known_series SERIES: is oxe made for it?
+is_known_series() {
+	[[ " $(sed -n 's/^oxe_series := //p' "$OXE_TOP/Kbuild") " == *" $1 "* ]]
+}
+
+use_kernel
+
+# set_up ARGUMENT...: run setup; it may take another kernel than the one that was wanted.
+set_up() {
+	"$OXE_SCRIPTS/setup" "$@" || exit
+	use_kernel
+}
+
+# listed_kernels: the kernels of the list, as the archive has them now. One whose series is gone is
+# left out, with the reason on stderr.
+listed_kernels() {
+	local kernel
+	for kernel in "${OXE_KERNELS[@]}"; do
+		KERNEL=$kernel "$OXE_SCRIPTS/setup" --choose || say "$kernel is left out"
+	done
+}
+
+# need_build_directory DIRECTORY: it is there, and this user may write in it.
+need_build_directory() {
+	mkdir -p "$1" 2>/dev/null || true
+	[ -z "$(find "$1" -maxdepth 1 ! -writable -print -quit 2>&1)" ] ||
+		die "$(id -un) may not write in $1: an earlier run was another user's. Run make clean as" \
+			"root, or work as that user"
+}
+
+# packaging_of KERNEL...: the root in which make deb builds the packages for these kernels.
+packaging_of() {
+	echo "$OXE_CACHE/packaging-$OXE_SUITE-$(hash_of "$@" -- mmdebstrap.sh setup-packaging)"
+}
 
 # sdk_of PACKAGE...: where the root is in which users' programs are compiled (setup-sdk): there is
 # one for each list of further packages.
 sdk_of() {
 	local of_recipe
-	of_recipe=$(hash_of "$OXE_SCRIPTS"/{mmdebstrap.sh,setup-buildroot,setup-sdk})
+	of_recipe=$(hash_of -- mmdebstrap.sh setup-sdk)
 	echo "$OXE_CACHE/sdk-$OXE_SUITE-$(echo "$of_recipe $*" | sha256sum | cut -c1-12)"
 }
 
-# The root in which make deb builds the packages, and the one in which they are tested; nothing else
-# uses these.
-OXE_PACKAGING=$OXE_CACHE/packaging-$OXE_SUITE-$(hash_of \
-	"$OXE_SCRIPTS"/{mmdebstrap.sh,setup-packaging})
-OXE_PLAIN=$OXE_CACHE/plain-$OXE_SUITE-$(hash_of "$OXE_SCRIPTS"/{mmdebstrap.sh,setup-plain})
 # The kernel trees that prepare-kernel makes there: it would remove those of this machine's kernels,
 # whose headers are not there.
 OXE_DEB_CACHE=$OXE_CACHE/deb
-
-# Where the module built for the kernel in use is, and that for the debug kernel.
-OXE_BUILD=$OXE_TOP/build/$OXE_KVER
-OXE_DEBUG_BUILD=$OXE_TOP/build/debug
 
 # Where the build root sees the two kernel trees.
 OXE_IN_TREE=/usr/src/oxe-stock

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# For scripts that run others whose last line is "N passed, N failed, N skipped". Sourced.
+
+passed=0 failed=0 skipped=0
+
+# add_counts LINE: to passed, failed and skipped; fails if the line has no counts.
+add_counts() {
+	[[ $1 =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)?$ ]] || return 1
+	passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
+	skipped=$((skipped + ${BASH_REMATCH[4]:-0}))
+}
+
+# part TITLE COMMAND...: show its output and how long it took, add the counts in its last line. A
+# command that prints no counts has failed.
+part() {
+	local title=$1 began=$SECONDS status=0 file
+	echo "== $title"
+	shift
+	file=$(mktemp)
+	"$@" | tee "$file" || status=$?
+	if ! add_counts "$(tail -n 1 "$file")"; then
+		echo "not ok  ended early (status $status)"
+		failed=$((failed + 1))
+	fi
+	rm -f "$file"
+	echo "== $title: $((SECONDS - began)) s"
+}
+
+# sum: the last line, and the exit status.
+sum() {
+	echo "$passed passed, $failed failed, $skipped skipped"
+	[ "$failed" = 0 ]
+}
