@@ -22,10 +22,10 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The line that repeats the run.
+    /// The line that repeats the run, typed in the checkout.
     pub fn replay(&self) -> String {
         let (seed, profile) = (self.seed, self.profile.name());
-        format!("replay: cargo run -p oxe-sim --release -- --seed {seed:#x} --profile {profile} -v")
+        format!("replay: scripts/sim --seed {seed:#x} --profile {profile} -v")
     }
 }
 

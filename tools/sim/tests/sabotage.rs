@@ -109,6 +109,6 @@ fn a_failure_says_how_to_repeat_it_and_repeats() {
     let outcome = fail(0x1d);
     let failure = outcome.failure.clone().expect("the bug shows");
     assert_eq!(fail(0x1d).failure, Some(failure));
-    let line = "replay: cargo run -p oxe-sim --release -- --seed 0x1d --profile lossy -v";
+    let line = "replay: scripts/sim --seed 0x1d --profile lossy -v";
     assert_eq!(outcome.replay(), line);
 }
