@@ -8,17 +8,18 @@ over which UCX connects on rdma_rxe too.
 Run by mpirun, this file is the program itself: osu.py
 """
 
-import functools
 import json
 import os
 import subprocess
 import sys
 import tempfile
 
+import ticks
+from driver import IP6
+
 LATENCIES = (1, 64)
 BANDWIDTH, WINDOW = 1 << 20, 16
 LIMIT = 900
-IP6 = ("fd66::1", "fd66::2")
 
 # Host B's daemon is started by this instead of ssh, in that host's namespace.
 AGENT = """#!/bin/bash
@@ -29,18 +30,17 @@ exec ip netns exec {ns} unshare --uts bash -c "hostname oxe-b; $*"
 """
 
 
-@functools.cache
-def figures(kind, ns, dev, gid, ip):
-    """Microseconds for each of LATENCIES, and Gb/s, as name -> figure."""
+def figures(counted, ns, dev, gid, ip):
+    """Microseconds for each of LATENCIES, and Gb/s: a list of (name, figure, messages)."""
     with tempfile.TemporaryDirectory() as directory:
         agent = f"{directory}/agent"
         with open(agent, "w", encoding="ascii") as file:
             file.write(AGENT.format(directory=directory, device=dev[1], gid=gid[1], ns=ns[1]))
         os.chmod(agent, 0o700)
         result = subprocess.run(
-            f"ip netns exec {ns[0]} timeout {LIMIT} mpirun --allow-run-as-root --oversubscribe "
+            f"ip netns exec {ns[0]} timeout {LIMIT} {counted} mpirun --allow-run-as-root --oversubscribe "
             f"-n 2 --host {ip[0]}:1,{ip[1]}:1 --map-by node --prtemca plm_ssh_agent {agent} "
-            "--mca pml ucx --mca mpi_yield_when_idle 1 -x UCX_TLS=rc_verbs,ud_verbs:aux,self "
+            "--mca pml ucx --mca mpi_yield_when_idle 1 -x OXE_SERIES -x UCX_TLS=rc_verbs,ud_verbs:aux,self "
             f"python3 {os.path.abspath(__file__)}",
             shell=True,
             env={
@@ -55,7 +55,7 @@ def figures(kind, ns, dev, gid, ip):
             check=False,
         )
     if result.returncode:
-        raise RuntimeError(f"{kind}: MPI: {result.stdout[-300:]} {result.stderr[-600:]}")
+        raise RuntimeError(f"MPI: {result.stdout[-300:]} {result.stderr[-600:]}")
     return json.loads(result.stdout.splitlines()[-1])
 
 
@@ -64,7 +64,9 @@ def rows(ns, ip):
 
     def figure(driver, name):
         gid = tuple(driver.find_gid(dev, address) for dev, address in zip(driver.dev, IP6))
-        return figures(driver.kind, ns, driver.dev, gid, ip)[name]
+        return driver.one_of(
+            "mpi", name, lambda counted: figures(counted, ns, driver.dev, gid, ip), 3
+        )
 
     for size in LATENCIES:
         name = f"latency {size}"
@@ -75,8 +77,19 @@ def rows(ns, ip):
 # ---- the program
 
 
-def latency(world, size, count=500, warm_up=50):
-    """Microseconds of half a round trip."""
+def first(world, series):
+    """The messages that are counted begin."""
+    if world.rank == 0:
+        ticks.first(series)
+
+
+def last(world, count):
+    if world.rank == 0:
+        ticks.last(count)
+
+
+def latency(world, size, series, count=500, warm_up=50):
+    """Microseconds of half a round trip, and messages."""
     from mpi4py import MPI
 
     peer = 1 - world.rank
@@ -86,15 +99,18 @@ def latency(world, size, count=500, warm_up=50):
     order = (send, receive) if world.rank == 0 else (receive, send)
     for turn in range(warm_up + count):
         if turn == warm_up:
+            first(world, series)
             start = MPI.Wtime()
         for request in order:
             request.Start()
             request.Wait()
-    return (MPI.Wtime() - start) / count / 2 * 1e6
+    took = MPI.Wtime() - start
+    last(world, 2 * count)
+    return took / count / 2 * 1e6, 2 * count
 
 
-def bandwidth(world, size, windows=10, warm_up=2):
-    """Gb/s of windows of messages, each answered by a short one."""
+def bandwidth(world, size, series, windows=10, warm_up=2):
+    """Gb/s of windows of messages, each answered by a short one, and messages."""
     from mpi4py import MPI
 
     peer, answer = 1 - world.rank, bytearray(4)
@@ -103,6 +119,7 @@ def bandwidth(world, size, windows=10, warm_up=2):
     requests = [start_one([buffer, MPI.BYTE], peer, 1) for buffer in buffers]
     for turn in range(warm_up + windows):
         if turn == warm_up:
+            first(world, series)
             start = MPI.Wtime()
         MPI.Prequest.Startall(requests)
         MPI.Request.Waitall(requests)
@@ -110,15 +127,19 @@ def bandwidth(world, size, windows=10, warm_up=2):
             world.Recv([answer, MPI.BYTE], peer, 2)
         else:
             world.Send([answer, MPI.BYTE], peer, 2)
-    return size * WINDOW * windows * 8 / (MPI.Wtime() - start) / 1e9
+    took = MPI.Wtime() - start
+    last(world, WINDOW * windows)
+    return size * WINDOW * windows * 8 / took / 1e9, WINDOW * windows
 
 
 def main():
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
-    found = {f"latency {size}": latency(world, size) for size in LATENCIES}
-    found["bandwidth"] = bandwidth(world, BANDWIDTH)
+    found = [
+        (f"latency {size}", *latency(world, size, i)) for i, size in enumerate(LATENCIES)
+    ]
+    found.append(("bandwidth", *bandwidth(world, BANDWIDTH, len(LATENCIES))))
     if world.rank == 0:
         print(json.dumps(found), flush=True)
 

@@ -14,7 +14,8 @@ import json
 import statistics
 import sys
 
-from bench import VERBS, Driver, wire_down, wire_up
+from driver import Driver, wire_down, wire_up
+from rows import VERBS, amount
 
 ROUNDS = 5
 # Bytes of a row of large messages.
@@ -36,7 +37,7 @@ def rows():
         for size in (64, 65536, 1 << 20):
             for verb in VERBS[size >= 65536]:
                 yield (
-                    f"{where}, {verb} {size} B",
+                    f"{where}, {verb} {amount(size)}",
                     lambda d, v=verb, w=where, s=size: (d.bandwidth_any(v, w, s, TOTAL),),
                     True,
                 )

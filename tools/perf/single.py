@@ -19,6 +19,8 @@ from pyverbs.cq import CQ, CompChannel
 from pyverbs.mr import MR, MW, MWBindInfo
 from pyverbs.wr import SendWR
 
+import ticks
+
 sys.path.append("/oxe/selftests/py")
 # pylint: disable=wrong-import-position
 from oxetest import ALL_ACCESS, SIG, End, Host, connect, good
@@ -88,10 +90,13 @@ def main():
     one = one(Host(device, int(gid)), WARM_UP + int(count))
     for _ in range(WARM_UP):
         one()
+    ticks.first()
     start = time.perf_counter()
     for _ in range(int(count)):
         one()
-    print((time.perf_counter() - start) / int(count) * 1e6)
+    took = time.perf_counter() - start
+    ticks.last(int(count))
+    print(took / int(count) * 1e6)
 
 
 if __name__ == "__main__":

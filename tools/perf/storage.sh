@@ -3,8 +3,9 @@
 #
 # Figures of the kernel's storage over the driver LINK_TYPE, for bench.py: fio on NVMe over fabrics
 # or on NFS, 32 requests at a time, host and target in one kernel and on one device, their data in
-# memory. Prints a line for each figure, NAME VALUE: microseconds for each request of 4 KiB, Gb/s
-# with those of 1 MiB.
+# memory. Prints a line for each figure, NAME VALUE REQUESTS: microseconds for each request of 4 KiB,
+# Gb/s with those of 1 MiB. The instructions of the figures are counted as those of the series from
+# OXE_SERIES on, with the library PRELOAD (ticks.c).
 # Usage: storage.sh nvme|nfs
 set -eu
 export TAP=0
@@ -13,7 +14,7 @@ export TAP=0
 
 # figure NAME FILE PATTERN BLOCK-SIZE MIB: all of it four times, as fio counts milliseconds.
 figure() {
-	fio --name=figure --filename="$2" --rw="$3" --bs="$4" --size="$5m" --loops=4 --direct=1 \
+	env OXE_SERIES=$OXE_SERIES ${PRELOAD:+LD_PRELOAD=$PRELOAD} fio --name=figure --filename="$2" --rw="$3" --bs="$4" --size="$5m" --loops=4 --direct=1 \
 		--iodepth=32 --ioengine=libaio --output-format=json >"$TMP/fio"
 	python3 - "$1" "$TMP/fio" "$4" <<'T'
 import json, sys
@@ -22,8 +23,10 @@ name, file, size = sys.argv[1:]
 with open(file, encoding="ascii") as text:
     jobs = json.load(text)["jobs"]
 done = max((jobs[0][way] for way in ("read", "write")), key=lambda way: way["total_ios"])
-print(name, 1e6 / done["iops"] if size == "4k" else done["bw_bytes"] * 8 / 1e9)
+figure = 1e6 / done["iops"] if size == "4k" else done["bw_bytes"] * 8 / 1e9
+print(name, figure, done["total_ios"])
 T
+	OXE_SERIES=$((OXE_SERIES + 1))
 }
 figures() { # FILE: the first write gives it its pages
 	quietly dd if=/dev/urandom of="$1" bs=1M count=32 oflag=direct

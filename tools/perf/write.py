@@ -18,6 +18,8 @@ from pyverbs.cq import CQ, CompChannel
 from pyverbs.mr import MR
 from pyverbs.wr import SGE, SendWR
 
+import ticks
+
 sys.path.append("/oxe/selftests/py")
 # pylint: disable=wrong-import-position
 from oxetest import ALL_ACCESS, SIG, End, Host, good
@@ -100,7 +102,9 @@ def main():
         if args.server:
             requests = [side.request(i, args.sges) for i in range(max(args.mrs, FLIGHT))]
             side.write(FLIGHT, requests)
+            ticks.first()
             took = side.write(args.count, requests)
+            ticks.last(args.count)
             print(args.size * args.count * 8 / took / 1e9, took / args.count * 1e6)
         swap(stream, "done")
         side.host.close()

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
 """Where the instructions went, by module and by function.
 
-Usage: functions.py DIRECTORY [LINES]	the directory has blocks.txt (from blocks.c), kallsyms of
-the same boot, and profile.json with the row that was measured: its name, and the instructions of a
-message.
+Usage: functions.py DIRECTORY [LINES]	the directory has blocks.txt and counts.txt (from count.c),
+kallsyms of the same boot, and profile.json with the run of the row that was measured.
 """
 
 import bisect
 import collections
 import json
+import os
 import subprocess
 import sys
+
+sys.path.append(os.path.dirname(os.path.abspath(__file__)) + "/../perf")
+import counts  # pylint: disable=wrong-import-position
 
 
 def symbols(path):
@@ -55,10 +58,13 @@ def main():
     where, lines = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 40
     with open(f"{where}/profile.json", encoding="ascii") as file:
         row = json.load(file)
+    with open(f"{where}/counts.txt", encoding="ascii") as events:
+        points = counts.series(events)[row["series"]]
+    message = counts.per_message(points, row["messages"], row["whole"])
     spent, entered = count(f"{where}/blocks.txt", *symbols(f"{where}/kallsyms"))
     total = sum(spent.values())
-    each = row["instructions"] / total
-    print(f"{row['name']}: {row['instructions']:.0f} instructions a message, {total} counted")
+    each = message / total
+    print(f"{row['name']}: {message:.0f} instructions a message, {total} counted")
     modules = collections.Counter()
     for (_, module), number in spent.items():
         modules[module] += number
