@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: det=1 time=1800
+# vm: nightly=1 det=1 time=1800
 #
 # Processes killed under traffic, one after another: how long each takes to end, and that nothing of
 # them is left (py/killed.py). kill.sh does so with perftest and rping, on two CPUs. KILLS=N kills

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: time=1800
+# vm: nightly=1 time=1800
 #
 # A process makes objects until it may have no more: its memory cgroup pays for them and bounds it,
 # it gets ENOMEM, other processes go on, and all memory comes back when it ends (py/memcg.py).

@@ -7,7 +7,7 @@
 # pairs, and the device's counters have to show the packets. The protocols of ucx_perftest and the
 # endpoints of libfabric follow. The client's machine has the cases; the server's carries out orders
 # (py/agent.py).
-# vm: time=1800 peers=oxe:oxe
+# vm: nightly=1 time=1800 peers=oxe:oxe
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/agent.sh"
 . "$HERE/lib/mpi.sh"

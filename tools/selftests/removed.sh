@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: det=1 time=1200
+# vm: nightly=1 det=1 time=1200
 #
 # Links, netdevs and network namespaces removed under traffic of processes and of a consumer in the
 # kernel, one after another: how long each removal takes, and that nothing is left. remove.sh does

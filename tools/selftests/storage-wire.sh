@@ -3,7 +3,7 @@
 #
 # The kernel's users between two machines on one wire: NVMe over fabrics, NFS over RDMA, iSER, SRP
 # and RDS. The client's machine has the cases; the server's carries out orders (py/agent.py).
-# vm: time=1200 peers=oxe:oxe known=nvmet_config_sem
+# vm: nightly=1 time=1200 peers=oxe:oxe known=nvmet_config_sem
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/storage.sh"
 . "$HERE/lib/agent.sh"
