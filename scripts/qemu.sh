@@ -45,7 +45,7 @@ probe_qemu() {
 	version=$("$OXE_QEMU" --version | sed -n 's/^QEMU emulator version \([0-9.]*\).*/\1/p') &&
 		[ -n "$version" ] || die "OXE_QEMU=$OXE_QEMU is not QEMU"
 	at_least 6.2 || die "OXE_QEMU=$OXE_QEMU is QEMU $version: 6.2 is the oldest that will do"
-	if ! "$OXE_QEMU" -netdev help | grep -qx stream; then
+	if ! "$OXE_QEMU" -netdev help 2>&1 | grep -qx stream; then
 		wire_by=socket
 	elif ! at_least 8.0; then
 		wire_by=stream
