@@ -109,8 +109,8 @@ await_listener() {
 	done
 }
 
-# choose_accel: $accel, KVM where it is usable. Unless the user asks for it, QEMU may emulate the CPU
-# all the same.
+# choose_accel: $accel, KVM where it is usable. Unless the user asks for KVM, QEMU may emulate the
+# CPU all the same.
 choose_accel() {
 	local kind
 	kind=$("$OXE_SCRIPTS/accelerator")
