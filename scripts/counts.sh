@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034 # those who source this use the counts
 #
 # For scripts that run others whose last line is "N passed, N failed, N skipped". Sourced.
 
