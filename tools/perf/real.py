@@ -15,7 +15,7 @@ import statistics
 import sys
 
 from driver import Driver, wire_down, wire_up
-from rows import VERBS, amount
+from rows import VERBS, amount, matching
 
 ROUNDS = 5
 # Bytes of a row of large messages.
@@ -75,9 +75,11 @@ def ratios(rxe, oxe, more):
 
 def main():
     pattern = sys.argv[2] if len(sys.argv) > 2 else ""
-    wanted = [row for row in rows() if pattern in row[0]]
-    if not wanted:
-        sys.exit(f"there is no row with '{pattern}' in its name")
+    try:
+        names = matching(pattern, [row[0] for row in rows()])
+    except LookupError as error:
+        sys.exit(str(error))
+    wanted = [row for row in rows() if row[0] in names]
     wire_up(1500)
     found = measure(wanted)
     wire_down()

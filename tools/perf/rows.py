@@ -145,13 +145,14 @@ def selects(pattern, name):
     return pattern in name
 
 
-def matching(pattern):
-    """The names that the pattern selects; if it selects none, a LookupError names the nearest.
+def matching(pattern, known=None):
+    """The names, of these or of all rows, that the pattern selects; if it selects none, a
+    LookupError names the nearest.
 
     >>> matching("NFS, 1 MiB r")
     ['loop, NFS, 1 MiB read']
     """
-    known = names()
+    known = known or names()
     found = [name for name in known if selects(pattern, name)]
     if found:
         return found
