@@ -36,7 +36,6 @@ test-nightly:
 	@$(scripts)/test-nightly $(PARTS)
 
 test-soak:
-	@$(scripts)/setup
 	@$(scripts)/build
 	@$(scripts)/run-selftests --repeat $(or $(REPEAT),5) --load $(ONLY)
 
@@ -58,7 +57,6 @@ bench:
 	@$(scripts)/bench $(if $(PROFILE),--profile,$(if $(REAL),--real)) '$(ONLY)'
 
 shell:
-	@$(scripts)/setup
 	@$(scripts)/build
 	@$(scripts)/vm --shell
 

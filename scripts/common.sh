@@ -140,6 +140,8 @@ use_kernel
 # set_up ARGUMENT...: run setup; it may take another kernel than the one that was wanted.
 set_up() {
 	"$OXE_SCRIPTS/setup" "$@" || exit
+	# A substitute was named: once a command.
+	export OXE_TOLD=1
 	use_kernel
 }
 

@@ -51,6 +51,7 @@ in_archive() {
 	mapfile -t options < <(debian_options "$work/options")
 	mirror=$(debian_mirror)
 	mmdebstrap "${options[@]}" --variant=custom --format=null --architectures="$OXE_ARCH" \
+		--skip=check/qemu \
 		--aptopt='Acquire::Retries "1"' --aptopt='Acquire::http::Timeout "10"' \
 		--aptopt='Acquire::https::Timeout "10"' \
 		--customize-hook="export APT_CONFIG=\$MMDEBSTRAP_APT_CONFIG; $2" \
