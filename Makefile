@@ -54,7 +54,11 @@ doc:
 	@$(scripts)/doc
 
 bench:
-	@$(scripts)/bench $(if $(PROFILE),--profile,$(if $(REAL),--real)) '$(ONLY)'
+	@$(scripts)/bench \
+		$(if $(PROFILE),--profile,$(if $(REAL),--real,$(if $(TABLE),--table))) '$(ONLY)'
+
+bench-compare:
+	@$(scripts)/bench --compare '$(ONLY)'
 
 shell:
 	@$(scripts)/build
@@ -107,7 +111,10 @@ help:
 		'some rows;'
 	@echo '               PROFILE=1 ONLY=<row> tells by function where the instructions of that' \
 		'row go;'
-	@echo '               REAL=1 compares oxe with rxe on two CPUs in real time'
+	@echo '               REAL=1 compares oxe with rxe on two CPUs in real time;'
+	@echo '               TABLE=1 writes the table of costs, tools/perf/table.json'
+	@echo 'bench-compare  the instructions of a message beside the table; fails if a row is more' \
+		'than 1 % worse'
 	@echo 'shell          a prompt in the virtual machine with oxe loaded'
 	@echo 'install        oxe for the running kernel of this machine, or for KVER=<version>;' \
 		'DESTDIR=, prefix='
@@ -128,5 +135,5 @@ help:
 	@echo 'your program   scripts/run-in-vm runs it between two hosts with oxe:' \
 		'scripts/run-in-vm --help'
 
-.PHONY: all demo test test-debug test-fit test-nightly test-soak test-arm64 check rules doc bench shell install uninstall \
-	deb test-deb check-kernels setup clean distclean help
+.PHONY: all demo test test-debug test-fit test-nightly test-soak test-arm64 check rules doc bench \
+	bench-compare shell install uninstall deb test-deb check-kernels setup clean distclean help
