@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: time=900
+# vm: nightly=1 time=900
 #
 # iSCSI over RDMA (iSER): LIO's target and the initiator of open-iscsi, in one kernel on one device;
 # storage-wire.sh has two machines.

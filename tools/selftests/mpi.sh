@@ -5,7 +5,7 @@
 # one-sided operations up to 4 MiB, every byte compared; over rc_verbs, with shared receive queues,
 # and ud_verbs, IPv4 and IPv6; 2 and 8 processes on one device, and between two hosts. UCX has no
 # other transport to choose (UCX_TLS), and each process looks for its queue pairs.
-# vm: time=900
+# vm: nightly=1 time=900
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/mpi.sh"
 command -v mpirun >/dev/null || skip_all "Open MPI is missing"

@@ -4,6 +4,7 @@
 # perftest's ib_write_bw and ib_write_lat: every size, inline, with immediate, several QPs, both
 # directions, the connection manager, IPv6, one device. perftest has no event mode for writes: these
 # poll.
+# vm: nightly=1
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
 

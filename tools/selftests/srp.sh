@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: time=600
+# vm: nightly=1 time=600
 #
 # SRP: LIO's target and the kernel's initiator, connected by the RDMA connection manager, in one
 # kernel on one device.

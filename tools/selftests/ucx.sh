@@ -8,6 +8,7 @@
 #
 # ud_verbs finds the IP header before a datagram by the packet type in the completion's sl, as mlx5
 # sets it. rc_verbs is connected by it.
+# vm: nightly=1
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/mpi.sh"
 command -v ucx_perftest >/dev/null || skip_all "ucx_perftest is missing"
