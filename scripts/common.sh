@@ -21,6 +21,8 @@ OXE_KERNEL_ARM64=7.3.4+deb13-arm64
 OXE_FIT_TESTS=(link verbs-rc verbs-uc verbs-ud srq cm mcast ops loopback keys remove capture
 	pyverbs-suite interop)
 OXE_SHORT_FIT_TESTS=(link verbs-rc verbs-uc verbs-ud srq cm keys interop)
+# Those in which contexts meet most often (test-nightly repeats them).
+OXE_SOAK_TESTS=(cq errors kill loss mcast odp remove ring srq timers)
 
 # An ordinary user's PATH may lack where chroot and the like are.
 PATH=$PATH:/usr/sbin:/sbin
