@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-import pyverbs.enums as e
+import pyverbs.libibverbs_enums as e
 
 from events import Trace
 from oxetest import (

@@ -3,7 +3,7 @@
 
 import errno
 
-import pyverbs.enums as e
+import pyverbs.libibverbs_enums as e
 from pyverbs.cq import CQ
 
 from oxetest import (

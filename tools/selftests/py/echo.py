@@ -12,7 +12,7 @@ import os
 import random
 import sys
 
-import pyverbs.enums as e
+import pyverbs.libibverbs_enums as e
 
 from oxetest import End, Host, good, poll, same
 from peer import meet, swap

@@ -8,7 +8,7 @@ import ctypes
 import random
 import time
 
-import pyverbs.enums as e
+import pyverbs.libibverbs_enums as e
 from pyverbs.mr import MR
 
 import roce

@@ -10,7 +10,7 @@ import random
 import signal
 import time
 
-import pyverbs.enums as e
+import pyverbs.libibverbs_enums as e
 from pyverbs.pyverbs_error import PyverbsError
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 

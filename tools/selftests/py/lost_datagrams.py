@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Datagrams that must get lost, without an error at the sender and without harm to the next one."""
 
-import pyverbs.enums as e
+import pyverbs.libibverbs_enums as e
 
 from oxetest import (
     QKEY,

@@ -16,7 +16,7 @@ import socket
 import struct
 import time
 
-import pyverbs.enums as e
+import pyverbs.libibverbs_enums as e
 
 from oxetest import (
     DEV_A,

@@ -14,7 +14,7 @@ import struct
 import threading
 import time
 
-import pyverbs.enums as e
+import pyverbs.libibverbs_enums as e
 from pyverbs.mr import MR
 from pyverbs.wr import SGE
 

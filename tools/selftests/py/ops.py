@@ -10,7 +10,7 @@ import random
 import socket
 import sys
 
-import pyverbs.enums as e
+import pyverbs.libibverbs_enums as e
 
 from pyverbs.wr import SendWR
 

@@ -10,7 +10,7 @@ import errno
 import struct
 import threading
 
-import pyverbs.enums as e
+import pyverbs.libibverbs_enums as e
 from pyverbs.mr import MR, MWBindInfo
 
 from keys import BIND, TYPES, Owner
