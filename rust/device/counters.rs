@@ -66,6 +66,7 @@ pub(crate) const NAMES: [&CStr; TOTAL] = [
     c"duplicate_read_denied",
     c"cnp_ignored",
     c"page_fault",
+    c"early_ack",
 ];
 
 /// The counters of one port. Read and written in any context.

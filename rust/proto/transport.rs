@@ -33,6 +33,7 @@ pub mod datagram;
 mod delayed_ack;
 mod duplicate;
 mod followers;
+mod lent;
 pub mod moderation;
 mod reassembly;
 mod recovery;

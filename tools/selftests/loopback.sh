@@ -3,7 +3,8 @@
 #
 # Two ends on one device: every operation (py/ops.py, py/datagrams.py), every error (py/errors.py,
 # py/lost_datagrams.py), programs, and odd connections (py/loopback.py) give the same results
-# without packets as with them; a sniffer tells which it was.
+# without packets as with them; a sniffer tells which it was. Without packets a request completes
+# before anything that its receiver sends arrives (py/order.py).
 . "$(dirname "$0")/lib.sh"
 [ "$LINK_TYPE" = oxe ] || skip_all "only oxe has a way without packets"
 
@@ -60,6 +61,9 @@ everything() {
 
 hosts_up 4200
 everything none
+one_device
+relay_py order
+two_devices
 hosts_down
 module_unload && module_load loopback=0
 hosts_up 4200

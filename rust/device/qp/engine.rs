@@ -16,11 +16,11 @@ use crate::device::counters::Count;
 use crate::device::packet::loopback::LoopbackQueue;
 use crate::device::packet::rx_packet::RxPacket;
 use crate::device::packet::tx_batch::Batch;
-use crate::device::Core;
 use crate::proto::transport::{ConnectedQp, Events, Instant};
 use crate::rdma::events::QpEvent;
 use crate::sync::bh::{self, BhGuard};
 use crate::sync::{timer, work};
+use kernel::sync::atomic::{Acquire, Relaxed, Release};
 use kernel::sync::Arc;
 
 /// Batches of loopback packets that one call delivers before it defers the rest to work. It sends
@@ -106,10 +106,13 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
         }
         drop(inner);
         let packets = batch.send(&qp.ctx.core);
-        flush_loopback(&qp.ctx.core, &mut batch.loopback);
+        let lent = flush_loopback(qp, &mut batch.loopback);
         notify(qp, core::mem::take(&mut deferred));
         batches += 1;
         inner = qp.inner.lock();
+        if lent {
+            qp.delivered.store(0, Relaxed);
+        }
         let released = inner.transport.release();
         let flush = core::mem::take(&mut inner.flush_due);
         if inner.stopped && !flush {
@@ -227,7 +230,8 @@ fn process_input(
     }
 }
 
-/// Passes a received packet to the transport, and counts it if it is dropped.
+/// Passes a received packet to the transport, and counts it if it is dropped. Requests that an
+/// earlier packet completed have their completions before the packet has its own.
 #[inline]
 fn handle(
     qp: &Arc<Qp>,
@@ -236,6 +240,7 @@ fn handle(
     packet: RxPacket<'_>,
     deferred: &mut Deferred,
 ) {
+    complete_sends(qp, inner, deferred);
     let (sq, rq) = (&mut inner.sq, &mut inner.rq);
     let handled = match &mut inner.transport {
         Transport::Rc(rc) => rc.handle(&qp.ctx, sq, rq, now, packet, deferred),
@@ -247,12 +252,17 @@ fn handle(
     }
 }
 
-/// Delivers all loopback packets to their queue pairs of this device. No lock held.
+/// Delivers all loopback packets of `from` to their queue pairs of this device. No lock held.
+/// Returns whether there were any.
 #[inline]
-fn flush_loopback(core: &Core, loopback: &mut LoopbackQueue) {
+fn flush_loopback(from: &Qp, loopback: &mut LoopbackQueue) -> bool {
+    if loopback.is_empty() {
+        return false;
+    }
+    let core = &from.ctx.core;
     while let Some(qpn) = loopback.dest() {
         match core.qps.get(qpn) {
-            Some(qp) => deliver_loopback(&qp, loopback),
+            Some(qp) => deliver_loopback(from, &qp, loopback),
             None => {
                 core.counters.count(Count::NoQp);
                 let _ = loopback.next_for(qpn);
@@ -260,19 +270,30 @@ fn flush_loopback(core: &Core, loopback: &mut LoopbackQueue) {
         }
     }
     loopback.clear();
+    true
 }
 
-/// Delivers the next loopback packets to `qp`. Queued work sends the packets of `qp` itself: this
-/// runs on behalf of another QP, and a chain of QPs that send to each other must not recurse.
-fn deliver_loopback(qp: &Arc<Qp>, loopback: &mut LoopbackQueue) {
+/// Delivers the next loopback packets of `from` to `qp`. Queued work sends the packets of `qp`
+/// itself: this runs on behalf of another QP, and a chain of QPs that send to each other must not
+/// recurse.
+fn deliver_loopback(from: &Qp, qp: &Arc<Qp>, loopback: &mut LoopbackQueue) {
     let now = Instant(timer::now_ns());
     let mut deferred = Deferred::default();
     let mut guard = qp.inner.lock();
     let inner = &mut *guard;
+    // The packets that the peer replies to are delivered, though the context that sends for `qp`
+    // may not have noticed yet.
+    if qp.delivered.load(Acquire) != 0 && inner.transport.release() {
+        inner.rerun |= inner.sq.has_barrier();
+    }
     while let Some(packet) = loopback.next_for(qp.ctx.qpn) {
         if !inner.stopped {
             handle(qp, inner, now, RxPacket::Loopback(packet), &mut deferred);
         }
+    }
+    // Before the receiver's lock is released: after that it may respond.
+    if loopback.dest().is_none() {
+        from.delivered.store(1, Release);
     }
     if inner.stopped {
         return;
@@ -346,16 +367,23 @@ fn transmit_unreliable(
 /// Pushes completions to their CQs and collects events. Returns whether slots became free.
 #[inline]
 fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> bool {
-    let mut released = false;
-    while let Some(done) = inner.transport.poll_send_completion(&mut inner.sq) {
-        released = true;
-        deferred.send.merge(inner.sq.complete(&qp.ctx, &done));
-    }
+    let released = complete_sends(qp, inner, deferred);
     deferred.events = deferred.events.union(inner.transport.take_events());
     // Before the flush: see there.
     inner.publish_state(qp);
     if inner.is_in_error() && inner.flush_receives(qp, deferred) {
         inner.rerun = true;
+    }
+    released
+}
+
+/// Pushes the completions of requests to their CQ. Returns whether slots became free.
+#[inline]
+fn complete_sends(qp: &Qp, inner: &mut Inner, deferred: &mut Deferred) -> bool {
+    let mut released = false;
+    while let Some(done) = inner.transport.poll_send_completion(&mut inner.sq) {
+        released = true;
+        deferred.send.merge(inner.sq.complete(&qp.ctx, &done));
     }
     released
 }

@@ -97,6 +97,9 @@ pub(crate) struct Qp {
     state: Atomic<u32>,
     #[pin]
     pub(crate) inner: SpinLockBh<Inner>,
+    /// The context that sends for this QP has delivered the loopback packets of its batch, and has
+    /// not taken the lock again yet. Set under the receiver's lock, cleared under this QP's.
+    pub(super) delivered: Atomic<u32>,
     /// Wakes the contexts that wait in [`Qp::stop`].
     #[pin]
     pub(crate) idle: CondVar,
@@ -257,6 +260,7 @@ impl Qp {
                 is_user,
                 state: Atomic::new(State::Reset as u32),
                 inner <- crate::new_spinlock_bh!(inner, "oxe_qp"),
+                delivered: Atomic::new(0),
                 idle <- kernel::new_condvar!("oxe_qp_idle"),
                 send_producer <- send_producer,
                 recv_producer,

@@ -47,9 +47,6 @@ impl Transport {
     #[inline]
     pub(crate) fn poll_send_completion(&mut self, sq: &mut SendQueue) -> Option<SendCompletion> {
         match self {
-            // The peer has acknowledged what it placed. To flush, however, is to give back memory
-            // that a packet may refer to.
-            Transport::Rc(rc) if rc.link.lent && rc.conn.state() == State::Err => None,
             Transport::Rc(rc) => rc.conn.poll_send_completion(sq),
             Transport::Uc(uc) => uc.conn.poll_send_completion(sq),
             Transport::Datagram(ud) => ud.qp.poll_send_completion(sq),
@@ -92,10 +89,7 @@ impl Transport {
     #[inline]
     pub(crate) fn release(&mut self) -> bool {
         match self {
-            Transport::Rc(rc) => {
-                let lent = core::mem::take(&mut rc.link.lent);
-                lent && rc.conn.state() == State::Err
-            }
+            Transport::Rc(rc) => rc.conn.release(),
             Transport::Uc(uc) => uc.conn.release(),
             Transport::Datagram(ud) => ud.qp.release(),
         }

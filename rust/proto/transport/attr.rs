@@ -38,6 +38,12 @@ impl Pmtu {
         1 << (self.shift & 31)
     }
 
+    /// Whether it is that of loopback packets.
+    #[inline]
+    pub(super) const fn is_loopback(self) -> bool {
+        self.bytes() == LOOPBACK_MTU
+    }
+
     /// How many packets a message of `len` bytes takes; an empty one takes one.
     #[inline]
     pub const fn packets(self, len: u32) -> u32 {

@@ -94,6 +94,10 @@ pub trait ConnectedQp {
     /// this status.
     fn finish_local<Q: RequestQueue>(&mut self, result: Result<(), Status>, q: &mut Q);
 
+    /// The owner refers to the payload of `t`, and copies it later: until it calls
+    /// [`ConnectedQp::release`] no request completes that needs it.
+    fn lend(&mut self, t: &Transmit);
+
     /// The owner has copied the payload of each packet that was returned. Returns whether a request
     /// was waiting for that.
     fn release(&mut self) -> bool;

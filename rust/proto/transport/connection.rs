@@ -2,8 +2,10 @@
 
 //! One RC queue pair: its requester, responder and state (IBTA 9.7, 10.3.1).
 
+mod timeouts;
+
+use super::lent::Lent;
 use super::resource::Resource;
-use super::time::earlier;
 use super::wire::{PacketRepr, Position, Psn, Service};
 use super::{
     Attr, ConnectedQp, DropReason, Events, Instant, Invalid, Modify, Origin, RequestQueue,
@@ -26,6 +28,7 @@ pub struct Connection<R> {
     events: Events,
     requester: Requester,
     responder: Responder<R>,
+    lent: Lent,
     /// In the next poll the requester has its turn before the responder.
     requester_next: bool,
     /// Responses sent since the requester had its turn; less than [`MAX_RESPONSES`].
@@ -42,6 +45,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             events: Events::NONE,
             requester: Requester::new(Psn::ZERO),
             responder: Responder::new(resources),
+            lent: Lent::NONE,
             requester_next: false,
             responses: 0,
         }
@@ -62,7 +66,13 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// Whether the QP is in SQD and requests that were begun are not complete yet.
     #[inline]
     pub fn is_draining(&self) -> bool {
-        self.state == State::Sqd && !self.requester.is_drained()
+        self.state == State::Sqd && !self.is_drained()
+    }
+
+    /// Whether the requests that were begun are complete, and their memory is the consumer's again.
+    #[inline]
+    fn is_drained(&self) -> bool {
+        self.requester.is_drained() && !self.lent.is_any()
     }
 
     /// Goes to the error state: no packet is sent or taken any more, not even a due one, except for
@@ -85,6 +95,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.events = Events::NONE;
         self.requester = Requester::new(Psn::ZERO);
         self.responder.restart(Psn::ZERO);
+        self.lent = Lent::NONE;
         self.requester_next = false;
         self.responses = 0;
     }
@@ -210,35 +221,6 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         verdict
     }
 
-    /// The time to call [`Connection::handle_timeout`], if there is no other input before. A call
-    /// that is early or repeated does no harm, so that a timer armed for an earlier time need not
-    /// be stopped.
-    #[inline]
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        let ack = if self.state.responds() {
-            self.responder.acknowledge.and_then(|ack| ack.deadline)
-        } else {
-            None
-        };
-        let (request, cork) = if self.state.requests() {
-            let request = self.requester.recovery.deadline();
-            (request, self.requester.autocork.deadline)
-        } else {
-            (None, None)
-        };
-        earlier(earlier(ack, request), cork)
-    }
-
-    /// The time is `now`: handles expired timeouts. Afterwards [`Connection::poll_timeout`] is
-    /// later than `now`, even if no packet can be sent yet.
-    pub fn handle_timeout<Q: RequestQueue>(&mut self, now: Instant, q: &mut Q) {
-        self.responder.handle_timeout(now);
-        if self.state.requests() {
-            self.requester.handle_timeout(now, &self.attr, q);
-            self.note_failure();
-        }
-    }
-
     /// Raises the event for the first request packet on a QP that cannot send yet.
     #[cold]
     fn note_established(&mut self) {
@@ -262,7 +244,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         if self.draining {
             if self.state != State::Sqd {
                 self.draining = false;
-            } else if self.requester.is_drained() {
+            } else if self.is_drained() {
                 self.draining = false;
                 self.events.raise(Events::SQ_DRAINED);
             }
@@ -324,7 +306,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
         max_segments: u16,
         q: &mut Q,
     ) -> Option<Transmit> {
-        let requester_first = core::mem::take(&mut self.requester_next);
+        // Over loopback the peer handles an ACK before the requests of the program that it is about.
+        let ack_first = self.attr.pmtu.is_loopback()
+            && self.state.requests()
+            && self.requester.may_transmit(q)
+            && self.responder.acknowledge_first();
+        let requester_first = core::mem::take(&mut self.requester_next) && !ack_first;
         if !requester_first {
             if let Some(transmit) = self.poll_responder(now, max_segments) {
                 self.note_turn(&transmit);
@@ -414,10 +401,17 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
         }
     }
 
-    // A payload that is sent again is read again: it is needed until the acknowledgement.
+    #[inline]
+    fn lend(&mut self, t: &Transmit) {
+        self.lent.lend(t);
+    }
+
     #[inline]
     fn release(&mut self) -> bool {
-        false
+        let held = self.lent.is_acknowledged(self.requester.una.n);
+        let released = self.lent.release();
+        self.note_drained();
+        held || released && self.state == State::Err
     }
 
     #[inline]
@@ -451,6 +445,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
         if info.kind.is_response() {
             return self.handle_response(now, pkt, segments, payload_len, env);
         }
+        if self.lent.is_acknowledged(self.requester.una.n) {
+            return Verdict::Dropped(DropReason::EarlyAck);
+        }
         if self.state == State::Rtr {
             self.note_established();
         }
@@ -469,6 +466,11 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
 
     #[inline]
     fn poll_send_completion<Q: RequestQueue>(&mut self, q: &mut Q) -> Option<SendCompletion> {
+        // To flush is to give back memory, too, which a response may be read from.
+        let flushes = self.state == State::Err && self.lent.is_any();
+        if flushes || self.lent.holds(self.requester.head) {
+            return None;
+        }
         self.requester.poll_completion(self.state == State::Err, q)
     }
 

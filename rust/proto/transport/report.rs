@@ -63,11 +63,14 @@ pub enum DropReason {
     /// A page of the memory that it is about is not present (on-demand paging). The requester sends
     /// it again, after an RNR NAK if it is a request; a message of UC and a datagram are lost.
     NotPresent = 20,
+    /// A request of a peer that has acknowledged a message before it was delivered: its completion,
+    /// which is held, comes first. The peer sends the request again.
+    EarlyAck = 21,
 }
 
 impl DropReason {
     /// The number of reasons; each one `as usize` is less.
-    pub const COUNT: usize = 21;
+    pub const COUNT: usize = 22;
 }
 
 /// The events of the queue pair since the owner last took them: a set of flags.

@@ -41,6 +41,8 @@ pub struct Responder<R> {
     furthest: Option<Psn>,
     pub(super) acknowledge: Option<Acknowledge>,
     pub(super) delayed_ack: DelayedAck,
+    /// A SEND or WRITE was received that no ACK or NAK acknowledges yet.
+    pub(super) owes_ack: bool,
     /// The connection has ended, except for the packets that are still due: responses, a delayed
     /// ACK, or the NAK that reports the end.
     pub(super) closing: bool,
@@ -82,6 +84,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             furthest: None,
             acknowledge: None,
             delayed_ack: DelayedAck::default(),
+            owes_ack: false,
             closing: false,
             established: false,
             last_response: None,
@@ -98,6 +101,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.furthest = None;
         self.acknowledge = None;
         self.delayed_ack = DelayedAck::default();
+        self.owes_ack = false;
         self.closing = false;
         self.established = false;
         self.last_response = None;
@@ -123,6 +127,26 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         if let Some(ack) = &mut self.acknowledge {
             ack.deadline = None;
         }
+    }
+
+    /// Makes an ACK of all messages that were received due at once, as the requester of this side is
+    /// about to send: the peer's requests complete before it handles what this side's program sends
+    /// in reply. A NAK acknowledges them as well (IBTA 9.7.5.2). Returns whether it goes first:
+    /// responses do, which an ACK must not overtake (IBTA 9.7.5.1).
+    #[inline]
+    pub(super) fn acknowledge_first(&mut self) -> bool {
+        if !self.owes_ack || !self.ring.is_idle() {
+            return false;
+        }
+        let is_nak = |ack: Acknowledge| !matches!(ack.syndrome, Syndrome::Ack { .. });
+        if !self.acknowledge.is_some_and(is_nak) {
+            self.acknowledge = Some(Acknowledge {
+                syndrome: Syndrome::ACK,
+                psn: self.epsn.prev(),
+                deadline: None,
+            });
+        }
+        true
     }
 
     /// The expected PSN, as a query of the QP shows it.
@@ -298,6 +322,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             self.overtake_nak(was_nak);
         }
         if ends {
+            self.owes_ack = true;
             self.count_message();
         }
         Ok(())

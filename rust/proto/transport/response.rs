@@ -27,6 +27,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         }
         self.handle_timeout(now);
         let ack = self.acknowledge.take_if(|ack| ack.deadline.is_none())?;
+        // IBTA 9.7.5.1.2 and 9.7.5.2: what it acknowledges.
+        let end = match ack.syndrome {
+            Syndrome::Ack { .. } => ack.psn.next(),
+            _ => ack.psn,
+        };
+        self.owes_ack &= end != self.epsn;
         let aeth = AethRepr {
             syndrome: ack.syndrome,
             msn: self.msn,

@@ -13,6 +13,7 @@ mod duplicates;
 mod followers;
 mod fuzz;
 mod hostile;
+mod lent;
 mod local;
 mod loss;
 mod lossless;

@@ -399,6 +399,10 @@ impl ConnectedQp for UcQp {
         }
     }
 
+    // A request completes after a release, whether its payload was lent or copied at once.
+    #[inline]
+    fn lend(&mut self, _t: &Transmit) {}
+
     #[inline]
     fn release(&mut self) -> bool {
         let waited = self.queue.release();

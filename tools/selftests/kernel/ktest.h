@@ -66,6 +66,7 @@ __printf(1, 2) void kt_note(const char *fmt, ...);
 int kt_open_end(struct kt_end *end, const struct kt_how *how, bool is_b);
 int kt_open(struct kt_pair *pair, const struct kt_how *how);
 void kt_close(struct kt_pair *pair);
+int kt_connect_at(struct kt_end *end, const struct kt_end *peer, u32 rq_psn);
 int kt_connect(struct kt_end *end, const struct kt_end *peer);
 int kt_connect_pair(struct kt_pair *pair);
 int kt_wait(struct ib_cq *cq, struct ib_wc *wc);
@@ -103,6 +104,7 @@ extern const struct kt_case kt_event_cases[];
 extern const struct kt_case kt_moderation_cases[];
 extern const struct kt_case kt_reuse_cases[];
 extern const struct kt_case kt_lent_cases[];
+extern const struct kt_case kt_late_cases[];
 
 #define KT_EXPECT(condition)							\
 	do {									\

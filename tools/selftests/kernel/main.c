@@ -46,6 +46,7 @@ static const struct {
 	{ "moderation", kt_moderation_cases },
 	{ "reuse", kt_reuse_cases },
 	{ "lent", kt_lent_cases },
+	{ "late", kt_late_cases },
 };
 
 static DEFINE_MUTEX(lock);

@@ -73,8 +73,11 @@ void kt_close(struct kt_pair *pair)
 	close_end(&pair->b);
 }
 
-/* The end's QP goes from RESET to RTS, connected to the peer's. */
-int kt_connect(struct kt_end *end, const struct kt_end *peer)
+/*
+ * The end's QP goes from RESET to RTS, connected to the peer's. It expects the peer to begin with
+ * this PSN.
+ */
+int kt_connect_at(struct kt_end *end, const struct kt_end *peer, u32 rq_psn)
 {
 	struct ib_qp_attr attr = {
 		.qp_state = IB_QPS_INIT,
@@ -91,7 +94,7 @@ int kt_connect(struct kt_end *end, const struct kt_end *peer)
 	attr.qp_state = IB_QPS_RTR;
 	attr.path_mtu = IB_MTU_1024;
 	attr.dest_qp_num = peer->qp->qp_num;
-	attr.rq_psn = peer->qp->qp_num & 0xffffff;
+	attr.rq_psn = rq_psn & 0xffffff;
 	attr.max_dest_rd_atomic = 16;
 	attr.min_rnr_timer = 1;
 	attr.ah_attr.type = RDMA_AH_ATTR_TYPE_ROCE;
@@ -111,6 +114,12 @@ int kt_connect(struct kt_end *end, const struct kt_end *peer)
 	attr.max_rd_atomic = 16;
 	return ib_modify_qp(end->qp, &attr, IB_QP_STATE | IB_QP_TIMEOUT | IB_QP_RETRY_CNT |
 			    IB_QP_RNR_RETRY | IB_QP_SQ_PSN | IB_QP_MAX_QP_RD_ATOMIC);
+}
+
+/* The peer begins with the PSN that kt_connect_at() gives it: its QP number. */
+int kt_connect(struct kt_end *end, const struct kt_end *peer)
+{
+	return kt_connect_at(end, peer, peer->qp->qp_num);
 }
 
 int kt_connect_pair(struct kt_pair *pair)

@@ -76,9 +76,6 @@ pub(crate) struct Link {
     pub(crate) read_keys: ReadKeys,
     write_key: Option<Grant>,
     peer_cache: MkeyCache,
-    /// Loopback packets that are not delivered yet refer to memory that requests, or READs of the
-    /// peer, are about.
-    pub(crate) lent: bool,
 }
 
 impl Link {
@@ -112,7 +109,6 @@ impl<C: ConnectedQp> Connected<C> {
             read_keys: KVec::new(),
             write_key: None,
             peer_cache: None,
-            lent: false,
         };
         Connected { conn, link }
     }
@@ -208,7 +204,7 @@ impl<C: ConnectedQp> Connected<C> {
             let source = source(qp, &transmit.payload, sq, &self.link.read_keys);
             match source {
                 Ok(source) => {
-                    self.link.lent = true;
+                    self.conn.lend(&transmit);
                     loopback.put(LoopbackPacket {
                         repr: transmit.header,
                         sender: LoopbackOrigin::connected(qp.qpn, path),
