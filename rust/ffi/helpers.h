@@ -55,6 +55,9 @@ bool oxe_umem_is_of_caller(struct ib_umem *umem);
 size_t oxe_umem_page_count(struct ib_umem *umem);
 size_t oxe_umem_pages(struct ib_umem *umem, void **addresses, size_t room);
 
+bool oxe_nofault_read(void *to, const void *from, size_t len);
+bool oxe_nofault_write(void *to, const void *from, size_t len);
+
 void *oxe_shared_alloc(size_t len);
 void oxe_shared_free(void *addr);
 int oxe_shared_map(struct vm_area_struct *vma, void *addr, size_t len);

@@ -234,9 +234,25 @@ impl Drop for UserMemory {
 /// Kernel users name memory this way on a device that has no DMA of its own, with the key of the
 /// region that [`Driver::get_dma_mr`] registers. The glue makes this value for that call, and to
 /// copy the inline data of a request. The kernel gives the key to kernel users, and the user of the
-/// key answers for the addresses as for any pointer. Peers get the key only by way of
-/// `IB_PD_UNSAFE_GLOBAL_RKEY`, about which the kernel warns.
+/// key answers for the addresses as for any pointer.
+///
+/// Peers get the key by way of `IB_PD_UNSAFE_GLOBAL_RKEY`, about which the kernel warns. No consumer
+/// answers for the addresses that a peer names, so there are functions of their own for these.
 pub(crate) struct KernelMemory(());
+
+/// Bytes that are copied to the stack, and on from there, at a time.
+const PEER_PART: usize = 256;
+
+/// Calls `each` with the ranges of consecutive parts of `len` bytes, until it returns `None`.
+fn for_each_part(len: usize, mut each: impl FnMut(Range<usize>) -> Option<()>) -> Option<()> {
+    let mut done = 0;
+    while done < len {
+        let end = len.min(done.checked_add(PEER_PART)?);
+        each(done..end)?;
+        done = end;
+    }
+    Some(())
+}
 
 impl KernelMemory {
     pub(super) fn new() -> Self {
@@ -286,6 +302,47 @@ impl KernelMemory {
         // type).
         unsafe { bytes.copy_to(to) };
         Some(())
+    }
+
+    /// As [`KernelMemory::for_each_chunk`], for a peer. `None` also if one of the addresses is not
+    /// that of memory, in the direct map or the kernel's image. Any context.
+    ///
+    /// Consumers map pages and buffers of the page or slab allocator, which are in the direct map;
+    /// the DMA API forbids others. The bytes are copied to the stack, by loads that may fail, and on
+    /// from there: a check before a plain copy might be out of date when that copy is made.
+    pub(crate) fn for_each_peer_chunk(
+        &self,
+        addr: u64,
+        len: usize,
+        each: &mut dyn FnMut(StridedSrc<'_>) -> Option<()>,
+    ) -> Option<()> {
+        Self::at(addr, len)?;
+        let mut part = [0_u8; PEER_PART];
+        for_each_part(len, |range| {
+            let part = part.get_mut(..range.len())?;
+            let from = Self::at(addr.checked_add(range.start as u64)?, part.len())?;
+            let to = part.as_mut_ptr().cast();
+            // SAFETY: the destination is writable; the source may be any address.
+            let copied = unsafe { ffi::oxe_nofault_read(to, from.cast(), part.len()) };
+            copied.then(|| each(StridedSrc::new(part)))?
+        })
+    }
+
+    /// As [`KernelMemory::write`], for a peer. `None` also if one of the addresses is not that of
+    /// memory that the kernel may write. Bytes before that one may have been written. Any context.
+    pub(crate) fn write_for_peer(&self, addr: u64, bytes: StridedSrc<'_>) -> Option<()> {
+        Self::at(addr, bytes.len())?;
+        let mut part = [0_u8; PEER_PART];
+        for_each_part(bytes.len(), |range| {
+            let part = part.get_mut(..range.len())?;
+            let to = Self::at(addr.checked_add(range.start as u64)?, part.len())?;
+            // SAFETY: `part` has room for as many bytes.
+            unsafe { bytes.part(range)?.copy_to(part.as_mut_ptr()) };
+            // SAFETY: the source is readable. The destination may be any address: writing there
+            // fails, or does to the kernel what its consumer has let the peer do.
+            unsafe { ffi::oxe_nofault_write(to.cast(), part.as_ptr().cast(), part.len()) }
+                .then_some(())
+        })
     }
 
     /// The word at address `addr`. `None` if it is not the kernel's or not aligned. Any context.

@@ -51,7 +51,7 @@ removed() {
 
 # Lent payloads are those of loopback.
 loop_alone=" late "
-for group in ${GROUPS_RUN:-fastreg inval post srq drain events moderation reuse lent late}; do
+for group in ${GROUPS_RUN:-fastreg inval post srq drain events moderation reuse lent late global}; do
 	group "$group" loop
 	[[ $loop_alone == *" $group "* ]] || group "$group" wire
 done

@@ -98,18 +98,18 @@ impl Grant {
     }
 
     /// The part of the grant that has `len` bytes from byte `offset` on, if an access is still
-    /// possible, and all pages are present. Any context with bottom halves disabled.
+    /// possible, and all bytes are there. Any context with bottom halves disabled.
     ///
     /// # Errors
     ///
-    /// Bounds, Revoked, NotPresent.
+    /// Bounds, Revoked, Fault, NotPresent.
     #[inline]
     pub(crate) fn part(&self, offset: u32, len: u32) -> Result<Self, MemError> {
         if !self.mkey.is_open(self.generation) {
             return Err(MemError::Revoked);
         }
         let va = self.address(offset, len as usize)?;
-        if self.mkey.is_on_demand() {
+        if self.mkey.may_fault(self.generation) {
             self.look_for_pages(offset, len)?;
         }
         Ok(Grant {
@@ -125,7 +125,7 @@ impl Grant {
     ///
     /// # Errors
     ///
-    /// Bounds, Revoked, NotPresent.
+    /// Bounds, Revoked, Fault, NotPresent.
     #[cold]
     fn look_for_pages(&self, offset: u32, len: u32) -> Result<(), MemError> {
         self.for_each_chunk(offset, len as usize, |_| Some(()))

@@ -4,7 +4,7 @@
 
 use super::error::MemError;
 use super::fast_mr::{FastMr, Registration};
-use super::mr::{Mr, ProcessMemory};
+use super::mr::{Mr, ProcessMemory, Side};
 use super::mw::{Bind, Bindable, Mw};
 use super::range::{Cover, Range};
 use crate::device::pd::PdId;
@@ -239,6 +239,34 @@ impl Party {
             Party::Local(pd) | Party::Peer { pd, .. } => pd,
         }
     }
+
+    #[inline]
+    fn side(self) -> Side {
+        match self {
+            Party::Local(_) => Side::Local,
+            Party::Peer { .. } => Side::Peer,
+        }
+    }
+}
+
+/// A region that stays as it was registered has no generations. The side that looked it up is in
+/// their place.
+impl Side {
+    #[inline]
+    const fn generation(self) -> u32 {
+        match self {
+            Side::Local => 0,
+            Side::Peer => 1,
+        }
+    }
+
+    #[inline]
+    pub(super) const fn of(generation: u32) -> Self {
+        match generation {
+            0 => Side::Local,
+            _ => Side::Peer,
+        }
+    }
 }
 
 impl Bindable for Mkey {
@@ -266,7 +294,8 @@ impl Mkey {
         }
         let range = mr.range();
         let len = range.covered(wanted.va, wanted.len, wanted.cover)?;
-        Ok(Admission { generation: 0, len })
+        let generation = wanted.party.side().generation();
+        Ok(Admission { generation, len })
     }
 
     /// As [`Mkey::admit`], of what is valid for a while.
@@ -304,7 +333,7 @@ impl Mkey {
         each: impl FnMut(StridedSrc<'_>) -> Option<()>,
     ) -> Result<(), MemError> {
         match self {
-            Mkey::Mr(mr) => mr.for_each_chunk(va, len, each),
+            Mkey::Mr(mr) => mr.for_each_chunk(Side::of(generation), va, len, each),
             _ => self.for_each_passing_chunk(generation, va, len, each),
         }
     }
@@ -334,7 +363,7 @@ impl Mkey {
         bytes: StridedSrc<'_>,
     ) -> Result<(), MemError> {
         match self {
-            Mkey::Mr(mr) => mr.write(va, bytes),
+            Mkey::Mr(mr) => mr.write(Side::of(generation), va, bytes),
             _ => self.write_passing(generation, va, bytes),
         }
     }
@@ -354,11 +383,12 @@ impl Mkey {
         }
     }
 
-    /// Whether pages may be missing. A window may be one of a region where they may.
+    /// See [`Mr::may_fault`]; by a lookup of this generation. A window may be one of a region where
+    /// pages may be missing.
     #[inline]
-    pub(super) fn is_on_demand(&self) -> bool {
+    pub(super) fn may_fault(&self, generation: u32) -> bool {
         match self {
-            Mkey::Mr(mr) => mr.is_on_demand(),
+            Mkey::Mr(mr) => mr.may_fault(Side::of(generation)),
             Mkey::FastMr(_) => false,
             Mkey::Mw(_) => true,
         }
@@ -393,7 +423,7 @@ impl Mkey {
         access: impl FnOnce(Word<'_>) -> T,
     ) -> Result<T, AccessError> {
         match self {
-            Mkey::Mr(mr) => mr.with_word(va, access),
+            Mkey::Mr(mr) => mr.with_word(Side::of(generation), va, access),
             Mkey::FastMr(mr) => mr.with_word(generation, va, access),
             Mkey::Mw(mw) => mw.with_word(generation, va, access),
         }

@@ -49,6 +49,8 @@ pub(crate) enum ProcessMemory {
 pub(super) enum OpenMr<'a> {
     User(RevocableGuard<'a, UserMemory>),
     Kernel(RevocableGuard<'a, KernelMemory>),
+    /// The kernel's, by addresses that a peer has named.
+    PeerKernel(RevocableGuard<'a, KernelMemory>),
     OnDemand(RevocableGuard<'a, Arc<OdpMemory>>),
 }
 
@@ -64,10 +66,20 @@ impl OpenMr<'_> {
         match self {
             OpenMr::User(memory) => memory.write(at, bytes),
             OpenMr::Kernel(memory) => memory.write(at, bytes),
+            OpenMr::PeerKernel(memory) => memory.write_for_peer(at, bytes),
             OpenMr::OnDemand(memory) => return Ok(memory.write(at, bytes)?),
         }
         .ok_or(MemError::Fault)
     }
+}
+
+/// The side of a connection that names the memory of a region.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// A work request of the region's own consumer.
+    Local,
+    /// The peer.
+    Peer,
 }
 
 /// The region is being deregistered: no window can be bound to it.
@@ -198,7 +210,12 @@ impl Mr {
     /// Bounds, Revoked.
     // The callers match on the memory again. Compiled into them, both are one match.
     #[inline(always)]
-    pub(super) fn open(&self, va: u64, len: u64) -> Result<(OpenMr<'_>, u64), MemError> {
+    pub(super) fn open(
+        &self,
+        side: Side,
+        va: u64,
+        len: u64,
+    ) -> Result<(OpenMr<'_>, u64), MemError> {
         let offset = self.range.offset(va, len)?;
         Ok(match &self.memory {
             Memory::User(revocable) => {
@@ -207,7 +224,10 @@ impl Mr {
             }
             Memory::Kernel(revocable) => {
                 let memory = revocable.try_access().ok_or(MemError::Revoked)?;
-                (OpenMr::Kernel(memory), va)
+                match side {
+                    Side::Local => (OpenMr::Kernel(memory), va),
+                    Side::Peer => (OpenMr::PeerKernel(memory), va),
+                }
             }
             Memory::OnDemand(odp) => {
                 let memory = odp.memory.try_access().ok_or(MemError::Revoked)?;
@@ -226,13 +246,15 @@ impl Mr {
     #[inline]
     pub(super) fn for_each_chunk(
         &self,
+        side: Side,
         va: u64,
         len: usize,
-        each: impl FnMut(StridedSrc<'_>) -> Option<()>,
+        mut each: impl FnMut(StridedSrc<'_>) -> Option<()>,
     ) -> Result<(), MemError> {
-        match self.open(va, len as u64)? {
+        match self.open(side, va, len as u64)? {
             (OpenMr::User(memory), at) => memory.for_each_chunk(at, len, each),
             (OpenMr::Kernel(memory), at) => memory.for_each_chunk(at, len, each),
+            (OpenMr::PeerKernel(memory), at) => memory.for_each_peer_chunk(at, len, &mut each),
             (OpenMr::OnDemand(memory), at) => return Ok(memory.for_each_chunk(at, len, each)?),
         }
         .ok_or(MemError::Fault)
@@ -256,10 +278,15 @@ impl Mr {
         memory.prefetch(offset, len, write, fault)
     }
 
-    /// Whether its pages may be missing.
+    /// Whether an access to bytes within the region may still fail: its pages may be missing, or it
+    /// is the kernel's address space, which has gaps, and a peer names the address.
     #[inline]
-    pub(super) fn is_on_demand(&self) -> bool {
-        matches!(self.memory, Memory::OnDemand(_))
+    pub(super) fn may_fault(&self, side: Side) -> bool {
+        match self.memory {
+            Memory::User(_) => false,
+            Memory::Kernel(_) => side == Side::Peer,
+            Memory::OnDemand(_) => true,
+        }
     }
 
     /// An access to `len` bytes at `va`, for writing if `write`, has found a page missing: asks for
@@ -296,8 +323,8 @@ impl Mr {
     ///
     /// Bounds, Revoked, Fault, NotPresent.
     #[inline]
-    pub(super) fn write(&self, va: u64, bytes: StridedSrc<'_>) -> Result<(), MemError> {
-        let (open, at) = self.open(va, bytes.len() as u64)?;
+    pub(super) fn write(&self, side: Side, va: u64, bytes: StridedSrc<'_>) -> Result<(), MemError> {
+        let (open, at) = self.open(side, va, bytes.len() as u64)?;
         open.write(at, bytes)
     }
 
@@ -308,19 +335,22 @@ impl Mr {
     ///
     /// # Errors
     ///
-    /// Misaligned if `va` or the address in memory is no multiple of 8; otherwise the
-    /// [`MemError`]s.
+    /// Misaligned if `va` or the address in memory is no multiple of 8; Access if a peer names an
+    /// address of the kernel; otherwise the [`MemError`]s.
     pub(super) fn with_word<T>(
         &self,
+        side: Side,
         va: u64,
         access: impl FnOnce(Word<'_>) -> T,
     ) -> Result<T, AccessError> {
         if va & 7 != 0 {
             return Err(AccessError::Misaligned);
         }
-        match self.open(va, 8)? {
+        match self.open(side, va, 8)? {
             (OpenMr::User(memory), at) => memory.word(at).map(access),
             (OpenMr::Kernel(memory), at) => memory.word(at).map(access),
+            // The right to atomics is not one that IB_PD_UNSAFE_GLOBAL_RKEY gives.
+            (OpenMr::PeerKernel(_), _) => return Err(AccessError::Access),
             (OpenMr::OnDemand(memory), at) => {
                 memory.with_word(at, access).map_err(MemError::from)?
             }

@@ -4,7 +4,7 @@
 //! rights and keys of their own, by work requests.
 
 use super::error::MemError;
-use super::mr::Mr;
+use super::mr::{Mr, Side};
 use super::range::Range;
 use crate::device::pd::PdId;
 use crate::proto::transport::AccessError;
@@ -256,7 +256,9 @@ impl<K: Bindable> Mw<K> {
         va: u64,
         access: impl FnOnce(Word<'_>) -> T,
     ) -> Result<T, AccessError> {
-        self.with(generation, va, 8, |mr, at| mr.with_word(at, access))
+        self.with(generation, va, 8, |mr, at| {
+            mr.with_word(Side::Peer, at, access)
+        })
     }
 
     /// As [`Mr::write`], in this binding.
@@ -266,7 +268,9 @@ impl<K: Bindable> Mw<K> {
         va: u64,
         bytes: StridedSrc<'_>,
     ) -> Result<(), MemError> {
-        self.with(generation, va, bytes.len(), |mr, at| mr.write(at, bytes))
+        self.with(generation, va, bytes.len(), |mr, at| {
+            mr.write(Side::Peer, at, bytes)
+        })
     }
 
     /// As [`Mr::for_each_chunk`], in this binding.
@@ -278,7 +282,7 @@ impl<K: Bindable> Mw<K> {
         each: &mut dyn FnMut(StridedSrc<'_>) -> Option<()>,
     ) -> Result<(), MemError> {
         self.with(generation, va, len, |mr, at| {
-            mr.for_each_chunk(at, len, each)
+            mr.for_each_chunk(Side::Peer, at, len, each)
         })
     }
 }

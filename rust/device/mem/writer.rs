@@ -4,7 +4,7 @@
 
 use super::error::MemError;
 use super::mkey::Mkey;
-use super::mr::OpenMr;
+use super::mr::{OpenMr, Side};
 use crate::rdma::strided::StridedSrc;
 
 /// The destination of the parts.
@@ -43,7 +43,7 @@ impl<'a> Writer<'a> {
     ) -> Result<Self, MemError> {
         let target = match mkey {
             Mkey::Mr(mr) => {
-                let (open, at) = mr.open(va, len.into())?;
+                let (open, at) = mr.open(Side::of(generation), va, len.into())?;
                 Target::Mr(open, at)
             }
             Mkey::FastMr(_) | Mkey::Mw(_) => Target::Passing,

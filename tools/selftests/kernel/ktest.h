@@ -105,6 +105,7 @@ extern const struct kt_case kt_moderation_cases[];
 extern const struct kt_case kt_reuse_cases[];
 extern const struct kt_case kt_lent_cases[];
 extern const struct kt_case kt_late_cases[];
+extern const struct kt_case kt_global_cases[];
 
 #define KT_EXPECT(condition)							\
 	do {									\

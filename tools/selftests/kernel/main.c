@@ -47,6 +47,7 @@ static const struct {
 	{ "reuse", kt_reuse_cases },
 	{ "lent", kt_lent_cases },
 	{ "late", kt_late_cases },
+	{ "global", kt_global_cases },
 };
 
 static DEFINE_MUTEX(lock);
