@@ -23,6 +23,9 @@ use super::{
 /// as a fabric keeps their order. There must be few such PSNs, since any number of packets may have
 /// been lost. It drops the message in progress all the same: if the peer was reset and begins anew,
 /// its next packets must not be taken for the rest of that message.
+///
+/// A second such message that follows the first one in order is taken: hardware takes any message
+/// (IBTA 9.8.2.2), so a peer that was reset is to lose no more than one.
 const STALE: i32 = 1024;
 
 /// The protocol state of one UC queue pair.
@@ -41,6 +44,8 @@ pub struct UcQp {
     psn: Psn,
     /// The PSN of the packet after the last one that arrived.
     epsn: Psn,
+    /// The PSN after the last packet, if that was one of a message that was dropped as stale.
+    stale_next: Option<Psn>,
     reassembly: Reassembly,
     /// The first packet has arrived: the expected PSN is the peer's.
     established: bool,
@@ -65,6 +70,7 @@ impl UcQp {
             index: 0,
             psn: Psn::ZERO,
             epsn: Psn::ZERO,
+            stale_next: None,
             reassembly: Reassembly::NEW,
             established: false,
         }
@@ -181,13 +187,18 @@ impl UcQp {
         if starts || ahead != 0 {
             self.reassembly.restart();
         }
-        if self.established && starts && (-STALE..0).contains(&ahead) {
+        // The packet follows one of a stale message: it is another of it, or begins the next.
+        let stale = self.stale_next.take() == Some(pkt.bth.psn);
+        let next = pkt.bth.psn.add(segments.into());
+        if self.established && starts && !stale && (-STALE..0).contains(&ahead) {
+            self.stale_next = Some(next);
             return Err(DropReason::Duplicate);
         }
         if !starts && self.reassembly.is_idle() {
+            self.stale_next = stale.then_some(next);
             return Err(DropReason::OutOfSequence);
         }
-        self.epsn = pkt.bth.psn.add(segments.into());
+        self.epsn = next;
         // A program that receives messages may be about to reply.
         self.autocork.reset();
         if !self.established {

@@ -2,7 +2,7 @@
 
 //! Messages of an unreliable connection that are dropped: lost packets, no room, no access.
 
-use super::super::wire::Opcode;
+use super::super::wire::{Opcode, Position};
 use super::super::{
     AccessError, ConnectedQp, DropReason, Events, Modify, Request, SendOp, State, Status, Verdict,
 };
@@ -49,7 +49,8 @@ fn a_packet_that_comes_again_is_dropped() {
     let again = Verdict::Dropped(DropReason::Duplicate);
     let packets = [a.send(10), a.send(600)].concat();
     assert_eq!(b.receive_all(&packets), [Verdict::Accepted; 4]);
-    assert_eq!(b.receive_all(&packets), [again, again, LOST, LOST]);
+    assert_eq!(b.receive_all(&packets[1..]), [again, LOST, LOST]);
+    assert_eq!(b.receive(&packets[0]), again);
     assert_eq!(b.received().len(), 2);
 }
 
@@ -68,6 +69,53 @@ fn messages_of_a_peer_that_was_reset_are_not_joined() {
     assert_eq!(b.receive_all(&new), [again, LOST, LOST]);
     assert_eq!(b.receive_all(&a.send(10)), [Verdict::Accepted]);
     assert_eq!(b.received(), [pattern(10, 2)]);
+}
+
+/// IBTA 9.8.2.2, F15: a peer that was reset, and whose new PSNs lie a little before the expected
+/// one, loses one message. The next one that follows in order is taken.
+#[test]
+fn a_peer_that_was_reset_loses_one_message() {
+    let again = Verdict::Dropped(DropReason::Duplicate);
+    for (first, second) in [(10, 600), (600, 10), (600, 700)] {
+        let (mut a, mut b) = ends(3);
+        assert_eq!(b.receive_all(&a.send(2000)), [Verdict::Accepted; 8]);
+        // Of the eight PSNs, the new messages begin with the second.
+        let (mut new, _) = ends(0);
+        new.send(1);
+        let dropped = b.receive_all(&new.send(first));
+        assert_eq!(dropped[0], again);
+        assert!(dropped[1..].iter().all(|v| *v == LOST));
+        for len in [second, 300] {
+            let taken = b.receive_all(&new.send(len));
+            assert!(taken.iter().all(|v| *v == Verdict::Accepted));
+        }
+        let got = [pattern(2000, 0), pattern(second, 2), pattern(300, 3)];
+        assert_eq!(b.received(), got);
+        assert_eq!(b.qp.expected_psn(), new.qp.next_psn());
+    }
+}
+
+/// F15: packets that come twice or late are no message of a peer that was reset: not while others
+/// arrive between them, and not if one of theirs is missing.
+#[test]
+fn copies_are_not_taken_for_a_peer_that_was_reset() {
+    let again = Verdict::Dropped(DropReason::Duplicate);
+    let (mut a, mut b) = ends(5);
+    let packets: Vec<_> = (0..4).flat_map(|i| a.send(100 * i)).collect();
+    for packet in &packets {
+        assert_eq!(b.receive(packet), Verdict::Accepted);
+        // The rest of a message that was begun again is lost, as ever.
+        if packet.header.bth.opcode.info().position == Position::Only {
+            assert_eq!(b.receive(packet), again);
+        }
+    }
+    // The second copy does not follow the first one.
+    assert_eq!(b.receive_all([&packets[0], &packets[2]]), [again; 2]);
+    // A packet of the peer's comes between two copies.
+    assert_eq!(b.receive(&packets[0]), again);
+    assert_eq!(b.receive_all(&a.send(7)), [Verdict::Accepted]);
+    assert_eq!(b.receive(&packets[1]), again);
+    assert_eq!(b.received().len(), 5);
 }
 
 /// However many packets were lost, the next message is taken.

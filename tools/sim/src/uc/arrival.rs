@@ -8,7 +8,8 @@
 //!   (IBTA 9.8.2.2).
 //! - A message start whose PSN is 1 to 1024 before the expected one is dropped as a duplicate. It
 //!   drops the message in progress, too, so that packets of a peer that was reset are not joined to
-//!   it. This rule is beyond the specification, whose networks duplicate and delay nothing.
+//!   it. This rule is beyond the specification, whose networks duplicate and delay nothing. So it
+//!   has an end: a second such message that comes right after all packets of the first is taken.
 //! - A message of which a packet has a wrong length for its position, or more or fewer bytes than
 //!   the RETH says, is dropped (IBTA 9.8.2.2, 9.7.4.1.6).
 //! - A message without a fitting receive, and a WRITE to memory that the key and the QP do not
@@ -36,6 +37,8 @@ pub struct Responder {
     expected: Option<u32>,
     /// The message in progress, and the packet of it that has to come.
     in_progress: Option<(usize, u32)>,
+    /// The last packet was one of a message that was dropped as a duplicate: the next PSN.
+    duplicate: Option<u32>,
     /// The newest message that has begun.
     newest: Option<usize>,
     /// A receive was taken, and is not complete.
@@ -113,6 +116,7 @@ impl Responder {
     pub const NEW: Responder = Responder {
         expected: None,
         in_progress: None,
+        duplicate: None,
         newest: None,
         recv_in_use: false,
         events: Events::NONE,
@@ -170,18 +174,26 @@ impl Responder {
         if !continues {
             self.drop_message();
         }
-        if starts && before.is_some_and(|before| (1..=STALE).contains(&before)) {
+        let next = psn.wrapping_add(count) & PSN_MASK;
+        let follows = self.duplicate.take() == Some(psn);
+        if starts && !follows && before.is_some_and(|before| (1..=STALE).contains(&before)) {
+            self.duplicate = Some(next);
             return Ok(Some(DropReason::Duplicate));
         }
         if !starts && !continues {
+            self.duplicate = follows.then_some(next);
             return Ok(Some(DropReason::OutOfSequence));
         }
         if starts {
-            // Messages arrive in the order of sending, at most once (IBTA 9.8.2). The one exception
-            // is a copy that is later than the rule on duplicates heeds.
+            // Messages arrive in the order of sending, at most once (IBTA 9.8.2). The exceptions
+            // are copies that are later than the rule on duplicates heeds, or follow each other.
             let again = self.newest.is_some_and(|newest| m <= newest);
             let ancient = before.is_some_and(|before| before > STALE && before <= PSN_MASK / 2);
-            ensure!(!again || ancient, "message {m} after {:?}", self.newest);
+            ensure!(
+                !again || ancient || follows,
+                "message {m} after {:?}",
+                self.newest
+            );
             self.revived += u64::from(again);
             self.newest = Some(m);
         }
@@ -189,7 +201,7 @@ impl Responder {
         if self.expected.is_none() && state == State::Rtr {
             self.events = self.events.union(Events::COMM_EST);
         }
-        self.expected = Some(psn.wrapping_add(count) & PSN_MASK);
+        self.expected = Some(next);
         Ok(None)
     }
 
