@@ -52,21 +52,26 @@ static bool is_tracked_anew(const struct sk_buff *skb)
 #endif
 }
 
+/*
+ * Whether this is a super-packet of UDP datagrams. A virtual machine's cannot be trusted (DODGY).
+ * Nor can that of any peer, so each datagram is checked. Super-packets of other kinds come, too, if
+ * a virtual machine says that there is a tunnel in its datagrams: the UDP layer gives those whole
+ * to a socket as ours, and gso_size means something else in them.
+ */
+static bool is_udp_gso(const struct sk_buff *skb)
+{
+	return skb_is_gso(skb) && (skb_shinfo(skb)->gso_type & ~SKB_GSO_DODGY) == SKB_GSO_UDP_L4;
+}
+
 /* The facts about a packet that is_plain needs; at is the offset of the UDP header. */
 static struct oxe_arrival arrival_of(struct sk_buff *skb, const struct udphdr *udp, u32 at)
 {
-	const struct skb_shared_info *info = skb_shinfo(skb);
-
 	return (struct oxe_arrival){
 		.len = skb->len - at,
-		.gso_size = info->gso_size,
+		.gso_size = skb_shinfo(skb)->gso_size,
 		.udp_len = ntohs(udp->len),
 		.to_host = skb->pkt_type == PACKET_HOST,
-		/*
-		 * A virtual machine's super-packet cannot be trusted (DODGY). Nor can that of any
-		 * peer, so each datagram is checked.
-		 */
-		.udp_gso = (info->gso_type & ~SKB_GSO_DODGY) == SKB_GSO_UDP_L4,
+		.udp_gso = is_udp_gso(skb),
 		.checked = !udp->check || skb_csum_unnecessary(skb),
 	};
 }
@@ -221,7 +226,7 @@ bool oxe_rx_attrs(struct sk_buff *skb, struct oxe_rx *rx)
 	rx->vlan = is_vlan_dev(skb->dev) ? vlan_dev_vlan_id(skb->dev) : 0xffff;
 	rx->len = skb->len - sizeof(struct udphdr);
 	rx->gso_size = rx->len;
-	if (skb_is_gso(skb) && skb_shinfo(skb)->gso_size < rx->len)
+	if (is_udp_gso(skb) && skb_shinfo(skb)->gso_size < rx->len)
 		rx->gso_size = skb_shinfo(skb)->gso_size;
 	rx->ip = skb_network_header(skb);
 	rx->udp = skb->data;
