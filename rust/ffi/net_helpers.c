@@ -357,15 +357,16 @@ static struct sk_buff *small_skb(u32 size)
 	return skb;
 }
 
-static struct sk_buff *large_skb(void)
+/* A packet in a chunk of this size, all of which counts as in flight (room_helpers.c). */
+static struct sk_buff *large_skb(u32 size)
 {
 	struct sk_buff *skb;
 	void *chunk;
 
-	chunk = oxe_page_cache_get();
+	chunk = oxe_page_cache_get(size);
 	if (!chunk)
 		return NULL;
-	skb = napi_build_skb(chunk, OXE_CHUNK);
+	skb = napi_build_skb(chunk, size);
 	if (!skb)
 		skb_free_frag(chunk);
 	return skb;
@@ -390,7 +391,10 @@ struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 priority, u32 len, const
 	size = SKB_DATA_ALIGN(room + len) + SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
 	if (size > OXE_CHUNK)
 		return NULL;
-	skb = size <= PAGE_SIZE ? small_skb(size) : large_skb();
+	if (size <= PAGE_SIZE)
+		skb = small_skb(size);
+	else
+		skb = large_skb(size <= OXE_SMALL_CHUNK ? OXE_SMALL_CHUNK : OXE_CHUNK);
 	if (!skb)
 		return NULL;
 	skb_reserve(skb, room);

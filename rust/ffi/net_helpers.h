@@ -109,10 +109,14 @@ bool oxe_route_is_valid(struct dst_entry *dst, u32 cookie);
 u32 oxe_priority_of(u8 tclass);
 int oxe_route_class(const struct dst_entry *dst, u32 priority);
 bool oxe_route_supports_udp_gso(const struct dst_entry *dst, bool v6);
-/* The size of a chunk; the longest packet of rust/net/skb.rs fits. */
+/*
+ * The sizes of chunks. The longest packet of rust/net/skb.rs fits into the larger one, the longest
+ * that is no super-packet into the smaller one.
+ */
+#define OXE_SMALL_CHUNK (8 * 1024)
 #define OXE_CHUNK (64 * 1024)
 
-void *oxe_page_cache_get(void);
+void *oxe_page_cache_get(u32 size);
 void oxe_page_cache_free(void);
 struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 priority, u32 len, const u8 *header,
 			     u32 header_len, bool v6, u8 **data);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page cache for GSO super-packets. Its memory is reused: where the kernel clears pages when it
- * allocates them, that costs as much as a copy. Each CPU has a few chunks. When the packet of a
- * chunk is freed, the chunk has no reference left but ours.
+ * Page cache for GSO super-packets, and one of smaller chunks for packets that are longer than a
+ * page. Memory is reused: where the kernel clears pages when it allocates them, that costs as much
+ * as a copy. Each CPU has a few chunks of either size. When the packet of a chunk is freed, the
+ * chunk has no reference left but ours.
  */
 #include <linux/gfp.h>
 #include <linux/local_lock.h>
@@ -20,14 +21,16 @@
  */
 struct page_cache {
 	local_lock_t lock;
-	struct page *pages[CHUNKS];
-	unsigned int next;
+	struct chunks {
+		struct page *pages[CHUNKS];
+		unsigned int next;
+	} small, large;
 };
 
 static DEFINE_PER_CPU(struct page_cache, page_cache) = { .lock = INIT_LOCAL_LOCK(lock) };
 
 /* One of this CPU's chunks, or a new one, with a reference for the caller. */
-static void *get_page_chunk(struct page_cache *mine)
+static void *get_page_chunk(struct chunks *mine, u32 size)
 {
 	struct page **place, *page;
 	unsigned int i;
@@ -47,7 +50,7 @@ static void *get_page_chunk(struct page_cache *mine)
 		}
 	}
 	/* If all chunks are still in flight, they stay, and this one is used only once. */
-	page = alloc_pages(GFP_ATOMIC | __GFP_NOWARN | __GFP_COMP, get_order(OXE_CHUNK));
+	page = alloc_pages(GFP_ATOMIC | __GFP_NOWARN | __GFP_COMP, get_order(size));
 	if (!page)
 		return NULL;
 	if (!*place && !page_is_pfmemalloc(page)) {
@@ -58,31 +61,39 @@ static void *get_page_chunk(struct page_cache *mine)
 }
 
 /*
- * A chunk of OXE_CHUNK bytes with a reference that the caller drops with page_frag_free; or NULL.
- * It holds old content of an earlier packet. Bottom halves off.
+ * A chunk of OXE_SMALL_CHUNK or OXE_CHUNK bytes with a reference that the caller drops with
+ * page_frag_free; or NULL. It holds old content of an earlier packet. Bottom halves off.
  */
-void *oxe_page_cache_get(void)
+void *oxe_page_cache_get(u32 size)
 {
+	struct page_cache *mine;
 	void *chunk;
 
 	local_lock_nested_bh(&page_cache.lock);
-	chunk = get_page_chunk(this_cpu_ptr(&page_cache));
+	mine = this_cpu_ptr(&page_cache);
+	chunk = get_page_chunk(size == OXE_CHUNK ? &mine->large : &mine->small, size);
 	local_unlock_nested_bh(&page_cache.lock);
 	return chunk;
+}
+
+static void free_chunks(struct chunks *its)
+{
+	unsigned int i;
+
+	for (i = 0; i < CHUNKS; i++) {
+		if (its->pages[i])
+			put_page(its->pages[i]);
+		its->pages[i] = NULL;
+	}
 }
 
 /* Frees all chunks. The caller ensures that none is requested any more. */
 void oxe_page_cache_free(void)
 {
-	unsigned int cpu, i;
+	unsigned int cpu;
 
 	for_each_possible_cpu(cpu) {
-		struct page_cache *its = per_cpu_ptr(&page_cache, cpu);
-
-		for (i = 0; i < CHUNKS; i++) {
-			if (its->pages[i])
-				put_page(its->pages[i]);
-			its->pages[i] = NULL;
-		}
+		free_chunks(&per_cpu_ptr(&page_cache, cpu)->small);
+		free_chunks(&per_cpu_ptr(&page_cache, cpu)->large);
 	}
 }

@@ -241,7 +241,7 @@ bool oxe_rx_attrs(struct sk_buff *skb, struct oxe_rx *rx)
 void oxe_rx_linearize(const struct sk_buff *skb, struct oxe_rx *rx)
 {
 	BUILD_BUG_ON(OXE_CHUNK < U16_MAX);
-	rx->chunk = oxe_page_cache_get();
+	rx->chunk = oxe_page_cache_get(OXE_CHUNK);
 	if (!rx->chunk)
 		return;
 	if (skb_copy_bits(skb, sizeof(struct udphdr), rx->chunk, rx->len)) {

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The module parameter segmentation: with 0 no super-packet is sent, to a device that would take
-# them, and all data arrive.
+# them, and all data arrive. Packets longer than a page, alone, do not take the memory of
+# super-packets.
 . "$(dirname "$0")/lib.sh"
 [ "$LINK_TYPE" = oxe ] || skip_all "a parameter of oxe's"
 
@@ -43,4 +44,27 @@ t "that module goes away" eval 'hosts_down && module_unload && module_load segme
 hosts_up 1500
 t "IPv4, segmentation=0: each packet by itself" short "$GID4_A" "$GID4_B"
 t "IPv6, segmentation=0: each packet by itself" short "$GID6_A" "$GID6_B"
+
+# F9: few_blocks GID-A GID-B: the kernel allocates blocks of 64 KiB for less than one in ten of the
+# packets of 4 KiB. The machine may need some for other things.
+TRACING=/sys/kernel/tracing
+few_blocks() {
+	local blocks packets
+	[ -d $TRACING/events ] || mount -t tracefs none $TRACING || return 1
+	echo 'order == 4' >$TRACING/events/kmem/mm_page_alloc/filter &&
+		echo 1 >$TRACING/events/kmem/mm_page_alloc/enable || return 1
+	packets=$(sent)
+	PORT=$((PORT + 1))
+	pair "tcp $PORT" "ibv_rc_pingpong -d $DEV_A -g $1 -p $PORT -c -n 100 -s 65000 -m 4096" \
+		"ibv_rc_pingpong -d $DEV_B -g $2 -p $PORT -c -n 100 -s 65000 -m 4096 $IP4_A" || return 1
+	packets=$(($(sent) - packets))
+	echo 0 >$TRACING/events/kmem/mm_page_alloc/enable
+	blocks=$(grep -c mm_page_alloc: $TRACING/trace)
+	echo "$blocks blocks of 64 KiB for $packets packets"
+	[ "$packets" -gt 1600 ] && [ $((blocks * 10)) -lt "$packets" ]
+}
+sent() { cat /sys/class/infiniband/$DEV_A/ports/1/hw_counters/sent_pkts; }
+t "that wire goes away" hosts_down
+hosts_up 9000
+t "F9: packets of 4 KiB alone take little memory" few_blocks "$GID4_A" "$GID4_B"
 finish
