@@ -9,7 +9,7 @@ the SEND that they answer.
 import os
 import time
 
-import pyverbs.enums as e
+import pyverbs.libibverbs_enums as e
 from pyverbs.cq import CQ
 from pyverbs.wr import RecvWR, SendWR
 
