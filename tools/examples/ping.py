@@ -11,7 +11,7 @@ import os
 import socket
 import time
 
-import pyverbs.libibverbs_enums as e
+import pyverbs.enums as e
 from pyverbs.addr import GID, AHAttr, GlobalRoute
 from pyverbs.cq import CQ
 from pyverbs.device import Context

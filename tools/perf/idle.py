@@ -9,7 +9,7 @@ import statistics
 import sys
 import time
 
-import pyverbs.libibverbs_enums as e
+import pyverbs.enums as e
 from pyverbs.cq import CQ
 from pyverbs.device import Context
 from pyverbs.pd import PD

@@ -14,7 +14,7 @@ import mmap
 import sys
 import time
 
-import pyverbs.libibverbs_enums as e
+import pyverbs.enums as e
 from pyverbs.cq import CQ, CompChannel
 from pyverbs.mr import MR, MW, MWBindInfo
 from pyverbs.wr import SendWR

@@ -13,7 +13,7 @@ import argparse
 import sys
 import time
 
-import pyverbs.libibverbs_enums as e
+import pyverbs.enums as e
 from pyverbs.cq import CQ, CompChannel
 from pyverbs.mr import MR
 from pyverbs.wr import SGE, SendWR

@@ -78,8 +78,7 @@ t "riostream, blocking, 1,000 bytes, data compared" riostream_case -S 1000 -C 20
 cmtime_case() {
 	local pid status=0
 	next
-	# From rdma-core 60 or so on it is for many hosts, which meet by TCP at one of them, and all
-	# of which end.
+	# rdma-core 65's is for many hosts, which meet by TCP at one of them, and all of which end.
 	if cmtime 2>&1 | grep -q controller; then
 		pair "tcp $PORT" "cmtime -L -b $IP4_A -C $IP4_A -p $PORT -c 20" \
 			"cmtime -b $IP4_B -C $IP4_A -p $PORT -c 20"

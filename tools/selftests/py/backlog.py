@@ -13,7 +13,7 @@ import os
 import subprocess
 import time
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 
 import roce
 from oxetest import (

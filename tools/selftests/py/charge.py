@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 
 from events import Trace
 from oxetest import (

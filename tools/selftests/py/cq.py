@@ -3,7 +3,7 @@
 
 import errno
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.cq import CQ
 
 from oxetest import (

@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 
 from pyverbs.addr import AH
 from pyverbs.wr import SendWR

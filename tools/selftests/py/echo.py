@@ -12,7 +12,7 @@ import os
 import random
 import sys
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 
 from oxetest import End, Host, good, poll, same
 from peer import meet, swap

@@ -5,7 +5,7 @@ import ctypes
 import errno
 import time
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.cq import CQ
 from pyverbs.mr import MR
 from pyverbs.pd import PD

@@ -6,7 +6,7 @@ Usage: faults.py [case...]
 
 import errno
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.cq import CQ, CompChannel
 from pyverbs.device import Context
 from pyverbs.mr import MR, MW, MWBindInfo

@@ -8,7 +8,7 @@ import ctypes
 import random
 import time
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.mr import MR
 
 import roce

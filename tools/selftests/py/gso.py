@@ -11,7 +11,7 @@ import os
 import random
 import time
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 
 import roce
 from oxetest import (

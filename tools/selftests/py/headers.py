@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.addr import AH, AHAttr, GlobalRoute
 from pyverbs.qp import QPAttr
 

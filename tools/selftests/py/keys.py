@@ -5,7 +5,7 @@ import ctypes
 import errno
 import struct
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.mr import MR, MW, MWBind, MWBindInfo
 from pyverbs.pd import PD
 from pyverbs.wr import SGE, RecvWR, SendWR

@@ -10,7 +10,7 @@ import random
 import signal
 import time
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.pyverbs_error import PyverbsError
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 

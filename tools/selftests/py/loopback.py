@@ -7,7 +7,7 @@ import errno
 import os
 import random
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.addr import AHAttr, GlobalRoute
 from pyverbs.qp import QPAttr
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Datagrams that must get lost, without an error at the sender and without harm to the next one."""
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 
 from oxetest import (
     QKEY,

@@ -15,7 +15,7 @@ import socket
 import struct
 import subprocess
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.addr import AH, AHAttr, GlobalRoute
 
 import roce

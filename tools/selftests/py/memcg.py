@@ -16,7 +16,7 @@ import socket
 import struct
 import time
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 
 from oxetest import (
     DEV_A,

@@ -8,7 +8,7 @@ import mmap
 import os
 import resource
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.cq import CQ
 from pyverbs.mr import MR
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr

@@ -5,7 +5,7 @@ moved to host B: says "ready", and reads a line, in between."""
 import os
 import sys
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.addr import AH, AHAttr, GlobalRoute
 
 from oxetest import (

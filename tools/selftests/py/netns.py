@@ -16,7 +16,7 @@ import struct
 import sys
 import time
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.mr import MR
 
 from oxetest import GID6_A, GID6_B, LOCAL, QKEY, End, ah_to, connect, good, host_a, host_b, poll

@@ -13,7 +13,7 @@ import struct
 import threading
 import time
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.mr import MR, MW, MWBind, MWBindInfo
 
 from odp import LIBC, ODP, PAGE, SIZE, Memory, check, ends, faults, pattern

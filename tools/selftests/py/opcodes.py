@@ -4,7 +4,7 @@ of pad bytes."""
 
 import socket
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 
 from oxetest import (
     GID6_A,

@@ -10,7 +10,7 @@ import random
 import socket
 import sys
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 
 from pyverbs.wr import SendWR
 

@@ -9,7 +9,7 @@ the SEND that they answer.
 import os
 import time
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.cq import CQ
 from pyverbs.wr import RecvWR, SendWR
 

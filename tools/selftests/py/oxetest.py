@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.addr import AH, AHAttr, GlobalRoute
 from pyverbs.cq import CQ
 from pyverbs.device import Context

@@ -11,7 +11,7 @@ import os
 import random
 import sys
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.qp import QPCap, QPEx, QPInitAttrEx
 
 from oxetest import ALL_ACCESS, SIG, End, Host, good, poll, same, status

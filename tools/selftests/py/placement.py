@@ -10,7 +10,7 @@ import errno
 import struct
 import threading
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.mr import MR, MWBindInfo
 
 from keys import BIND, TYPES, Owner

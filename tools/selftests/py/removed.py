@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.cq import CQ, CompChannel
 from pyverbs.mr import MR, MW
 from pyverbs.pd import PD

@@ -11,7 +11,7 @@ import mmap
 import os
 import struct
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 

@@ -14,7 +14,7 @@ import struct
 import threading
 import time
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.mr import MR
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 

@@ -6,7 +6,7 @@ long. The kernel's trace events tell what ran where.
 import os
 import time
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 
 from events import Trace
 from oxetest import (

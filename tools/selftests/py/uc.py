@@ -7,7 +7,7 @@ import os
 import random
 import socket
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.mr import MR, MW, MWBind, MWBindInfo
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SendWR

@@ -4,7 +4,7 @@ either end."""
 
 import errno
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 
 import roce
 from oxetest import (

@@ -17,7 +17,7 @@ import subprocess
 import time
 import zlib
 
-import pyverbs.libibverbs_enums as e
+import enums as e
 from pyverbs.mr import MR
 
 import roce
