@@ -3,15 +3,13 @@
 //! Loopback: packets between two queue pairs of one device, as headers and a reference to the
 //! payload. The receiver copies the bytes once, from the sender's memory to its own.
 
-use super::ah::Ah;
 use super::path::Path;
 use crate::device::mem::error::MemError;
 use crate::device::mem::payload::PayloadRef;
-use crate::proto::wire::PacketRepr;
+use crate::proto::wire::{PacketRepr, GRH_LEN};
 use crate::rdma::strided::StridedSrc;
 use crate::sync::memory::Payer;
 use kernel::prelude::*;
-use kernel::sync::Arc;
 
 /// The most loopback packets that are queued under one hold of the sender's lock.
 const ROOM: usize = 8;
@@ -32,8 +30,17 @@ pub(crate) enum LoopbackOrigin {
         /// The destination address.
         destination: [u8; 16],
     },
-    /// A datagram QP, by this address handle.
-    Datagram(Arc<Ah>),
+    /// A datagram QP: what its packet on the wire would say of the way that it came. It is copied
+    /// from the address handle, so that the receiver, which handles the packet under its lock, does
+    /// not wait for the lock of a handle that is another process's.
+    Datagram {
+        /// The GRH area of the receive buffer.
+        grh_area: Option<[u8; GRH_LEN]>,
+        /// The IP version is 6.
+        v6: bool,
+        /// The id of the VLAN. Both addresses are of the same netdev.
+        vlan: Option<u16>,
+    },
 }
 
 impl LoopbackOrigin {
@@ -45,6 +52,16 @@ impl LoopbackOrigin {
             qpn,
             source: *source,
             destination: *destination,
+        }
+    }
+
+    /// A datagram QP whose packet, with `len` bytes from the BTH on, goes by `path`.
+    #[inline]
+    pub(crate) fn datagram(path: &Path, len: usize) -> Self {
+        LoopbackOrigin::Datagram {
+            grh_area: path.grh_area(len),
+            v6: path.is_v6(),
+            vlan: path.vlan(),
         }
     }
 }

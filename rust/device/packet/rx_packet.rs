@@ -66,7 +66,7 @@ impl RxPacket<'_> {
                     destination,
                     ..
                 } => path.is_loopback() && path.joins(source, destination),
-                LoopbackOrigin::Datagram(_) => false,
+                LoopbackOrigin::Datagram { .. } => false,
             },
         }
     }
@@ -80,7 +80,7 @@ impl RxPacket<'_> {
             RxPacket::Wire(_) => true,
             RxPacket::Loopback(packet) => match packet.sender {
                 LoopbackOrigin::Connected { qpn: source, .. } => source == qpn,
-                LoopbackOrigin::Datagram(_) => false,
+                LoopbackOrigin::Datagram { .. } => false,
             },
         }
     }
@@ -109,10 +109,7 @@ impl RxPacket<'_> {
         match self {
             RxPacket::Wire(packet) => packet.grh_area(),
             RxPacket::Loopback(packet) => match &packet.sender {
-                LoopbackOrigin::Datagram(ah) => {
-                    let len = packet.repr.wire_len(packet.len as usize);
-                    ah.with_path(|path| path.grh_area(len))
-                }
+                LoopbackOrigin::Datagram { grh_area, .. } => *grh_area,
                 LoopbackOrigin::Connected { .. } => None,
             },
         }
@@ -123,8 +120,8 @@ impl RxPacket<'_> {
     pub(crate) fn network(&self) -> Network {
         let v6 = match self {
             RxPacket::Wire(packet) => packet.skb.is_v6(),
-            RxPacket::Loopback(packet) => match &packet.sender {
-                LoopbackOrigin::Datagram(ah) => ah.with_path(|path| path.is_v6()),
+            RxPacket::Loopback(packet) => match packet.sender {
+                LoopbackOrigin::Datagram { v6, .. } => v6,
                 LoopbackOrigin::Connected { .. } => false,
             },
         };
@@ -135,14 +132,13 @@ impl RxPacket<'_> {
         }
     }
 
-    /// The id of the VLAN that a datagram came by. Both ends of a loopback path are addresses of
-    /// the same netdev.
+    /// The id of the VLAN that a datagram came by.
     #[inline]
     pub(crate) fn vlan(&self) -> Option<u16> {
         match self {
             RxPacket::Wire(packet) => packet.skb.vlan(),
-            RxPacket::Loopback(packet) => match &packet.sender {
-                LoopbackOrigin::Datagram(ah) => ah.with_path(|path| path.vlan()),
+            RxPacket::Loopback(packet) => match packet.sender {
+                LoopbackOrigin::Datagram { vlan, .. } => vlan,
                 LoopbackOrigin::Connected { .. } => None,
             },
         }

@@ -119,7 +119,12 @@ fn send<Q: RoomHandler>(
     };
     let ah = sq.ah(n).ok_or(NoPacket::Payload(MemError::Revoked))?;
     let len = transmit.payload.len();
-    if !ah.with_path(|path| path.keeps_leading_back(&qp.core.port)) {
+    let wire_len = transmit.header.wire_len(len as usize);
+    let sender = ah.with_path(|path| {
+        let back = path.keeps_leading_back(&qp.core.port);
+        back.then(|| LoopbackOrigin::datagram(path, wire_len))
+    });
+    let Some(sender) = sender else {
         let packets = Packets::one(&transmit.header, len);
         let built = ah.with_path(|path| {
             batch.add(
@@ -131,7 +136,7 @@ fn send<Q: RoomHandler>(
             )
         });
         return built.map_err(|unsent| unsent.why);
-    }
+    };
     let loopback = &mut batch.loopback;
     loopback
         .reserve(sq.payer())
@@ -143,7 +148,7 @@ fn send<Q: RoomHandler>(
     };
     loopback.put(LoopbackPacket {
         repr: transmit.header,
-        sender: LoopbackOrigin::Datagram(ah.clone()),
+        sender,
         len,
         source,
     });
