@@ -8,8 +8,9 @@ use super::super::{RequestQueue, Status};
 use super::Requester;
 
 impl Requester {
-    /// The request whose turn it is to begin, if it sends nothing. A fenced one waits for the READs
-    /// and atomics before it.
+    /// The request whose turn it is to begin, if it sends nothing. A fenced one waits until all
+    /// requests before it are acknowledged (IBTA 10.8.3.3, local invalidate fence): a SEND or WRITE
+    /// may have to be sent again, by the key that this one ends.
     #[inline]
     pub(in super::super) fn local_turn<Q: RequestQueue>(&self, q: &Q) -> Option<u32> {
         let n = self.started.n;
@@ -17,7 +18,7 @@ impl Requester {
             return None;
         }
         let request = q.get(n)?;
-        let waits = request.fence && self.outstanding_rd_atomic > 0;
+        let waits = request.fence && self.una.n != n;
         (request.op.is_local() && request.local_error.is_none() && !waits).then_some(n)
     }
 

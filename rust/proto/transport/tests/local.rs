@@ -86,6 +86,25 @@ fn fenced_waits_for_reads() {
     pair.assert_all_done();
 }
 
+/// IBTA 10.8.3.3, F17: a fenced one waits for the acknowledgement of SENDs and WRITEs, which may have
+/// to be sent again, by the key that it ends. Without a fence it does not wait.
+#[test]
+fn fenced_waits_for_acknowledgements() {
+    for flags in [signaled(), FENCED] {
+        let mut pair = Pair::new();
+        pair.a.post(SendOp::Write, pattern(600, 1), 0);
+        local(&mut pair.a, flags);
+        local(&mut pair.a, signaled());
+        let lost = pair.a.transmit_all(pair.now);
+        assert_eq!(lost.len(), 3);
+        let done: &[u32] = if flags.fence { &[] } else { &[1, 2] };
+        assert_eq!(pair.a.host.locals_done, done);
+        pair.run();
+        pair.assert_all_done();
+        assert_eq!(pair.a.host.locals_done, [1, 2]);
+    }
+}
+
 /// One that fails completes in its turn, and the QP goes to the error state then (IBTA 10.3.1).
 #[test]
 fn failure_completes_in_order() {
