@@ -343,32 +343,26 @@ int oxe_route_class(const struct dst_entry *dst, u32 priority)
 	return class;
 }
 
-static struct sk_buff *small_skb(u32 size)
+/*
+ * A packet with size bytes of memory. More than a page are a chunk, all of which counts as in
+ * flight (room_helpers.c).
+ */
+static struct sk_buff *skb_of(u32 size)
 {
 	struct sk_buff *skb;
-	void *frag;
+	void *memory;
 
-	frag = napi_alloc_frag(size);
-	if (!frag)
+	if (size <= PAGE_SIZE) {
+		memory = napi_alloc_frag(size);
+	} else {
+		size = size <= OXE_SMALL_CHUNK ? OXE_SMALL_CHUNK : OXE_CHUNK;
+		memory = oxe_page_cache_get(size);
+	}
+	if (!memory)
 		return NULL;
-	skb = napi_build_skb(frag, size);
+	skb = napi_build_skb(memory, size);
 	if (!skb)
-		skb_free_frag(frag);
-	return skb;
-}
-
-/* A packet in a chunk of this size, all of which counts as in flight (room_helpers.c). */
-static struct sk_buff *large_skb(u32 size)
-{
-	struct sk_buff *skb;
-	void *chunk;
-
-	chunk = oxe_page_cache_get(size);
-	if (!chunk)
-		return NULL;
-	skb = napi_build_skb(chunk, size);
-	if (!skb)
-		skb_free_frag(chunk);
+		skb_free_frag(memory);
 	return skb;
 }
 
@@ -391,10 +385,7 @@ struct sk_buff *oxe_tx_alloc(struct dst_entry *dst, u32 priority, u32 len, const
 	size = SKB_DATA_ALIGN(room + len) + SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
 	if (size > OXE_CHUNK)
 		return NULL;
-	if (size <= PAGE_SIZE)
-		skb = small_skb(size);
-	else
-		skb = large_skb(size <= OXE_SMALL_CHUNK ? OXE_SMALL_CHUNK : OXE_CHUNK);
+	skb = skb_of(size);
 	if (!skb)
 		return NULL;
 	skb_reserve(skb, room);
