@@ -23,8 +23,10 @@ impl Receiver for Receive {
     const MIN_LEN: u32 = (BTH_LEN + ICRC_LEN) as u32;
 
     fn receive(skb: RxSkb, netdev: &NetDevice) {
-        if let Some(core) = find_core(&skb, netdev) {
-            deliver(&core, skb);
+        match find_core(&skb, netdev) {
+            Some(core) => deliver(&core, skb),
+            // For example by a bridge above the device's netdev.
+            None => skb.reject(),
         }
     }
 }

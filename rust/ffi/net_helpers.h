@@ -87,6 +87,7 @@ void oxe_rx_walk(struct sk_buff *skb, u32 offset, u32 len, struct oxe_walk *walk
 u32 oxe_rx_walk_next(struct oxe_walk *walk, u32 consumed, const u8 **data);
 void oxe_rx_walk_abort(struct oxe_walk *walk);
 bool oxe_rx_source_mac(const struct sk_buff *skb, u8 mac[6]);
+void oxe_rx_reject(struct sk_buff *skb, const struct oxe_rx *rx);
 void oxe_rx_end(struct sk_buff *skb, const struct oxe_rx *rx);
 void oxe_skb_drop(struct sk_buff *skb);
 

@@ -164,6 +164,11 @@ int oxe_udp_open(struct net *net, bool v6, u16 port,
 	struct socket *sock;
 	int err;
 
+	/*
+	 * The caller has a lock that the end of a namespace waits for. To load IPv6 here would wait
+	 * for that end in turn.
+	 */
+	BUILD_BUG_ON(IS_MODULE(CONFIG_IPV6));
 	err = udp_sock_create(net, &where, &sock);
 	if (err < 0)
 		return err;
@@ -295,6 +300,20 @@ void oxe_rx_end(struct sk_buff *skb, const struct oxe_rx *rx)
 	 * its own.
 	 */
 	napi_consume_skb(skb, in_softirq());
+}
+
+/* Ends a packet that no device is there for. Under RCU. */
+void oxe_rx_reject(struct sk_buff *skb, const struct oxe_rx *rx)
+{
+	struct net *net = dev_net_rcu(skb->dev);
+
+	if (rx->v6)
+		__UDP6_INC_STATS(net, UDP_MIB_NOPORTS);
+	else
+		__UDP_INC_STATS(net, UDP_MIB_NOPORTS);
+	if (rx->chunk)
+		skb_free_frag(rx->chunk);
+	kfree_skb_reason(skb, SKB_DROP_REASON_NO_SOCKET);
 }
 
 void oxe_skb_drop(struct sk_buff *skb)

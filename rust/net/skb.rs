@@ -327,6 +327,18 @@ impl RxSkb {
     }
 }
 
+impl RxSkb {
+    /// Drops the packet as one without a receiver: UDP counts it so (NoPorts), in the network
+    /// namespace where it arrived, and the kernel's drop monitor sees it. Softirq, within the RCU
+    /// section in which it arrived.
+    #[cold]
+    pub(crate) fn reject(self) {
+        let packet = ManuallyDrop::new(self);
+        // SAFETY: the packet is ours, and not used again.
+        unsafe { ffi::oxe_rx_reject(packet.skb.as_ptr(), &packet.rx) };
+    }
+}
+
 impl Drop for RxSkb {
     fn drop(&mut self) {
         // SAFETY: the packet is ours, and not used again.

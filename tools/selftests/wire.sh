@@ -5,7 +5,7 @@
 # opcodes, pads, versions, keys, noise (py/wire.py); what passes for the peer's, responses without a
 # request among it (py/forged.py). They are dropped, and counted by cause; the connection beside
 # them works on. And GSO super-packets from a sender that may have lied (py/gso.py), also about
-# their kind (py/tunnel_gso.py).
+# their kind; and packets to a netdev that has no device (py/tap.py).
 . "$(dirname "$0")/lib.sh"
 hosts_up 1500
 MAC_A=$(ip -n $NS_A -br link show $VETH_A | awk '{ print $3 }')
@@ -26,7 +26,7 @@ tap_up() {
 }
 t "a device on a tap" tap_up
 if [ -d /sys/class/infiniband/$DEV_TAP ]; then
-	relay_py tunnel_gso
+	relay_py tap
 	t "the tap goes with its device" ip -n $NS_A link del $TAP
 fi
 finish

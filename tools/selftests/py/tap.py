@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""F8: a super-packet of another kind than UDP's, as a virtual machine may send one through its tap:
-it says that there is a tunnel in the datagram, and how long the segments inside are. The kernel
-hands it to a tunnel's socket whole. It is one datagram, and not thousands.
+"""Packets from a tap, as of a virtual machine.
+
+Super-packets of another kind than UDP's: they say that there is a tunnel in the datagram, and how
+long the segments inside are. The kernel hands them to a tunnel's socket whole. And packets to a
+netdev that has no device.
 """
 
 import fcntl
@@ -31,12 +33,14 @@ def open_tap():
     return tap
 
 
-def frame(payload, each):
-    """A datagram of these bytes, said to be a tunnel's with segments of `each` bytes."""
+def frame(payload, each=0):
+    """A datagram of these bytes; `each`: said to be a tunnel's, with segments of so many bytes."""
     mac = bytes.fromhex(os.environ["MAC_TAP"].replace(":", ""))
     ip = bytearray(roce.ipv4(SOURCE, DESTINATION, 8 + len(payload), 1))
     ip[10:12] = struct.pack("!H", roce.ones_sum(ip) ^ 0xFFFF)
     udp = struct.pack("!HHHH", 49152, roce.PORT, 8 + len(payload), 0)
+    if not each:
+        return bytes(HEADER) + mac + b"\x02\0\0\0\0\x01\x08\x00" + ip + udp + payload
     wanted = struct.pack(
         "<BBHHHHHLHHHH",
         NEEDS_CSUM,
@@ -53,8 +57,8 @@ def frame(payload, each):
 
 
 def one_datagram():
+    """F8: a tunnel's super-packet is parsed once, and not for each of thousands of segments."""
     tap = roce.in_namespace(NS, open_tap)
-    until(lambda: os.path.exists(f"/sys/class/infiniband/{DEVICE}"), "the tap's device")
     for each in (1, 8, 16, 1000):
         before = counters(DEVICE)
         payload = (roce.bth(roce.SEND_ONLY, 0x123456, 0) + bytes(60000))[:60000]
@@ -66,7 +70,29 @@ def one_datagram():
     os.close(tap)
 
 
-CASES = [("F8: a tunnel's super-packet is one datagram", one_datagram)]
+def no_ports():
+    """How many datagrams of IPv4 found no socket in this network namespace."""
+    with open("/proc/thread-self/net/snmp", encoding="ascii") as file:
+        names, values = [line.split() for line in file if line.startswith("Udp:")]
+    return int(values[names.index("NoPorts")])
+
+
+def no_device():
+    """F17: packets that come by a netdev without a device are counted, as by UDP."""
+    os.system(f"rdma link del {DEVICE}")
+    tap = roce.in_namespace(NS, open_tap)
+    before = roce.in_namespace(NS, no_ports)
+    for _ in range(5):
+        os.write(tap, frame(roce.bth(roce.SEND_ONLY, 0x123456, 0) + bytes(100)))
+    until(lambda: roce.in_namespace(NS, no_ports) >= before + 5, "packets without a port")
+    same(roce.in_namespace(NS, no_ports) - before, 5, "packets without a port")
+    os.close(tap)
+
+
+CASES = [
+    ("a tunnel's super-packet is one datagram", one_datagram),
+    ("packets by a netdev without a device are counted", no_device),
+]
 
 if __name__ == "__main__":
     main(CASES)
