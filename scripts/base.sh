@@ -16,5 +16,8 @@ die() { printf 'oxe: error: %s\n' "$*" >&2; exit 1; }
 export OXE_BEGAN=${OXE_BEGAN:-$EPOCHSECONDS}
 step() { printf 'oxe: [%3d s] %s\n' $((EPOCHSECONDS - OXE_BEGAN)) "$*" >&2; }
 
+# The version of the module and its packages (Documentation/release.rst).
+oxe_version() { sed -n 's/^oxe_version := //p' "$OXE_TOP/Kbuild"; }
+
 # source_of KERNEL: the version of its source package, 7.3 for 7.3.4+deb13-amd64.
 source_of() { cut -d. -f1,2 <<<"$1"; }

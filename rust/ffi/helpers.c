@@ -3,6 +3,7 @@
 #include <linux/cpumask.h>
 #include <linux/ethtool.h>
 #include <linux/highmem.h>
+#include <linux/module.h>
 #include <linux/namei.h>
 #include <linux/netdevice.h>
 #include <linux/rtnetlink.h>
@@ -13,6 +14,9 @@
 /* Assumptions of rust/rdma about structures that bindgen laid out. */
 _Static_assert(!IS_ENABLED(CONFIG_HIGHMEM), "pages are reached through the direct map");
 _Static_assert(sizeof(struct ib_sge) == 16, "IbSge in rust/rdma/wr.rs has another layout");
+
+/* The macro module! has no version. */
+MODULE_VERSION(OXE_VERSION);
 
 /* A zeroed device in the namespace of @ndev, or in init_net while all namespaces share devices. */
 struct ib_device *oxe_ib_device_alloc(size_t size, struct net_device *ndev)

@@ -95,6 +95,8 @@ install)
 	check "ibv_devinfo shows the device" grep -q PORT_ACTIVE <(ibv_devinfo -d oxe0)
 	echo "# the README's three commands took" \
 		"$(awk "BEGIN { printf \"%.0f\", $EPOCHREALTIME - $began }") s on an emulated CPU"
+	check "modinfo has the packages' version" \
+		test "$(modinfo -F version oxe)" = "$(versions | sed 's/[~+].*//' | uniq)"
 	check "the module's package is under 1 MB" \
 		test "$(stat -c %s linux-modules-oxe-"$kernel"_*.deb)" -lt 1000000
 	dpkg -L oxe linux-modules-oxe-"$kernel" >/var/files
