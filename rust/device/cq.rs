@@ -16,7 +16,7 @@ use crate::rdma::driver::CqInit;
 use crate::rdma::events::CqEvents;
 use crate::rdma::mmap::Cookie;
 use crate::rdma::udata::UserCtx;
-use crate::rdma::wc::WcSlots;
+use crate::rdma::wc::{WcSlots, WcStatus};
 use crate::sync::lock::SpinLockIrq;
 use crate::sync::memory::GFP_CHARGED;
 use core::mem::size_of;
@@ -121,11 +121,11 @@ impl Cq {
         }
         let (store, capacity, cookie) = match user {
             Some(user) => {
-                let ring = Ring::new(init.cqe, size_of::<UverbsWc>(), true)?;
+                let ring = new_ring(init.cqe)?;
                 let (cookie, offset) = user.publish(ring.buf())?;
                 let mi = MmInfo::new(offset, ring.buf().len());
                 user.respond(&RxeCreateCqResp { mi })?;
-                let capacity = ring.capacity();
+                let capacity = capacity(&ring);
                 (Store::User(ring), capacity, Some(cookie))
             }
             None => {
@@ -253,20 +253,40 @@ impl Cq {
     }
 }
 
+/// Entries of the ring of a process that only errors may use. A process may have room for the
+/// completions of its signaled requests alone; but when its queue pair fails, others complete, too.
+/// Then it must find an error behind what it has not polled yet, or it would poll for ever.
+const KEPT_FOR_ERROR: u32 = 1;
+
+/// The ring of a process, for at least `cqe` completions. Errors as for [`Ring::new`].
+fn new_ring(cqe: u32) -> Result<Ring> {
+    let entries = cqe.checked_add(KEPT_FOR_ERROR).ok_or(EINVAL)?;
+    Ring::new(entries, size_of::<UverbsWc>(), true)
+}
+
+/// The capacity of such a ring, as the process gets to know it.
+fn capacity(ring: &Ring) -> u32 {
+    ring.capacity().saturating_sub(KEPT_FOR_ERROR)
+}
+
 impl State {
     /// Pushes a completion; `false` if there is no room.
     #[inline]
     fn push(&mut self, completion: &Completion) -> bool {
         match &mut self.store {
             Store::User(ring) => {
-                let next = self.tail.wrapping_add(1);
-                if ring.distance(ring.consumer(), next) == 0 {
+                let kept = match completion.wc.status {
+                    WcStatus::Success => KEPT_FOR_ERROR,
+                    _ => 0,
+                };
+                let used = ring.distance(ring.consumer(), self.tail);
+                if used.wrapping_add(kept) >= ring.capacity() {
                     return false;
                 }
                 if ring.store(self.tail, 0, &completion.uverbs_wc()).is_none() {
                     return false;
                 }
-                ring.set_producer(next);
+                ring.set_producer(self.tail.wrapping_add(1));
             }
             Store::Kernel { entries, head } => {
                 if self.tail.wrapping_sub(*head) as usize >= entries.len() {

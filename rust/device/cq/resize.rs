@@ -3,13 +3,12 @@
 //! Resizing a completion queue of a process (IBTA 11.2.8.3): completions that it has not polled
 //! move to the new ring.
 
-use super::{Cq, Store};
+use super::{capacity, new_ring, Cq, Store};
 use crate::device::limits;
 use crate::device::ring::Ring;
 use crate::device::uabi::cqe::UverbsWc;
 use crate::device::uabi::resp::{MmInfo, RxeResizeCqResp};
 use crate::rdma::udata::UserCtx;
-use core::mem::size_of;
 use core::ops::Range;
 use kernel::prelude::*;
 
@@ -29,11 +28,11 @@ impl Cq {
             return Err(EINVAL);
         }
         let mut cookie = self.cookie.lock();
-        let ring = Ring::new(cqe, size_of::<UverbsWc>(), true)?;
+        let ring = new_ring(cqe)?;
         let (fresh, offset) = user.publish(ring.buf())?;
         let mi = MmInfo::new(offset, ring.buf().len());
         user.respond(&RxeResizeCqResp { mi })?;
-        let capacity = ring.capacity();
+        let capacity = capacity(&ring);
         let old = self.replace(ring)?;
         *cookie = Some(fresh);
         drop(old);

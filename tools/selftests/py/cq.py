@@ -70,7 +70,7 @@ def smaller():
     cq, a, b = sender(255)
     write(a, b, *range(100))
     complete(a, b)
-    same(errno_of(cq.resize, 63), errno.EINVAL, "a size that the completions exceed")
+    same(errno_of(cq.resize, 31), errno.EINVAL, "a size that the completions exceed")
     same(numbers(cq, 60), list(range(60)), "the first ones")
     cq.resize(63)
     same(numbers(cq, 40), list(range(60, 100)), "the others")

@@ -372,6 +372,26 @@ def cq_overflow():
     shut(a, b)
 
 
+def full_cq():
+    """A CQ that is full of completions that were not polled, and has no room for the requests that
+    wait, as they are not signaled: the first of their errors is there all the same."""
+    host, events = with_events(host_a)
+    cq = CQ(host.ctx, 6)
+    a, b = End(host, send_cq=cq, sig_all=False), End(host_b())
+    connect(a, b)
+    for i in range(cq.cqe):
+        a.send(e.IBV_WR_RDMA_WRITE, a.sge(8), wr_id=i, remote=b.remote())
+    a.to_state(e.IBV_QPS_SQD)
+    same(next_event(host, events), e.IBV_EVENT_SQ_DRAINED, "the event of requests that are done")
+    for i in range(8):
+        a.send(e.IBV_WR_SEND, a.sge(8), wr_id=100 + i, flags=0)
+    a.to_state(e.IBV_QPS_ERR)
+    found = [(wc.wr_id, status(wc)) for wc in poll(cq, cq.cqe + 1)]
+    want = [(i, "SUCCESS") for i in range(cq.cqe)] + [(100, "WR_FLUSH_ERR")]
+    same(found, want, "the completions")
+    shut(a, b)
+
+
 WRITE, READ, ADD = e.IBV_WR_RDMA_WRITE, e.IBV_WR_RDMA_READ, e.IBV_WR_ATOMIC_FETCH_AND_ADD
 BEYOND = 65536 - 50
 CASES = [
@@ -427,6 +447,7 @@ CASES = [
     ("receives posted in the error state", receives_in_error),
     ("reset and again", reset_and_again),
     ("CQ overflow", cq_overflow),
+    ("a full CQ keeps a place for the first error", full_cq),
 ]
 
 if __name__ == "__main__":
