@@ -12,7 +12,7 @@
 //!
 //! ```text
 //!   driver, rx, link                         the verbs, arriving packets, netdevs that come and go
-//!   qp        handlers, attr                 callers of the engine: timers and work, verbs
+//!   qp        handlers, attr, removal        callers of the engine: timers and work, verbs
 //!             engine                         one input, processed to completion
 //!             object                         the queue pair
 //!             service/{rc,ud}                its transport service
@@ -80,6 +80,8 @@ pub(crate) struct Core {
     port: Port,
     #[pin]
     groups: mcast::Groups,
+    /// See [`qp::removal`].
+    removal: qp::removal::Removal,
     #[pin]
     sweep: SpinLockBh<qp::flush::Sweep>,
     #[pin]
@@ -108,6 +110,7 @@ impl Core {
                 counters: Counters::new(),
                 port <- Port::new::<rx::Receive>(netdev),
                 groups <- mcast::Groups::new(),
+                removal: qp::removal::Removal::new(),
                 sweep <- crate::new_spinlock_bh!(qp::flush::Sweep::NEW, "oxe_sweep"),
                 sweep_timer <- Timer::new(),
                 sweep_work <- kernel::new_work!("oxe_sweep"),
@@ -127,8 +130,8 @@ impl Core {
         // A QP or AH looks up and caches a route under its own lock. A context that found a route
         // before the port released the netdev either still holds that lock or has released it. A QP
         // or AH that is in neither table caches no route.
-        self.qps.for_each(qp::object::Qp::forget_route);
-        self.ahs.for_each(packet::ah::Ah::forget_route);
+        self.qps.for_each(|qp| qp.forget_route());
+        self.ahs.for_each(|ah| ah.forget_route());
         // A QP or AH that has just left its table may keep a route until it is dropped.
         table::settle();
         drop(detached);

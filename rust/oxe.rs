@@ -16,6 +16,7 @@ mod rdma;
 mod sync;
 
 use device::{NetdevNotifier, Oxe};
+use rdma::client::Client;
 use rdma::exclude::Exclusion;
 use rdma::link::Links;
 
@@ -52,6 +53,7 @@ module! {
 #[pin_data]
 struct OxeModule {
     links: Links<Oxe>,
+    client: Client<Oxe>,
     #[pin]
     netdev_notifier: NetdevNotifier,
     namespaces: net::udp::Namespaces,
@@ -71,6 +73,7 @@ impl kernel::InPlaceModule for OxeModule {
             exclusion: Exclusion::new(c"rdma_rxe", device::RXE)?,
             namespaces: net::udp::Namespaces::new()?,
             netdev_notifier <- NetdevNotifier::new(),
+            client: Client::register(c"oxe")?,
             links: Links::register(module, c"oxe", compat.then_some(c"rxe"))?,
         })
     }

@@ -6,6 +6,7 @@
 //! everything between that trait and the core's C structures, and knows no protocol:
 //!
 //! * [`device`]: registration, references, port events; [`link`]: `rdma link add` and `del`;
+//!   [`client`]: devices that come and go;
 //! * `ops*`: the operations table, generic over the driver, one file a kind of object;
 //! * [`events`]: completion and error upcalls, safe even if they come after their object is
 //!   destroyed;
@@ -24,6 +25,7 @@
 
 pub(crate) mod access;
 pub(crate) mod attr;
+pub(crate) mod client;
 pub(crate) mod device;
 pub(crate) mod driver;
 pub(crate) mod error;

@@ -11,7 +11,7 @@ use super::pd::PdObject;
 use super::qp::object::{Qp, QpObject};
 use super::qp::progress::Input;
 use super::qp::srq::{Srq, SrqObject};
-use super::qp::{attr, engine};
+use super::qp::{attr, engine, removal};
 use super::{counters, limits, link, Oxe};
 use crate::net::netdev::NetDevice;
 use crate::proto::transport::State;
@@ -145,6 +145,14 @@ impl Driver for Oxe {
         dev.core.counters.read(out);
     }
 
+    fn added(dev: &Device<Self>) {
+        removal::cancel(&dev.core);
+    }
+
+    fn removing(dev: &Device<Self>) {
+        removal::begin(&dev.core);
+    }
+
     fn alloc_ucontext(_dev: &Device<Self>) -> Result<()> {
         Ok(())
     }
@@ -252,6 +260,7 @@ impl Driver for Oxe {
 
     fn destroy_qp(qp: &QpObject) {
         engine::run(&qp.qp, Input::Flush);
+        removal::destroying(&qp.qp);
         qp.qp.close();
     }
 

@@ -13,6 +13,7 @@ pub(crate) mod operation;
 pub(crate) mod producer;
 pub(crate) mod progress;
 pub(crate) mod recv_queue;
+pub(crate) mod removal;
 pub(crate) mod send_queue;
 mod send_slot;
 pub(crate) mod send_wqe;

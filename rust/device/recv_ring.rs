@@ -39,6 +39,8 @@ pub(crate) struct RecvRing {
     max_sge: u32,
     /// The ring's index of the next WQE.
     head: u32,
+    /// No more WQEs may be posted.
+    refusing: bool,
 }
 
 impl RecvRing {
@@ -51,6 +53,7 @@ impl RecvRing {
             ring: Ring::new(max_wr, RxeRecvWqe::DATA + room, user)?,
             max_sge,
             head: 0,
+            refusing: false,
         })
     }
 
@@ -76,6 +79,13 @@ impl RecvRing {
             wr_id: wqe.wr_id,
             sges,
         })
+    }
+
+    /// Takes the next WQE, if one is posted, and releases its element. Returns its wr_id.
+    pub(crate) fn flush_one(&mut self) -> Option<u64> {
+        let taken = self.take(|_, _| Ok(()))?;
+        self.release();
+        Some(taken.wr_id)
     }
 
     #[inline]
@@ -161,7 +171,16 @@ impl RecvRing {
     /// again.
     #[inline]
     pub(crate) fn release(&self) {
-        self.ring.set_consumer(self.head);
+        let free = self.head.wrapping_add(u32::from(self.refusing));
+        self.ring.set_consumer(free);
+    }
+
+    /// From now on the ring reads as full once all its WQEs are taken: the index of the consumer is
+    /// the next one after that of the producer. A WQE that is being posted at this moment is found
+    /// later.
+    pub(crate) fn refuse(&mut self) {
+        self.refusing = true;
+        self.release();
     }
 
     /// Drops all posted WQEs.

@@ -102,9 +102,8 @@ impl<D: Driver> DeviceRef<D> {
             ffi::ib_device_get_by_netdev(ndev.as_raw(), ffi::rdma_driver_id_RDMA_DRIVER_RXE)
         })?;
         // rdma_rxe's devices have the same driver id. That module is kept out, but memory safety
-        // must not depend on it. SAFETY: the device is valid while we have the reference; the owner
-        // does not change.
-        if unsafe { (*ib.as_ptr()).ops.owner } != owner::owner() {
+        // must not depend on it. SAFETY: the device is valid while we have the reference.
+        if !unsafe { owner::is_ours(ib.as_ptr()) } {
             // SAFETY: this is the reference that we got above.
             unsafe { ffi::ib_device_put(ib.as_ptr()) };
             return None;

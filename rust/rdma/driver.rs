@@ -69,6 +69,14 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// length.
     fn counters(dev: &Device<Self>, out: &mut [u64]);
 
+    /// The device is there for its users: for the first time, or again after it has moved to
+    /// another network namespace. Must not call ib_core.
+    fn added(dev: &Device<Self>);
+
+    /// The device is about to go, or to move. Processes still have it, and lose it when this has
+    /// returned. They may call verbs meanwhile and shortly afterwards.
+    fn removing(dev: &Device<Self>);
+
     /// A process opens the device.
     fn alloc_ucontext(dev: &Device<Self>) -> Result<Self::Ucontext>;
 

@@ -22,3 +22,14 @@ pub(super) fn claim(module: &'static ThisModule) -> bool {
 pub(super) fn owner() -> *mut ffi::module {
     OWNER.load(Acquire) as *mut ffi::module
 }
+
+/// Whether a device is one of ours. One of a driver that is built into the kernel has no owner.
+///
+/// # Safety
+///
+/// `ib` is a device of ib_core's.
+pub(super) unsafe fn is_ours(ib: *mut ffi::ib_device) -> bool {
+    let ours = owner();
+    // SAFETY: by the requirement of this function; the owner does not change.
+    !ours.is_null() && unsafe { (*ib).ops.owner } == ours
+}

@@ -150,7 +150,7 @@ impl<T: Send + Sync + 'static> Table<T> {
 
     /// Calls `f` with each object, in the order of the identifiers. It sees all objects that are
     /// there during the whole call, and perhaps others. Process context; `f` may sleep.
-    pub(crate) fn for_each(&self, mut f: impl FnMut(&T)) {
+    pub(crate) fn for_each(&self, mut f: impl FnMut(&Arc<T>)) {
         let mut from = Some(0);
         while let Some((id, object)) = from.and_then(|id| self.next(id)) {
             f(&object);

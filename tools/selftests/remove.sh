@@ -3,8 +3,8 @@
 #
 # Removal under running programs: the link deleted, the netdev removed, the namespace gone, the
 # module unloaded, in mid-transfer, with programs that sleep on events and programs that poll. They
-# get errors; the kernel stays clean. ROUNDS=N makes so many rounds of lib/rounds.sh; removed.sh
-# measures them.
+# get errors, also if all that they do is poll; the kernel stays clean. ROUNDS=N makes so many rounds
+# of lib/rounds.sh; removed.sh measures them.
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/rounds.sh"
 hosts_up 4200
@@ -31,6 +31,7 @@ busy() {
 	[ "$(grep -cE 'type RC state RT[RS]' "$TMP/qp")" -ge 2 ] && grep -q 'type RC state RTS' "$TMP/qp"
 }
 ends() { kill_wait $A $B; }
+no_program() { ! kill -0 $A 2>/dev/null && ! kill -0 $B 2>/dev/null; }
 
 # again: the removed objects are made anew.
 again() {
@@ -38,15 +39,20 @@ again() {
 	net_up 4200 && links_up && perf ib_send_bw 1 -e -s 65536 -n 10
 }
 
-t_del() {
+# Both programs end by themselves: they see errors, or that the other has closed its socket.
+t_del() { # DEVICE TOOL OPTION...
+	local dev=$1 status=0
+	shift
 	traffic "$@" || return 1
 	sleep 0.7
-	timeout 120 rdma link del $DEV_A && poll 60 gone $DEV_A && ends && again
+	timeout 120 rdma link del "$dev" && poll 60 gone "$dev" && poll 60 no_program || status=1
+	ends
+	again && return $status
 }
-t "link deleted under ib_send_bw that polls" t_del ib_send_bw -s 262144
-t "link deleted under ib_send_bw that sleeps on events" t_del ib_send_bw -s 262144 -e
-t "link deleted under ib_write_bw" t_del ib_write_bw -s 1048576
-t "link deleted under ib_read_bw" t_del ib_read_bw -s 1048576 -e
+t "link deleted under ib_send_bw that polls" t_del $DEV_A ib_send_bw -s 262144
+t "link deleted under ib_send_bw that sleeps on events" t_del $DEV_A ib_send_bw -s 262144 -e
+t "link deleted under ib_write_bw's client that polls" t_del $DEV_B ib_write_bw -s 1048576
+t "link deleted under ib_read_bw" t_del $DEV_A ib_read_bw -s 1048576 -e
 t_both() {
 	traffic ib_write_bw -s 65536 -q 4 || return 1
 	timeout 120 rdma link del $DEV_B && timeout 120 rdma link del $DEV_A && ends && again
@@ -126,8 +132,10 @@ t_many() {
 }
 t "links deleted under traffic, at the moments $MOMENTS" t_many
 
-ROUNDS=${ROUNDS:-$([ -z "${SHORT:-}" ] && echo 9 || echo 3)}
-t "links, netdevs and namespaces removed under all services, $ROUNDS times" rounds "$ROUNDS"
+[ -z "${SHORT:-}" ] || ROUNDS=${ROUNDS:-4}
+ROUNDS=${ROUNDS:-8}
+t "links, netdevs, namespaces, the module removed under all services, $ROUNDS times" \
+	rounds "$ROUNDS"
 rounds_took
 relay_py removed
 finish

@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: nightly=1 det=1 time=1200
 #
-# Links, netdevs and network namespaces removed under traffic of processes and of a consumer in the
-# kernel, one after another: how long each removal takes, and that nothing is left. remove.sh does
-# so on two CPUs, with perftest too. ROUNDS=N makes so many rounds.
+# Links, netdevs, network namespaces and the module removed under a process that only polls and a
+# consumer in the kernel, one after another: how long each removal takes, and that nothing is left.
+# remove.sh does so on two CPUs, with perftest too. ROUNDS=N makes so many rounds.
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/rounds.sh"
 hosts_up 4200
 ROUNDS=${ROUNDS:-12}
 LIMIT_US=1000000
 
-t "links, netdevs and namespaces removed under traffic, $ROUNDS times" rounds "$ROUNDS"
+t "links, netdevs, namespaces and the module removed under traffic, $ROUNDS times" rounds "$ROUNDS"
 rounds_took
 soon() {
 	local kind status=0

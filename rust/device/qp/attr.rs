@@ -46,7 +46,8 @@ fn from_transport(state: State) -> QpState {
 /// Changes attributes and, perhaps, the state; all of it or nothing.
 ///
 /// Process context. EINVAL for a transition or an attribute that the specification does not allow,
-/// or a value out of its range; EOPNOTSUPP for attributes that the driver does not support; ENOMEM.
+/// or a value out of its range; EOPNOTSUPP for attributes that the driver does not support; ENOMEM;
+/// EIO for the QP of a process while the device is being removed.
 pub(crate) fn modify(qp: &Arc<Qp>, attr: &QpAttr<'_>) -> Result {
     check_values(qp, attr)?;
     // Memory is allocated before the lock is taken.
@@ -100,6 +101,9 @@ fn apply(
     attr: &QpAttr<'_>,
     resources: Option<NewResources>,
 ) -> Result<Option<NewResources>> {
+    if qp.is_user && qp.ctx.core.removal.has_begun() {
+        return Err(EIO);
+    }
     let from = from_transport(inner.state());
     if attr.cur_state().is_some_and(|state| state != from) {
         return Err(EINVAL);

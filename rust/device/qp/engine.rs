@@ -79,6 +79,10 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
         _ => {}
     }
     if inner.stopped {
+        // The call of the process succeeds, so its requests count as posted.
+        if matches!(input, Input::Doorbell) {
+            inner.sq.note_posted();
+        }
         return false;
     }
     if inner.is_in_error() {
@@ -366,7 +370,7 @@ fn transmit_unreliable(
 
 /// Pushes completions to their CQs and collects events. Returns whether slots became free.
 #[inline]
-fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> bool {
+pub(super) fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> bool {
     let released = complete_sends(qp, inner, deferred);
     deferred.events = deferred.events.union(inner.transport.take_events());
     // Before the flush: see there.
@@ -424,7 +428,7 @@ fn page_stall(stalls: u16) -> u64 {
 
 /// Notifies CQ consumers and reports events. No lock held.
 #[inline]
-fn notify(qp: &Arc<Qp>, deferred: Deferred) {
+pub(super) fn notify(qp: &Arc<Qp>, deferred: Deferred) {
     qp.ctx.send_cq.wake(deferred.send);
     qp.ctx.recv_cq.wake(deferred.recv);
     if deferred.srq_limit {

@@ -81,6 +81,8 @@ pub(crate) struct Inner {
     /// The QP is being reset, or was destroyed: it ignores all input, and a context that is sending
     /// ends that.
     pub(crate) stopped: bool,
+    /// The QP was destroyed.
+    pub(crate) closed: bool,
 }
 
 /// A queue pair. Packets, timers and work hold references to it. [`Qp::close`] releases everything
@@ -186,7 +188,7 @@ impl Qp {
     /// Makes a QP in the reset state.
     ///
     /// Process context. EINVAL for capabilities over the limits, EOPNOTSUPP for a service that the
-    /// driver does not have, ENOMEM, EFAULT.
+    /// driver does not have, ENOMEM, EFAULT, EIO for a process while the device is being removed.
     pub(crate) fn create(
         core: &Arc<Core>,
         pd: PdId,
@@ -199,6 +201,10 @@ impl Qp {
         let object = Self::create_at(qpn, core, pd, init, caps, events, user)
             .inspect_err(|_| core.qps.cancel(qpn))?;
         core.qps.publish(qpn, object.qp.clone());
+        if object.qp.is_user && core.removal.has_begun_for_new() {
+            object.qp.close();
+            return Err(EIO);
+        }
         Ok(object)
     }
 
@@ -283,6 +289,7 @@ impl Qp {
     pub(crate) fn close(&self) {
         {
             let mut inner = self.stop();
+            inner.closed = true;
             inner.sq.reset();
             inner.rq.reset();
             if let Some(link) = inner.transport.link() {
@@ -360,6 +367,7 @@ impl Inner {
             flush_poll: FlushPoll::NEW,
             page_stalls: 0,
             stopped: false,
+            closed: false,
         })
     }
 
@@ -420,11 +428,14 @@ impl Inner {
     /// time.
     pub(crate) fn flush_receives(&mut self, qp: &Qp, deferred: &mut Deferred) -> bool {
         self.transport.abandon_recv();
+        // When the device goes no QP will take those of a shared receive queue.
+        let all = qp.is_user && qp.ctx.core.removal.has_begun();
         for _ in 0..FLUSH_BUDGET {
-            if qp.is_user && !self.rq.is_shared() && !self.flush_poll.take() {
+            let limited = qp.is_user && (all || !self.rq.is_shared());
+            if limited && !self.flush_poll.take() {
                 return false;
             }
-            let Some(wr_id) = self.rq.flush_one() else {
+            let Some(wr_id) = self.rq.flush_one(all) else {
                 if self.rq.report_last() {
                     deferred.events = deferred.events.union(Events::LAST_WQE);
                 }

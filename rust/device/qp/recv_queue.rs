@@ -182,17 +182,24 @@ impl RecvQueue {
     }
 
     /// Flushes the next WQE, the current one first: returns its wr_id, and releases its element.
-    /// WQEs of a shared receive queue stay there for other QPs (IBTA 10.2.9.3).
-    pub(crate) fn flush_one(&mut self) -> Option<u64> {
+    /// WQEs of a shared receive queue stay there for other QPs (IBTA 10.2.9.3), unless `shared`.
+    pub(crate) fn flush_one(&mut self, shared: bool) -> Option<u64> {
         if self.current.is_some() {
             return self.finish();
         }
-        let Source::Own(ring) = &mut self.source else {
-            return None;
-        };
-        let taken = ring.take(|_, _| Ok(()))?;
-        ring.release();
-        Some(taken.wr_id)
+        match &mut self.source {
+            Source::Own(ring) => ring.flush_one(),
+            Source::Shared { srq, .. } if shared => srq.flush_one(),
+            Source::Shared { .. } => None,
+        }
+    }
+
+    /// From now on the process cannot post receives.
+    pub(crate) fn refuse(&mut self) {
+        match &mut self.source {
+            Source::Own(ring) => ring.refuse(),
+            Source::Shared { srq, .. } => srq.refuse(),
+        }
     }
 
     /// Whether the event is due that says that the QP takes no more WQEs from a shared receive

@@ -7,7 +7,9 @@ mod remote;
 pub(crate) mod ud;
 
 use super::send_queue::SendQueue;
-use crate::proto::transport::{ConnectedQp, Connection, Events, SendCompletion, State, UcQp};
+use crate::proto::transport::{
+    ConnectedQp, Connection, Events, Modify, SendCompletion, State, UcQp, UdModify,
+};
 use crate::rdma::qp::QpType;
 use connected::{Connected, Link, Rc, Resources, Uc};
 use kernel::prelude::*;
@@ -51,6 +53,26 @@ impl Transport {
             Transport::Uc(uc) => uc.conn.poll_send_completion(sq),
             Transport::Datagram(ud) => ud.qp.poll_send_completion(sq),
         }
+    }
+
+    /// Moves to the error state.
+    pub(crate) fn fail(&mut self) {
+        let state = Some(State::Err);
+        // Every state may become the error state.
+        let _ = match self {
+            Transport::Rc(rc) => rc.conn.modify(&Modify {
+                state,
+                ..Modify::default()
+            }),
+            Transport::Uc(uc) => uc.conn.modify(&Modify {
+                state,
+                ..Modify::default()
+            }),
+            Transport::Datagram(ud) => ud.qp.modify(&UdModify {
+                state,
+                ..UdModify::default()
+            }),
+        };
     }
 
     /// The events since the last call.

@@ -222,6 +222,16 @@ impl Srq {
         (taken, reached)
     }
 
+    /// Takes the next WQE to flush it: returns its wr_id. Reports no limit.
+    pub(crate) fn flush_one(&self) -> Option<u64> {
+        self.state.lock().ring.flush_one()
+    }
+
+    /// From now on the process cannot post.
+    pub(crate) fn refuse(&self) {
+        self.state.lock().ring.refuse();
+    }
+
     /// Reports that the limit is reached. Any context, no lock held.
     #[cold]
     pub(crate) fn report_limit(&self) {

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Rounds of removals, for remove.sh and removed.sh: a process has RC, UC and UD traffic between the
-# two hosts and RC traffic on one device (py/removed.py), a consumer in the kernel has RC traffic
-# beside it, and the link, the netdev or the network namespace goes. Sourced after lib.sh.
+# Rounds of removals, for remove.sh and removed.sh: a process that only polls has RC, UC and UD
+# traffic and requests that wait, between the two hosts and on one device (py/polled.py), a consumer
+# in the kernel has RC traffic beside it, and the link, the netdev, the network namespace or the
+# module goes. The process sees each of its requests completed. Sourced after lib.sh.
 . "$HERE/lib/ktest.sh"
 
 # The longest removal of each kind, in microseconds.
-declare -A LONGEST=([link]=0 [netdev]=0 [namespace]=0)
+declare -A LONGEST=([link]=0 [netdev]=0 [namespace]=0 [module]=0)
 
 # removal KIND DEVICES COMMAND...: the command, until the devices are gone from sysfs. Its time is
 # noted in $OXE_OUT/removals.
@@ -37,6 +38,7 @@ round_ends() {
 		kill_wait "$HOLD_A"
 		removal namespace "$DEV_A $DEV_B" ip netns del $NS_A
 		;;
+	module) removal module "$DEV_A $DEV_B" module_unload ;;
 	esac
 }
 
@@ -44,12 +46,12 @@ round_ends() {
 # the deterministic machine runs ahead while it is idle, and so while it waits for the disk.
 warm_up() {
 	cat "$(command -v ip)" "$(command -v rdma)" >/dev/null && ibv_devinfo &&
-		python3 "$PY/removed.py" traffic </dev/null
+		python3 "$PY/polled.py" </dev/null
 }
 # said WORD: the process's next word. The limit of the machine is that of a process that hangs.
 said() {
 	local line
-	read -r line <&"${SENDER[0]}" || { echo "no '$1'"; cat "$TMP/sender"; return 1; }
+	read -r line <&"$FROM_SENDER" || { echo "no '$1'"; cat "$TMP/sender"; return 1; }
 	[ "$line" = "$1" ] || { echo "'$line', expected '$1'"; cat "$TMP/sender"; return 1; }
 }
 # consumer_begins WHERE: the consumer in the kernel has traffic on one device, or on the wire.
@@ -64,31 +66,35 @@ consumer_ended() {
 }
 # one_round NUMBER: the kinds of removal take turns, and so do the places of the kernel's traffic.
 one_round() {
-	local kinds=(link netdev namespace) places=(wire loop)
+	local kinds=(link netdev namespace module) places=(wire loop)
 	echo "round $1"
-	echo "$GID4_A $GID4_B" >&"${SENDER[1]}"
-	said busy && consumer_begins "${places[$1 % 2]}" || return 1
+	echo "$GID4_A $GID4_B" >&"$TO_SENDER"
+	said busy && consumer_begins "${places[($1 + $1 / 4) % 2]}" || return 1
 	sleep "$(printf '0.%03d' $(($1 * 37 % 200)))"
-	round_ends "${kinds[$1 % 3]}" && said lost && consumer_ended || return 1
+	round_ends "${kinds[$1 % 4]}" && said drained && consumer_ended || return 1
 	links_down; net_down
 	net_up 4200 && links_up
 }
 # rounds N: so many of them, at moments that differ.
 rounds() {
-	local i status=0
+	local i pid status=0
 	warm_up || return 1
-	coproc SENDER { python3 -u "$PY/removed.py" traffic 2>"$TMP/sender" 9>&-; }
+	coproc SENDER { exec python3 -u "$PY/polled.py" 2>"$TMP/sender" 9>&-; }
+	# Bash forgets these when the process ends.
+	pid=$SENDER_PID
+	exec {FROM_SENDER}<&"${SENDER[0]}" {TO_SENDER}>&"${SENDER[1]}"
 	for ((i = 0; i < $1 && status == 0; i++)); do
 		one_round $i || status=1
 	done
-	kill_wait "$SENDER_PID"
+	exec {FROM_SENDER}<&- {TO_SENDER}>&-
+	kill_wait "$pid"
 	ktest_unload
 	return $status
 }
 # rounds_took: the longest removals, as a comment of TAP.
 rounds_took() {
 	local kind text=''
-	for kind in link netdev namespace; do
+	for kind in link netdev namespace module; do
 		printf -v text '%s, %s %d ms' "$text" $kind $((LONGEST[$kind] / 1000))
 	done
 	echo "the longest removals: ${text#, }" | diag

@@ -1,23 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
 """The device is removed while a process uses it: the process gets an event and errors, keeps its
-mappings, and does not delay the removal.
-
-"removed.py traffic" is the process of the rounds (lib/rounds.sh): it sends for as long as there is
-a device, once for each line on its standard input.
+mappings, and does not delay the removal. polled.py has a process that only polls.
 """
 
 import ctypes
 import errno
 import os
 import subprocess
-import sys
+import time
 
 import enums as e
 from pyverbs.cq import CQ, CompChannel
 from pyverbs.mr import MR, MW
 from pyverbs.pd import PD
-from pyverbs.pyverbs_error import PyverbsError
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
+from pyverbs.wr import SendWR
 
 from oxetest import (
     DEV_A,
@@ -28,13 +25,13 @@ from oxetest import (
     End,
     Host,
     ah_to,
+    child,
     connect,
     errno_of,
     host_a,
     host_b,
     main,
     next_event,
-    out,
     poll,
     same,
     shut,
@@ -100,6 +97,7 @@ def holds_everything(qp_type):
     ]
     objects[0].req_notify(False)
     objects += use(a, b)
+    ah = (objects[-1], b.qp.qp_num, QKEY) if qp_type == UD else None
     delete(DEV_A)
     is_lost(a_host, events)
     refused = [
@@ -108,13 +106,14 @@ def holds_everything(qp_type):
         errno_of(MR, a_host.pd, 4096, LOCAL),
         errno_of(a.to_state, e.IBV_QPS_ERR),
         errno_of(a_host.ctx.query_port, 1),
+        errno_of(a.send, e.IBV_WR_SEND, a.sge(10), ah=ah),
         errno_of(channel.get_cq_event, objects[0]),
     ]
     same(set(refused), {errno.EIO}, f"the errors of calls, {refused}")
-    # These do not enter the kernel: its ring and its memory are still the process's.
+    # These do not enter the kernel: its rings and its memory are still the process's.
     while a.cq.poll(1)[0]:
         pass
-    a.recv(a.sge(10))
+    same(errno_of(a.recv, a.sge(10)), errno.ENOMEM, "a receive in a ring that nobody reads")
     ctypes.memset(a.mr.buf, 1, a.mr.length)
     if qp_type == RC:
         b.send(e.IBV_WR_RDMA_WRITE, b.sge(8), remote=a.remote(), flags=SIG)
@@ -123,6 +122,39 @@ def holds_everything(qp_type):
         thing.close()
     a.close()
     shut(a, b)
+    again()
+
+
+def long_doorbell():
+    """A process rings one doorbell for UC requests that copy for very long on one device (F10). The
+    removal does not wait for them."""
+    count, sges, size = 64, 32, 1 << 25
+
+    def process():
+        host = host_a()
+        a, b = (End(host, UC, size=size, depth=count, sges=sges) for _ in range(2))
+        connect(a, b)
+        for i in range(count):
+            b.recv(*[b.sge()] * sges, wr_id=i)
+        first = None
+        for i in reversed(range(count)):
+            sge = [a.sge()] * sges
+            first = SendWR(i, e.IBV_WR_SEND, sges, sge, send_flags=SIG, next_wr=first)
+        os.write(go[1], b"x")
+        a.qp.post_send(first)
+        found = [status(wc) for wc in poll(a.cq, count)]
+        done = found.count("SUCCESS")
+        same(found, ["SUCCESS"] * done + ["WR_FLUSH_ERR"] * (count - done), "the requests")
+        same(done < count, True, "the removal came before the end")
+
+    def meanwhile():
+        os.close(go[1])
+        if os.read(go[0], 1):
+            time.sleep(0.5)
+            delete(DEV_A)
+
+    go = os.pipe()
+    same(child(process, meanwhile), True, "the process ended by itself")
     again()
 
 
@@ -148,51 +180,13 @@ def module_unloaded():
     shut(a, b, *new)
 
 
-def send_once(a, b, ah):
-    """One more request, if the queue has room and the device is still there."""
-    try:
-        if ah:
-            a.send(e.IBV_WR_SEND, a.sge(1000), ah=(ah, b.qp.qp_num, QKEY))
-        else:
-            a.send(e.IBV_WR_RDMA_WRITE, a.sge(), remote=b.remote())
-    except (PyverbsError, OSError):
-        pass
-
-
-def traffic():
-    """For each line: RC, UC and UD to the other device, and RC on the first one, until that is
-    gone."""
-    for line in sys.stdin:
-        gids = [int(gid) for gid in line.split()]
-        peer = Host(DEV_B, gids[1])
-        host, events = with_events(lambda: Host(DEV_A, gids[0]))
-        pairs = []
-        for qp_type, other in ((RC, peer), (UC, peer), (UD, peer), (RC, host)):
-            a, b = End(host, qp_type), End(other, qp_type)
-            connect(a, b, **(SOON if qp_type == RC else {}))
-            pairs.append((a, b, ah_to(host, other) if qp_type == UD else None))
-        for a, b, ah in pairs:
-            send_once(a, b, ah)
-            same(status(poll(a.cq)[0]), "SUCCESS", "the first request")
-        out("busy")
-        while next_event(host, events, 0) != e.IBV_EVENT_DEVICE_FATAL:
-            for a, b, ah in pairs:
-                send_once(a, b, ah)
-                a.cq.poll(16)
-        host.close()
-        peer.close()
-        out("lost")
-
-
 CASES = [
     ("a process with an RC queue pair loses its device", holds_everything, RC),
     ("a process with a UC queue pair loses its device", holds_everything, UC),
     ("a process with a UD queue pair loses its device", holds_everything, UD),
+    ("a long doorbell does not hold up the removal", long_doorbell),
     ("the module is unloaded under processes that hold contexts", module_unloaded),
 ]
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["traffic"]:
-        traffic()
-    else:
-        main(CASES)
+    main(CASES)
