@@ -10,7 +10,7 @@ devices are gone and everything is complete "drained" (lib/rounds.sh).
 import sys
 import time
 
-import pyverbs.enums as e
+import enums as e
 from pyverbs.pyverbs_error import PyverbsError
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 

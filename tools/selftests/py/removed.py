@@ -7,7 +7,6 @@ import ctypes
 import errno
 import os
 import subprocess
-import time
 
 import enums as e
 from pyverbs.cq import CQ, CompChannel
@@ -125,6 +124,12 @@ def holds_everything(qp_type):
     again()
 
 
+def system_time(pid):
+    """The time that a process has spent in the kernel, in ticks."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return int(file.read().split()[14])
+
+
 def long_doorbell():
     """A process rings one doorbell for UC requests that copy for very long on one device (F10). The
     removal does not wait for them."""
@@ -136,12 +141,13 @@ def long_doorbell():
         connect(a, b)
         for i in range(count):
             b.recv(*[b.sge()] * sges, wr_id=i)
-        first = None
+        # The last request first. pyverbs keeps no reference to the next one.
+        work = {"opcode": e.IBV_WR_SEND, "num_sge": sges, "sg": [a.sge()] * sges}
+        requests = [None]
         for i in reversed(range(count)):
-            sge = [a.sge()] * sges
-            first = SendWR(i, e.IBV_WR_SEND, sges, sge, send_flags=SIG, next_wr=first)
-        os.write(go[1], b"x")
-        a.qp.post_send(first)
+            requests.append(SendWR(i, **work, send_flags=SIG, next_wr=requests[-1]))
+        os.write(go[1], str(os.getpid()).encode())
+        a.qp.post_send(requests[-1])
         found = [status(wc) for wc in poll(a.cq, count)]
         done = found.count("SUCCESS")
         same(found, ["SUCCESS"] * done + ["WR_FLUSH_ERR"] * (count - done), "the requests")
@@ -149,8 +155,10 @@ def long_doorbell():
 
     def meanwhile():
         os.close(go[1])
-        if os.read(go[0], 1):
-            time.sleep(0.5)
+        pid = os.read(go[0], 16).decode()
+        if pid:
+            begun = system_time(pid)
+            until(lambda: system_time(pid) > begun + 20, "work in the doorbell")
             delete(DEV_A)
 
     go = os.pipe()
