@@ -408,10 +408,13 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
 
     #[inline]
     fn release(&mut self) -> bool {
+        if !self.lent.is_any() {
+            return false;
+        }
         let held = self.lent.is_acknowledged(self.requester.una.n);
-        let released = self.lent.release();
+        self.lent = Lent::NONE;
         self.note_drained();
-        held || released && self.state == State::Err
+        held || matches!(self.state, State::Err | State::Sqd)
     }
 
     #[inline]

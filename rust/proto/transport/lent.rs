@@ -61,13 +61,6 @@ impl Lent {
     pub(super) fn is_acknowledged(&self, una: u32) -> bool {
         self.first.is_some_and(|first| is_after(una, first))
     }
-
-    /// Nothing is lent any more. Returns whether something was.
-    #[inline]
-    pub(super) fn release(&mut self) -> bool {
-        self.first = None;
-        core::mem::take(&mut self.any)
-    }
 }
 
 /// Whether request `n` was posted after request `other`.

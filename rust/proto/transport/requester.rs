@@ -120,6 +120,12 @@ impl Requester {
         self.una.n == self.started.n
     }
 
+    /// Whether requests succeeded whose completions were not returned yet.
+    #[inline]
+    pub fn has_completion(&self) -> bool {
+        self.head != self.una.n
+    }
+
     /// Whether a request has failed and takes the QP to the error state.
     #[inline]
     pub(super) fn has_failed(&self) -> bool {

@@ -41,8 +41,8 @@ pub struct Responder<R> {
     furthest: Option<Psn>,
     pub(super) acknowledge: Option<Acknowledge>,
     pub(super) delayed_ack: DelayedAck,
-    /// A SEND or WRITE was received that no ACK or NAK acknowledges yet.
-    pub(super) owes_ack: bool,
+    /// One past the last packet of the newest SEND or WRITE, if that is not acknowledged yet.
+    pub(super) unacked: Option<Psn>,
     /// The connection has ended, except for the packets that are still due: responses, a delayed
     /// ACK, or the NAK that reports the end.
     pub(super) closing: bool,
@@ -84,7 +84,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             furthest: None,
             acknowledge: None,
             delayed_ack: DelayedAck::default(),
-            owes_ack: false,
+            unacked: None,
             closing: false,
             established: false,
             last_response: None,
@@ -101,7 +101,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.furthest = None;
         self.acknowledge = None;
         self.delayed_ack = DelayedAck::default();
-        self.owes_ack = false;
+        self.unacked = None;
         self.closing = false;
         self.established = false;
         self.last_response = None;
@@ -135,7 +135,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     /// responses do, which an ACK must not overtake (IBTA 9.7.5.1).
     #[inline]
     pub(super) fn acknowledge_first(&mut self) -> bool {
-        if !self.owes_ack || !self.ring.is_idle() {
+        if self.unacked.is_none() || !self.ring.is_idle() {
             return false;
         }
         let is_nak = |ack: Acknowledge| !matches!(ack.syndrome, Syndrome::Ack { .. });
@@ -322,7 +322,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             self.overtake_nak(was_nak);
         }
         if ends {
-            self.owes_ack = true;
+            self.unacked = Some(end);
             self.count_message();
         }
         Ok(())

@@ -23,16 +23,13 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         max_segments: u16,
     ) -> Option<Transmit> {
         if let Some(response) = self.ring.next_response(attr.pmtu, max_segments) {
+            // IBTA 9.7.5.1.1: it acknowledges all requests before its own.
+            self.note_acked(response.psn);
             return Some(response_packet(&response, attr));
         }
         self.handle_timeout(now);
         let ack = self.acknowledge.take_if(|ack| ack.deadline.is_none())?;
-        // IBTA 9.7.5.1.2 and 9.7.5.2: what it acknowledges.
-        let end = match ack.syndrome {
-            Syndrome::Ack { .. } => ack.psn.next(),
-            _ => ack.psn,
-        };
-        self.owes_ack &= end != self.epsn;
+        self.note_acked(acked_by(ack.syndrome, ack.psn));
         let aeth = AethRepr {
             syndrome: ack.syndrome,
             msn: self.msn,
@@ -58,6 +55,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         }
     }
 
+    /// All packets before `end` are acknowledged.
+    #[inline]
+    fn note_acked(&mut self, end: Psn) {
+        self.unacked.take_if(|message| !message.is_after(end));
+    }
+
     /// Takes back the ACK or NAK with these headers, which was not sent. A newer one takes
     /// precedence.
     #[cold]
@@ -65,6 +68,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         let Some(aeth) = header.ext.aeth() else {
             return;
         };
+        self.unacked = self
+            .unacked
+            .or(Some(acked_by(aeth.syndrome, header.bth.psn)));
         let fatal = matches!(aeth.syndrome, Syndrome::Nak { code } if code != NakCode::PsnSequence);
         if fatal || self.acknowledge.is_none() {
             self.acknowledge = Some(Acknowledge {
@@ -86,6 +92,15 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.ring.quiesce();
         self.close(NakCode::RemoteAccess, psn);
         true
+    }
+}
+
+/// One past the last packet that an ACK or NAK acknowledges (IBTA 9.7.5.1.2 and 9.7.5.2).
+#[inline]
+fn acked_by(syndrome: Syndrome, psn: Psn) -> Psn {
+    match syndrome {
+        Syndrome::Ack { .. } => psn.next(),
+        _ => psn,
     }
 }
 

@@ -67,6 +67,11 @@ impl Answers {
         self.owed.front().is_some_and(|(next, _)| *next == packet)
     }
 
+    /// Whether a response is due that an ACK must not overtake.
+    pub fn owes_any(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
     /// The responder has found its receive queue empty, with this minimum RNR NAK timer code.
     pub fn not_ready(&mut self, timer: u8) {
         self.rnr_due = Some(timer);

@@ -219,6 +219,8 @@ impl World {
                 initial_max_rd_atomic,
                 pause: Pause::No,
                 fate: Fate::default(),
+                lending: Default::default(),
+                acknowledged: 0,
                 todo,
                 fault_at: fault.then(|| rng.below(todo)),
                 timer_at: None,

@@ -38,6 +38,7 @@ impl World {
             Event::Deregister { qp } => self.deregister(qp),
             Event::Datagram { host } => self.send_datagram(host),
             Event::Uc { end, action } => self.uc_step(end, action),
+            Event::Release { qp } => self.release(qp),
             Event::Attack => self.attack(),
         }
     }
@@ -183,6 +184,7 @@ impl World {
             let len = payload.len() as u32;
             let limit = q.conn.max_segments(&parsed.repr, len, &q.send);
             let taken = segments.len().min(limit.into());
+            self.release_peer(qp)?;
             self.deliver(qp, &parsed.repr, &segments[..taken])?;
             return Ok(taken);
         }
@@ -315,6 +317,7 @@ impl World {
             if self.saboteur.strikes(Sabotage::WrongSignal) {
                 completion.signaled = !completion.signaled;
             }
+            self.judge_lent(qp, &completion)?;
             self.judge_completion(qp, completion)?;
             if self.saboteur.strikes(Sabotage::RepeatCompletion) {
                 self.judge_completion(qp, completion)?;
@@ -324,6 +327,9 @@ impl World {
 
     /// Takes the events.
     fn take_events(&mut self, qp: usize) -> Result<(), String> {
+        if self.qps[qp].lending.is_any() && self.qps[qp].conn.state() == State::Err {
+            return Ok(()); // the completion of what failed is held
+        }
         let events = self.qps[qp].conn.take_events();
         let events = lose_event(&mut self.saboteur, events);
         if events.is_empty() {

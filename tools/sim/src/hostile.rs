@@ -34,7 +34,9 @@ impl World {
     fn forge(&mut self) {
         self.stats.forged += 1;
         let qp = self.rng.index(self.qps.len());
+        let early = self.early_ack(qp).filter(|_| self.rng.one_in(2));
         let mut roce = match self.network.overheard(&mut self.rng) {
+            _ if early.is_some() => early.unwrap_or_default(),
             Some(frame) if self.rng.one_in(2) => frame::roce(&frame).unwrap_or(&[]).to_vec(),
             _ => self.invent(qp),
         };

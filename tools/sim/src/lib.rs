@@ -32,6 +32,7 @@ pub mod foreign;
 pub mod frame;
 pub mod hostile;
 pub mod judge;
+pub mod lending;
 pub mod local;
 pub mod memory;
 pub mod model;

@@ -84,8 +84,10 @@ impl World {
         q.fate.killed = true;
         q.conn.to_error();
         self.pump(qp)?;
+        // The event comes with the release of lent payloads.
+        let q = &self.qps[qp];
         ensure!(
-            self.qps[qp].fate.dead,
+            q.fate.dead || q.lending.is_any(),
             "qp{qp}: moved to error, and no event"
         );
         Ok(())

@@ -53,6 +53,8 @@ impl World {
 
     /// Resets a QP and forgets what the judges know of it.
     fn reset(&mut self, qp: usize) -> Result<(), String> {
+        // Reset waits until the device has delivered the QP's packets.
+        self.release(qp)?;
         let q = &mut self.qps[qp];
         let done = q.conn.modify(&Modify::to_state(State::Reset));
         ensure!(done.is_ok(), "qp{qp}: to RESET: {done:?}");
@@ -79,6 +81,7 @@ impl World {
         q.watch = Watch::default();
         q.pause = Pause::No;
         q.fate = Fate::default();
+        q.acknowledged = 0;
         q.todo = self.rng.below(30);
         q.fault_at = None;
         q.timer_at = None;

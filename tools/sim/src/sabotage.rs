@@ -92,6 +92,8 @@ pub enum Sabotage {
     IgnoreMissing,
     /// A fetch and add is carried out, and the protocol told that a page is missing.
     AddToMissing,
+    /// A request completes while its payload is lent, if the peer acknowledges it.
+    EarlyRelease,
     /// The first byte of a payload that a UC QP takes is stored wrong.
     UcCorruptByte,
     /// The byte before a payload that a UC QP takes is changed.
@@ -154,7 +156,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All kinds.
-    pub const ALL: [Sabotage; 72] = [
+    pub const ALL: [Sabotage; 73] = [
         Sabotage::CorruptByte,
         Sabotage::StrayWrite,
         Sabotage::RepeatAtomic,
@@ -198,6 +200,7 @@ impl Sabotage {
         Sabotage::ForgetReceive,
         Sabotage::IgnoreMissing,
         Sabotage::AddToMissing,
+        Sabotage::EarlyRelease,
         Sabotage::UcCorruptByte,
         Sabotage::UcStrayWrite,
         Sabotage::UcLoseReceive,
@@ -247,6 +250,7 @@ impl Sabotage {
                 | WideReads
                 | LowMsn
                 | IgnoreLocalError
+                | EarlyRelease
         )
     }
 }

@@ -66,6 +66,12 @@ impl World {
             if waits || q.conn.state() == State::Err && !request {
                 return Ok(());
             }
+            let acks = |t: &Transmit| t.header.bth.opcode == Opcode::RcAck;
+            if self.is_loopback(qp) && acks(transmit) && again.as_ref().is_some_and(acks) {
+                // An ACK before a request is one of all messages.
+                same.header.bth.psn = again.map_or(same.header.bth.psn, |t| t.header.bth.psn);
+            }
+            let q = &mut self.qps[qp];
             if let Some(bth) = first {
                 // A later packet may ask for the ACK instead.
                 same.header.bth.ack_req = bth.ack_req;
@@ -118,6 +124,7 @@ impl World {
         let kind = transmit.header.bth.opcode.kind();
         let requester = if kind.is_response() { peer } else { qp };
         self.qps[requester].watch.packets_harmed(harmed);
+        self.lend(qp, &transmit);
         Ok(())
     }
 
@@ -245,6 +252,7 @@ impl World {
         let index = index.filter(|_| !seen.is_response());
         tell!(self, "qp{qp} -> {seen:x?}");
         self.check_silence(qp, &seen)?;
+        self.judge_order(qp, &seen)?;
         self.stats.rnr_naks += u64::from(seen.is_rnr_nak());
         let foreign = self.qps[qp].conn.is_foreign();
         if let Some(index) = index {

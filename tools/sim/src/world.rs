@@ -102,6 +102,9 @@ pub struct Qp {
     pub initial_max_rd_atomic: u8,
     pub pause: Pause,
     pub fate: Fate,
+    pub lending: crate::lending::Lending,
+    /// The packets of its flow before this one are acknowledged on the wire.
+    pub acknowledged: u64,
     /// Requests that it has still to post.
     pub todo: u64,
     /// Which request is to have a fault.
@@ -145,6 +148,8 @@ pub enum Event {
         end: usize,
         action: crate::uc::Action,
     },
+    /// Packets of a QP that lends their payloads are lost, if they have not arrived.
+    Release { qp: usize },
     /// The attacker does something.
     Attack,
 }

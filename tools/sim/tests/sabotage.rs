@@ -25,6 +25,7 @@ fn profile(kind: Sabotage) -> Profile {
         Sabotage::FlushShared => Profile::Abort,
         Sabotage::ForgetReceive | Sabotage::IgnoreMissing => Profile::PageFaults,
         Sabotage::AddToMissing => Profile::PageFaults,
+        Sabotage::EarlyRelease => Profile::Hostile,
         Sabotage::WideWindow | Sabotage::WideReads => Profile::Bulk,
         _ => Profile::Shuffle,
     }
@@ -66,6 +67,8 @@ fn least(kind: Sabotage) -> u64 {
         ForgetReceive | IgnoreMissing => 100,
         // The connection may end before the request comes again.
         AddToMissing => 90,
+        // There are few occasions for the attacker.
+        EarlyRelease => 20,
         // Of UC QPs.
         _ => 95,
     }
