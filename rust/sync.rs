@@ -8,7 +8,7 @@
 //! * [`revocable`]: a value that can be revoked: it is dropped when the last access has ended;
 //! * [`bh`]: bottom halves disabled on this CPU; [`barrier`]: a memory barrier;
 //! * [`timer`]: one-shot timers that keep their object alive while armed;
-//! * [`work`]: the module's own work queues;
+//! * [`work`]: the module's own work queues; [`budget`]: how much of them a user may take;
 //! * [`memory`]: allocation flags, and the memory cgroup that is charged; [`quota`]: a limit on the
 //!   number of objects.
 //!
@@ -17,6 +17,7 @@
 
 pub(crate) mod barrier;
 pub(crate) mod bh;
+pub(crate) mod budget;
 pub(crate) mod gate;
 pub(crate) mod lock;
 pub(crate) mod memory;

@@ -2,6 +2,7 @@
 /* See sync_helpers.h. The callers in rust/sync document what the functions promise. */
 #include <linux/bottom_half.h>
 #include <linux/cpumask.h>
+#include <linux/cred.h>
 #include <linux/memcontrol.h>
 #include <linux/preempt.h>
 #include <linux/random.h>
@@ -9,6 +10,8 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/smp.h>
+#include <linux/uidgid.h>
+#include <linux/user_namespace.h>
 #include <linux/wait_bit.h>
 #include <linux/workqueue.h>
 #include <asm/barrier.h>
@@ -93,6 +96,24 @@ void oxe_wait_for_value(u32 *place, u32 value)
 void oxe_wake_for_value(u32 *place)
 {
 	wake_up_var(place);
+}
+
+/*
+ * The user of the calling process. Whoever makes a user namespace has many IDs in it, so the maker
+ * of the outermost one is meant, unless that is root, as of containers.
+ */
+u32 oxe_budget_user(void)
+{
+	const struct cred *cred = current_cred();
+	const struct user_namespace *ns = cred->user_ns;
+
+	if (ns == &init_user_ns)
+		return __kuid_val(cred->uid);
+	while (ns->parent && ns->parent != &init_user_ns)
+		ns = ns->parent;
+	if (uid_eq(ns->owner, GLOBAL_ROOT_UID))
+		return __kuid_val(cred->uid);
+	return __kuid_val(ns->owner);
 }
 
 u32 oxe_random_u32(void)
@@ -193,6 +214,16 @@ struct workqueue_struct *oxe_wq_alloc_process(const char *name)
 	 * No WQ_MEM_RECLAIM: work on such a queue must not wait for other work, as teardown does.
 	 */
 	return alloc_workqueue("%s", WQ_UNBOUND, 0, name);
+}
+
+/*
+ * Its workers never wait for each other and keep their CPUs busy, so there are no more than CPUs:
+ * other tasks would get little beside a thousand of them. The files in sysfs let an administrator
+ * choose their CPUs and their nice value.
+ */
+struct workqueue_struct *oxe_wq_alloc_bulk(void)
+{
+	return alloc_workqueue("oxe_bulk", WQ_UNBOUND | WQ_SYSFS, num_online_cpus());
 }
 
 /* Whether that CPU is another one than this, and online. With bottom halves disabled. */

@@ -28,6 +28,7 @@ void oxe_wait_for_value(u32 *place, u32 value);
 void oxe_wake_for_value(u32 *place);
 
 u32 oxe_random_u32(void);
+u32 oxe_budget_user(void);
 
 /*
  * Charged to the process. At the limit of its memory cgroup the allocation fails; see
@@ -52,6 +53,7 @@ bool oxe_hrtimer_is_queued(struct hrtimer *timer);
 
 struct workqueue_struct *oxe_wq_alloc_bh(void);
 struct workqueue_struct *oxe_wq_alloc_process(const char *name);
+struct workqueue_struct *oxe_wq_alloc_bulk(void);
 bool oxe_is_elsewhere(u32 cpu);
 bool oxe_queue_work_on(u32 cpu, struct workqueue_struct *queue, struct work_struct *work);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The module's own work queues: one for softirq context, and two for process context. One of these
-//! is for page faults alone: a process may hold up its faults for as long as it likes (userfaultfd,
-//! FUSE), and a queue runs a limited number of items at a time.
+//! The module's own work queues: one for softirq context, and three for process context. One of
+//! these is for page faults alone: a process may hold up its faults for as long as it likes
+//! (userfaultfd, FUSE), and a queue runs a limited number of items at a time. Another is for the
+//! work of users who have spent their budget of softirq time (`budget`).
 //!
 //! Work items are the kernel crate's: embed a [`Work`](kernel::workqueue::Work), implement
 //! `HasWork` by `impl_has_work!` and `WorkItem` with `type Pointer = Arc<Self>`. Queued work holds
@@ -19,6 +20,7 @@ use kernel::workqueue::{HasWork, Queue, RawWorkItem, WorkItem};
 static BH: Atomic<usize> = Atomic::new(0);
 static PROCESS: Atomic<usize> = Atomic::new(0);
 static FAULT: Atomic<usize> = Atomic::new(0);
+static BULK: Atomic<usize> = Atomic::new(0);
 
 /// Owns the module's work queues: made first at module load, dropped last at unload. Dropping it
 /// waits for all queued work; later work is refused.
@@ -34,6 +36,8 @@ impl Queues {
         let queues = Queues(());
         // SAFETY: no requirements.
         fill(&BH, unsafe { ffi::oxe_wq_alloc_bh() })?;
+        // SAFETY: no requirements.
+        fill(&BULK, unsafe { ffi::oxe_wq_alloc_bulk() })?;
         for (place, name) in [(&PROCESS, c"oxe"), (&FAULT, c"oxe_fault")] {
             // SAFETY: the name is terminated.
             fill(place, unsafe {
@@ -56,7 +60,7 @@ impl Drop for Queues {
     fn drop(&mut self) {
         // In this order: work in a softirq may drop the last reference to what is to be freed in
         // process context (`drop_in_process`).
-        for place in [&BH, &FAULT, &PROCESS] {
+        for place in [&BH, &BULK, &FAULT, &PROCESS] {
             let queue = place.load(Acquire) as *mut workqueue_struct;
             if queue.is_null() {
                 continue;
@@ -116,6 +120,22 @@ where
     T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
 {
     queue(&PROCESS, object.clone())
+}
+
+/// As [`queue_process`], on the queue for work that takes long. An object
+/// whose work is pending on another queue stays there.
+pub(crate) fn queue_bulk<T, const ID: u64>(object: &Arc<T>) -> bool
+where
+    T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
+{
+    queue(&BULK, object.clone())
+}
+
+/// Whether this is a softirq, or process context in which bottom halves are disabled. Process
+/// context or softirq.
+pub(crate) fn in_bh() -> bool {
+    // SAFETY: no requirements.
+    unsafe { ffi::oxe_in_interrupt() }
 }
 
 /// As [`queue_process`], on the queue for page faults.

@@ -11,6 +11,7 @@
 use super::flush;
 use super::object::{Inner, Qp};
 use super::progress::{Deferred, Input, Progress};
+use super::queued::queue_work;
 use super::service::Transport;
 use crate::device::counters::Count;
 use crate::device::packet::loopback::LoopbackQueue;
@@ -27,6 +28,13 @@ use kernel::sync::Arc;
 /// only one batch of packets for the wire, so that receivers on this CPU, and the responses, have
 /// their turn then.
 const MAX_BATCHES: usize = 16;
+
+/// The same for queued work of a process's QP: other work on this CPU has its turn between.
+const MAX_WORK_BATCHES: usize = 4;
+
+/// How often work in process context continues before other QPs' work has its turn: its queue has a
+/// worker for each CPU alone.
+const MAX_TURNS: usize = 16;
 
 /// How often completed requests make room for others under one hold of the lock, as a process may
 /// post as fast as the engine completes.
@@ -48,15 +56,25 @@ const MAX_PAGE_STALL: u64 = 5_000_000;
 /// Softirq or process context, with no lock held that the network stack or a consumer may take. A
 /// process with a doorbell of its own may sleep.
 pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
+    let mut turns = 0;
     while turn(qp, &mut input) {
-        // The process continues, so that its own CPU time pays for its packets. Bottom halves, and
+        // The context continues, so that its own CPU time pays for the packets. Bottom halves, and
         // receivers with them, had their turn meanwhile.
-        if bh::cond_resched_killable() {
+        let killed = bh::cond_resched_killable();
+        if matches!(input, Input::Bulk) {
+            turns += 1;
+            if turns == MAX_TURNS {
+                work::queue_bulk(qp);
+                return;
+            }
+            continue;
+        }
+        if killed {
             let mut inner = qp.inner.lock();
             inner.posting = false;
             inner.queued = true;
             drop(inner);
-            work::queue_bh(qp);
+            queue_work(qp);
             return;
         }
         input = Input::Resume;
@@ -74,15 +92,13 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
     let mut inner = qp.inner.lock();
     let mut deferred = Deferred::default();
     match input {
-        Input::Work => inner.queued = false,
+        Input::Work | Input::Bulk => inner.queued = false,
         Input::Resume => inner.posting = false,
+        // The call of the process succeeds, so its requests count as posted.
+        Input::Doorbell if inner.stopped => inner.sq.note_posted(),
         _ => {}
     }
     if inner.stopped {
-        // The call of the process succeeds, so its requests count as posted.
-        if matches!(input, Input::Doorbell) {
-            inner.sq.note_posted();
-        }
         return false;
     }
     if inner.is_in_error() {
@@ -114,10 +130,7 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
         notify(qp, core::mem::take(&mut deferred));
         batches += 1;
         inner = qp.inner.lock();
-        if lent {
-            qp.delivered.store(0, Relaxed);
-        }
-        let released = inner.transport.release();
+        let released = release(qp, &mut inner, lent);
         let flush = core::mem::take(&mut inner.flush_due);
         if inner.stopped && !flush {
             end(qp, &mut inner, &mut batch);
@@ -128,15 +141,15 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
             // The slots that are free now, or a local request, may be waited for.
             inner.rerun |= inner.sq.has_unfetched() || inner.sq.has_barrier();
         }
-        if (batches >= MAX_BATCHES || packets && send_again) && !flush {
+        if (batches >= max_batches(qp, input) || packets && send_again) && !flush {
             end(qp, &mut inner, &mut batch);
-            let posting = leave_rest(qp, &mut inner, input);
+            let continues = leave_rest(qp, &mut inner, input);
             drop(inner);
             notify(qp, deferred);
-            if !posting {
-                work::queue_bh(qp);
+            if !continues {
+                queue_work(qp);
             }
-            return posting;
+            return continues;
         }
         if !send_again && !inner.rerun {
             end(qp, &mut inner, &mut batch);
@@ -149,18 +162,37 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
     false
 }
 
-/// Leaves what is due to the process that rang the doorbell, if it is to send that itself: returns
-/// true then. Else to work, which the caller queues.
+/// How many batches of loopback packets one call delivers.
+#[inline]
+fn max_batches(qp: &Qp, input: &Input<'_>) -> usize {
+    match input {
+        Input::Work | Input::Bulk if qp.is_user => MAX_WORK_BATCHES,
+        _ => MAX_BATCHES,
+    }
+}
+
+/// Leaves what is due to the process that rang the doorbell, if it is to send that itself, or to
+/// the work in process context that this is: returns true then, as the caller continues. Else to
+/// work, which the caller queues.
 #[inline]
 fn leave_rest(qp: &Qp, inner: &mut Inner, input: &Input<'_>) -> bool {
     let callers = matches!(input, Input::Doorbell | Input::Resume);
-    let posting = callers && inner.is_callers_work(qp);
-    if posting {
+    if callers && inner.is_callers_work(qp) {
         inner.posting = true;
-    } else {
-        inner.queued = true;
+        return true;
     }
-    posting
+    inner.queued = true;
+    matches!(input, Input::Bulk)
+}
+
+/// The packets of a batch are sent or delivered; `lent` if they were loopback packets. Returns as
+/// [`Transport::release`] does.
+#[inline]
+fn release(qp: &Qp, inner: &mut Inner, lent: bool) -> bool {
+    if lent {
+        qp.delivered.store(0, Relaxed);
+    }
+    inner.transport.release()
 }
 
 /// From now on this context sends for the QP.
@@ -180,20 +212,6 @@ fn end(qp: &Qp, inner: &mut Inner, batch: &mut Batch<'_, Qp>) {
     }
 }
 
-/// Schedules `qp` to run in softirq context: before this returns if the caller's context allows
-/// that.
-///
-/// Any context, hard irqs included. A kernel user may post in any context, and may hold a lock that
-/// its completion handler takes, too: the handler must not run from within the post.
-pub(crate) fn schedule(qp: &Arc<Qp>) {
-    if bh::irqs_disabled() {
-        work::queue_bh(qp);
-    } else {
-        let _bh = BhGuard::new();
-        work::queue_bh(qp);
-    }
-}
-
 /// Passes the input to the transport.
 #[inline]
 fn process_input(
@@ -206,7 +224,7 @@ fn process_input(
     match input {
         Input::Doorbell => inner.sq.note_posted(),
         Input::Resume | Input::Sweep => {}
-        Input::Work => match &mut inner.transport {
+        Input::Work | Input::Bulk => match &mut inner.transport {
             Transport::Rc(rc) => rc.conn.handle_timeout(now, &mut inner.sq),
             Transport::Uc(uc) => uc.conn.handle_timeout(now, &inner.sq),
             Transport::Datagram(_) => {}
@@ -244,7 +262,9 @@ fn handle(
     packet: RxPacket<'_>,
     deferred: &mut Deferred,
 ) {
-    complete_sends(qp, inner, deferred);
+    if inner.transport.has_completion() {
+        complete_first(qp, inner, deferred);
+    }
     let (sq, rq) = (&mut inner.sq, &mut inner.rq);
     let handled = match &mut inner.transport {
         Transport::Rc(rc) => rc.handle(&qp.ctx, sq, rq, now, packet, deferred),
@@ -288,6 +308,7 @@ fn deliver_loopback(from: &Qp, qp: &Arc<Qp>, loopback: &mut LoopbackQueue) {
     // The packets that the peer replies to are delivered, though the context that sends for `qp`
     // may not have noticed yet.
     if qp.delivered.load(Acquire) != 0 && inner.transport.release() {
+        complete_first(qp, inner, &mut deferred);
         inner.rerun |= inner.sq.has_barrier();
     }
     while let Some(packet) = loopback.next_for(qp.ctx.qpn) {
@@ -312,7 +333,7 @@ fn deliver_loopback(from: &Qp, qp: &Arc<Qp>, loopback: &mut LoopbackQueue) {
     let queue = due && !inner.sending;
     drop(guard);
     if queue {
-        work::queue_bh(qp);
+        queue_work(qp);
     }
     notify(qp, deferred);
 }
@@ -390,6 +411,13 @@ fn complete_sends(qp: &Qp, inner: &mut Inner, deferred: &mut Deferred) -> bool {
         deferred.send.merge(inner.sq.complete(&qp.ctx, &done));
     }
     released
+}
+
+/// As [`complete_sends`], before a packet is handled.
+#[cold]
+#[inline(never)]
+fn complete_first(qp: &Qp, inner: &mut Inner, deferred: &mut Deferred) {
+    let _ = complete_sends(qp, inner, deferred);
 }
 
 /// Arms the timer if the transport has a timeout, or a process may post receives that must be

@@ -26,6 +26,7 @@ use crate::rdma::mmap::Cookie;
 use crate::rdma::qp::{QpCaps, QpInit, QpType};
 use crate::rdma::udata::UserCtx;
 use crate::sync::barrier;
+use crate::sync::budget::SoftirqBudget;
 use crate::sync::lock::{SpinLockBh, SpinLockBhBackend};
 use crate::sync::memory::GFP_CHARGED;
 use crate::sync::timer::Timer;
@@ -95,6 +96,8 @@ pub(crate) struct Qp {
     pub(crate) caps: QpCaps,
     /// A process posts to it.
     pub(crate) is_user: bool,
+    /// The softirq time that its user may take. `None` for kernel users.
+    pub(super) budget: Option<SoftirqBudget>,
     /// The state, to be read without the lock: a [`State`] as a number.
     state: Atomic<u32>,
     #[pin]
@@ -264,6 +267,7 @@ impl Qp {
                 events,
                 caps,
                 is_user,
+                budget: is_user.then(SoftirqBudget::of_current_user),
                 state: Atomic::new(State::Reset as u32),
                 inner <- crate::new_spinlock_bh!(inner, "oxe_qp"),
                 delivered: Atomic::new(0),
@@ -378,10 +382,13 @@ impl Inner {
     }
 
     /// Whether the process that rang the doorbell sends all requests that it posted itself. This
-    /// applies to the unreliable services, whose requests never wait for a response.
+    /// applies to the unreliable services, whose requests never wait for a response. Its
+    /// system call ends when the device goes away.
     #[inline]
     pub(crate) fn is_callers_work(&self, qp: &Qp) -> bool {
-        qp.is_user && !matches!(self.transport, Transport::Rc(_))
+        qp.is_user
+            && !matches!(self.transport, Transport::Rc(_))
+            && !qp.ctx.core.removal.has_begun()
     }
 
     /// Whether everything is to be flushed.

@@ -15,6 +15,8 @@ pub(crate) enum Input<'a> {
     Resume,
     /// Queued work runs; an expired timer may have queued it.
     Work,
+    /// As `Work`, in process context, where it may continue.
+    Bulk,
     /// A process may have posted receives in the error state.
     Sweep,
     /// The QP is about to be reset or destroyed: delayed ACKs and corked requests are sent.

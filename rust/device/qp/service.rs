@@ -75,6 +75,15 @@ impl Transport {
         };
     }
 
+    /// Whether a request was completed by a packet, and its completion was not polled.
+    #[inline]
+    pub(crate) fn has_completion(&self) -> bool {
+        match self {
+            Transport::Rc(rc) => rc.conn.requester().has_completion(),
+            Transport::Uc(_) | Transport::Datagram(_) => false,
+        }
+    }
+
     /// The events since the last call.
     #[inline]
     pub(crate) fn take_events(&mut self) -> Events {

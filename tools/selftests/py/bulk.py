@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Bulk work of a process that does not run (issue 33, F3): softirqs must not do it, which are
+charged to no process and go before all of them, but a worker that the scheduler preempts."""
+
+import ctypes
+import glob
+import mmap
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pyverbs.enums as e
+from pyverbs.mr import MR
+from pyverbs.wr import SGE, SendWR
+
+from oxetest import ALL_ACCESS, SLOW, End, connect, host_a, main, same
+
+LEN = 1 << 30
+FILE = 2 << 20
+COUNT = 64
+SECONDS = 3
+
+
+def wide_mapping():
+    """An address range of LEN bytes, with the same pages of a small file again and again."""
+    fd = os.memfd_create("bulk")
+    os.ftruncate(fd, FILE)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+    prot = mmap.PROT_READ | mmap.PROT_WRITE
+    start = libc.mmap(None, LEN, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    for at in range(start, start + LEN, FILE):
+        same(libc.mmap(at, FILE, prot, mmap.MAP_SHARED | 0x10, fd, 0), at, "mapping")
+    return start
+
+
+def writer():
+    """Has COUNT WRITEs of LEN bytes queued between two queue pairs of one device, then waits."""
+    host = host_a()
+    a, b = End(host, size=0, depth=COUNT), End(host, size=0, depth=COUNT)
+    connect(a, b)
+    source, sink = (MR(host.pd, LEN, ALL_ACCESS, wide_mapping()) for _ in range(2))
+    for n in range(COUNT):
+        sges = [SGE(source.buf, LEN, source.lkey)]
+        wr = SendWR(n, e.IBV_WR_RDMA_WRITE, num_sge=1, sg=sges, send_flags=e.IBV_SEND_SIGNALED)
+        wr.set_wr_rdma(sink.rkey, sink.buf)
+        a.qp.post_send(wr)
+    print("ready", flush=True)
+    signal.pause()
+
+
+def ticks_of(path):
+    """The ticks that a task has run; none if it is gone."""
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[11]) + int(fields[12])
+
+
+def load():
+    """The ticks of unbound workers, and those in softirqs."""
+    workers = softirqs = 0
+    for path in glob.glob("/proc/[0-9]*/comm"):
+        try:
+            with open(path, encoding="ascii", errors="replace") as file:
+                name = file.read()
+        except OSError:
+            continue
+        if name.startswith("kworker/u"):
+            workers += ticks_of(path[: -len("comm")] + "stat")
+        if name.startswith("ksoftirqd"):
+            softirqs += ticks_of(path[: -len("comm")] + "stat")
+    with open("/proc/stat", encoding="ascii") as file:
+        cpu = file.readline().split()
+    return workers, softirqs + int(cpu[7])
+
+
+def ping():
+    """The 99th percentile of the round trips between the hosts, in microseconds."""
+    command = ["ip", "netns", "exec", "oxt-a", "ping", "-n", "-i", "0.005", "-c", "100"]
+    text = subprocess.run(
+        command + [os.environ["IP4_B"]], capture_output=True, text=True, check=False
+    ).stdout
+    times = sorted(float(t) * 1000 for t in re.findall(r"time=([0-9.]+) ms", text))
+    same(len(times) > 60, True, f"round trips: {text[-300:]}")
+    return times[len(times) * 99 // 100]
+
+
+def stopped():
+    """A process with WRITEs of 64 GiB queued is stopped; the copies go on in a worker."""
+    idle = min(ping() for _ in range(3))
+    with subprocess.Popen(
+        [sys.executable, __file__, "writer"], stdout=subprocess.PIPE, text=True
+    ) as child:
+        try:
+            same(child.stdout.readline().strip(), "ready", "the process")
+            child.send_signal(signal.SIGSTOP)
+            before = load()
+            time.sleep(SECONDS)
+            workers, softirqs = (now - then for now, then in zip(load(), before))
+            busy = min(ping() for _ in range(3))
+            during = load()
+            time.sleep(0.5)
+            after = load()
+        finally:
+            child.kill()
+    print(
+        f"# ticks in workers: {workers}, in softirqs: {softirqs}; "
+        f"ping, 99th percentile: {busy:.0f} us, idle {idle:.0f} us",
+        flush=True,
+    )
+    same(sum(after) > sum(during), True, "the copies go on")
+    same(workers > 2 * softirqs, True, f"{workers} ticks in workers, {softirqs} in softirqs")
+    # A machine with other load may be held up at any time.
+    same(busy <= 2 * idle + 1000 * SLOW, True, f"{busy:.0f} us against {idle:.0f} us")
+
+
+CASES = [("bulk work of a process that is stopped", stopped)]
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["writer"]:
+        writer()
+    main(CASES)
