@@ -59,6 +59,7 @@ struct OxeModule {
     namespaces: net::udp::Namespaces,
     exclusion: Pin<KBox<Exclusion>>,
     queues: sync::work::Queues,
+    faults: rdma::fault::Faults,
     page_cache: net::skb::PageCache,
     reclaim: sync::table::Reclaim,
 }
@@ -69,6 +70,7 @@ impl kernel::InPlaceModule for OxeModule {
         try_pin_init!(Self {
             reclaim: sync::table::Reclaim,
             page_cache: net::skb::PageCache::new()?,
+            faults: rdma::fault::Faults::new()?,
             queues: sync::work::Queues::new()?,
             exclusion: Exclusion::new(c"rdma_rxe", device::RXE)?,
             namespaces: net::udp::Namespaces::new()?,

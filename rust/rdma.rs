@@ -12,7 +12,7 @@
 //!   destroyed;
 //! * [`udata`], [`mmap`], [`shared`]: driver-private data of verbs, and memory that a process and
 //!   the driver share;
-//! * [`umem`], [`mr`]: registered memory; [`gid`]: address vectors; [`wr`], [`wc`]: work requests
+//! * [`umem`], [`mr`]: registered memory; [`odp`], [`fault`]: such that is not pinned; [`gid`]: address vectors; [`wr`], [`wc`]: work requests
 //!   and completions of kernel users; [`qp`]: attributes of queue pairs; [`attr`]: those of device
 //!   and port;
 //! * [`rxe_abi`]: the layout of the structures that processes use, as the kernel's headers have it;
@@ -31,6 +31,7 @@ pub(crate) mod driver;
 pub(crate) mod error;
 pub(crate) mod events;
 pub(crate) mod exclude;
+pub(crate) mod fault;
 pub(crate) mod gid;
 pub(crate) mod link;
 pub(crate) mod mmap;
@@ -47,6 +48,7 @@ pub(crate) mod wc;
 pub(crate) mod wr;
 
 mod copy;
+mod mm;
 mod object;
 mod ops;
 mod ops_ah;

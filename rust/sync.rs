@@ -10,7 +10,8 @@
 //! * [`timer`]: one-shot timers that keep their object alive while armed;
 //! * [`work`]: the module's own work queues; [`budget`]: how much of them a user may take;
 //! * [`memory`]: allocation flags, and the memory cgroup that is charged; [`quota`]: a limit on the
-//!   number of objects.
+//!   number of objects; [`user`]: who is accounted for them;
+//! * [`registry`]: values that are found by a number, and counted.
 //!
 //! This module knows no protocol. It contains `unsafe` code, which must not leak out: every public
 //! item is safe to call, in the contexts that its documentation names.
@@ -22,9 +23,11 @@ pub(crate) mod gate;
 pub(crate) mod lock;
 pub(crate) mod memory;
 pub(crate) mod quota;
+pub(crate) mod registry;
 pub(crate) mod revocable;
 pub(crate) mod table;
 pub(crate) mod timer;
+pub(crate) mod user;
 pub(crate) mod work;
 
 /// An unpredictable random number. Any context.

@@ -10,6 +10,8 @@
 
 struct ib_device;
 struct ib_umem;
+struct mm_struct;
+struct task_struct;
 
 /* The owner of a region, embedded in its own structure. */
 struct oxe_odp_owner {
@@ -30,5 +32,19 @@ int oxe_odp_map_and_lock(struct ib_umem *umem, size_t first, size_t count, bool 
 void *oxe_odp_page(unsigned long pfn, bool *writable);
 void oxe_odp_unlock(struct ib_umem *umem);
 void oxe_odp_mark_dirty(void *address);
+bool oxe_odp_get_mm(struct ib_umem *umem);
+void oxe_odp_put_mm(struct ib_umem *umem);
+
+struct mm_struct *oxe_odp_current_mm(void);
+void oxe_odp_mm_grab(struct mm_struct *mm);
+void oxe_odp_mm_drop(struct mm_struct *mm);
+bool oxe_odp_mm_get(struct mm_struct *mm);
+void oxe_odp_mm_put(struct mm_struct *mm);
+bool oxe_odp_mm_get_orphan(struct mm_struct *mm, u32 held);
+bool oxe_odp_mm_reap(struct mm_struct *mm);
+struct task_struct *oxe_odp_current(void);
+void oxe_odp_allow_kill(void);
+void oxe_odp_forbid_kill(void);
+void oxe_odp_kill(struct task_struct *task);
 
 #endif

@@ -121,6 +121,21 @@ u32 oxe_random_u32(void)
 	return get_random_u32();
 }
 
+/* See rust/sync/user.rs: a real user ID of the initial namespace, or the number of another one. */
+u64 oxe_user_id(void)
+{
+	const struct cred *cred = current_cred();
+	const struct user_namespace *ns = cred->user_ns;
+
+	if (ns == &init_user_ns)
+		return __kuid_val(cred->uid);
+	while (ns->parent != &init_user_ns)
+		ns = ns->parent;
+	if (uid_eq(ns->owner, GLOBAL_ROOT_UID))
+		return 1ULL << 32 | ns->ns.inum;
+	return __kuid_val(ns->owner);
+}
+
 /* The cgroup of the calling process, with a reference; NULL without memory cgroups. */
 struct mem_cgroup *oxe_memcg_get(void)
 {

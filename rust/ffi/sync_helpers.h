@@ -38,6 +38,7 @@ enum oxe_gfp {
 	OXE_GFP_CHARGED = GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN,
 	OXE_GFP_CHARGED_NOWAIT = GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN,
 };
+u64 oxe_user_id(void);
 struct mem_cgroup *oxe_memcg_get(void);
 void oxe_memcg_put(struct mem_cgroup *memcg);
 struct mem_cgroup *oxe_memcg_enter(struct mem_cgroup *memcg);

@@ -9,10 +9,11 @@
 use super::access::Access;
 use super::device::Device;
 use super::driver::Driver;
+use super::fault::Held;
 use super::strided::StridedSrc;
 use super::umem::Word;
 use crate::ffi;
-use crate::sync::bh::BhGuard;
+use crate::sync::bh::{cond_resched_killable, BhGuard};
 use crate::sync::gate::{Entered, Gate};
 use crate::sync::memory::GFP_CHARGED;
 use core::ops::Range;
@@ -314,14 +315,22 @@ impl OdpMemory {
     /// The offset of a byte, among the first `len`, that the process does not have, or must not
     /// write to, or that the kernel has no access to. No error if a page may be there later: an
     /// access that comes again asks again.
-    pub(crate) fn fault(&self, offset: u64, len: u64, ahead: u64, write: bool) -> Result<(), u64> {
-        if ahead > len && self.prefetch(offset, ahead, write, true).is_ok() {
+    pub(crate) fn fault(
+        &self,
+        held: &Held<'_>,
+        (offset, len, ahead): (u64, u64, u64),
+        write: bool,
+    ) -> Result<(), u64> {
+        let all = self.span(offset, ahead).filter(|_| ahead > len);
+        if all.is_some_and(|span| self.map_all(held, span, write).is_ok()) {
             return Ok(());
         }
         let (first, count) = self.span(offset, len).ok_or(offset)?;
         for page in first..first.saturating_add(count) {
             match self.map(page, 1, write, true) {
                 Ok(()) | Err(EBUSY) | Err(ENOMEM) => {}
+                // No page is needed any more.
+                Err(EINTR) => return Ok(()),
                 Err(_) => {
                     let at = page.saturating_mul(PAGE_SIZE).saturating_sub(self.first);
                     return Err(offset.max(at as u64));
@@ -334,10 +343,33 @@ impl OdpMemory {
     /// Looks up the pages of `len` bytes from `offset` on, and makes them present if `fault`.
     ///
     /// Process context, of any process; sleeps. EFAULT if the process has not all of them, if the
-    /// kernel has no access to one, or if they are not all inside.
+    /// kernel has no access to one, or if they are not all inside; EINTR if the caller is killed.
     pub(crate) fn prefetch(&self, offset: u64, len: u64, write: bool, fault: bool) -> Result {
         let span = self.span(offset, len).ok_or(EFAULT)?;
-        steps(span).try_for_each(|(first, count)| self.map(first, count, write, fault))
+        // The notifier keeps the structure, not the memory of a process that has ended.
+        // SAFETY: the registration is valid.
+        if !unsafe { ffi::oxe_odp_get_mm(self.umem.as_ptr()) } {
+            return Err(EINVAL);
+        }
+        let mut done = Ok(());
+        for (first, count) in steps(span) {
+            done = self.map(first, count, write, fault);
+            // The caller works for itself here, and is charged for it.
+            while done == Err(EBUSY) && !cond_resched_killable() {
+                done = self.map(first, count, write, fault);
+            }
+            if done.is_err() {
+                break;
+            }
+        }
+        // SAFETY: the registration is valid, and we have a reference.
+        unsafe { ffi::oxe_odp_put_mm(self.umem.as_ptr()) };
+        done
+    }
+
+    /// Makes pages present: the first of them, and their number. The errors of [`OdpMemory::map`].
+    fn map_all(&self, _held: &Held<'_>, span: (usize, usize), write: bool) -> Result {
+        steps(span).try_for_each(|(first, count)| self.map(first, count, write, true))
     }
 
     /// The pages of `len` bytes from `offset` on: the first, and their number. `None` if they are
@@ -351,7 +383,8 @@ impl OdpMemory {
 
     /// Looks up `count` pages from `first` on, and enters those that are there into the table.
     ///
-    /// EFAULT if the process has not all of them, or the kernel no access to one; EBUSY, ENOMEM.
+    /// The caller keeps the memory of the process. EFAULT if the process has not all of them, or
+    /// the kernel no access to one; EBUSY, ENOMEM; EINTR if the thread has a fatal signal.
     fn map(&self, first: usize, count: usize, write: bool, fault: bool) -> Result {
         let umem = self.umem.as_ptr();
         if count == 0 || write && !self.writable {

@@ -157,7 +157,7 @@ impl Mr {
         match &self.memory {
             Memory::User(revocable) => revocable.revoke(),
             Memory::Kernel(revocable) => revocable.revoke(),
-            Memory::OnDemand(odp) => odp.memory.revoke(),
+            Memory::OnDemand(odp) => odp.close(),
         }
         Ok(())
     }
@@ -269,7 +269,13 @@ impl Mr {
             return Ok(());
         };
         let Advice { fault, write, wait } = advice;
-        if fault && !wait {
+        // Only a thread of the process itself waits: see `rdma::fault`.
+        let is_owner = || {
+            odp.memory
+                .try_access()
+                .is_some_and(|memory| memory.start().is_some())
+        };
+        if fault && !(wait && is_owner()) {
             // Pages that the process does not have are left out, without an error.
             let _ = OdpMr::want(odp, offset, 0, len, write);
             return Ok(());

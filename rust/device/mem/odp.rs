@@ -4,14 +4,14 @@
 //! for it, and fails for now. Work in process context faults the page in.
 
 use super::error::MemError;
+use crate::rdma::fault::{Faulting, Held, Turn};
 use crate::rdma::odp::OdpMemory;
 use crate::sync::lock::{new_spinlock_bh, SpinLockBh};
 use crate::sync::memory::GFP_CHARGED;
 use crate::sync::revocable::Revocable;
-use crate::sync::{timer, work};
+use crate::sync::timer;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use kernel::workqueue::{self, new_work, Work, WorkItem};
 
 /// How many ranges of one region are remembered at most. An access whose range is not among them
 /// asks again when it is repeated.
@@ -44,33 +44,35 @@ pub(super) struct OdpMr {
     pub(super) memory: Revocable<Arc<OdpMemory>>,
     #[pin]
     wanted: SpinLockBh<[Option<Wanted>; MAX_WANTED]>,
-    #[pin]
-    fault_work: Work<OdpMr>,
+    /// Its place among the regions that wait for pages.
+    turn: Revocable<Arc<Turn>>,
 }
 
-workqueue::impl_has_work! { impl HasWork<OdpMr> for OdpMr { self.fault_work } }
-
-impl WorkItem for OdpMr {
-    type Pointer = Arc<Self>;
-
-    /// Process context: faults in all ranges that are wanted.
-    fn run(this: Arc<Self>) {
-        while let Some((index, wanted)) = this.next_wanted() {
-            let Some(memory) = this.hold() else {
-                return;
-            };
-            let Wanted {
-                offset, len, ahead, ..
-            } = wanted;
-            let done = memory.fault(offset, len, ahead, wanted.write);
-            drop(memory);
-            // The access of a packet comes again, and is told. Advice is not given again.
-            let failed = done.err().filter(|_| len != 0);
-            let failed = failed.map(|at| (at, timer::now_ns()));
-            if let Some(place) = this.wanted.lock().get_mut(index) {
-                *place = failed.map(|_| Wanted { failed, ..wanted });
-            }
+impl Faulting for OdpMr {
+    /// Process context: faults in one range that is wanted.
+    fn fault(&self, held: &Held<'_>) -> bool {
+        let Some((index, wanted)) = self.next_wanted() else {
+            return false;
+        };
+        let Some(memory) = self.hold() else {
+            return false;
+        };
+        let Wanted {
+            offset, len, ahead, ..
+        } = wanted;
+        let done = memory.fault(held, (offset, len, ahead), wanted.write);
+        drop(memory);
+        // The access of a packet comes again, and is told. Advice is not given again.
+        let failed = done.err().filter(|_| len != 0);
+        let failed = failed.map(|at| (at, timer::now_ns()));
+        if let Some(place) = self.wanted.lock().get_mut(index) {
+            *place = failed.map(|_| Wanted { failed, ..wanted });
         }
+        self.next_wanted().is_some()
+    }
+
+    fn give_up(&self) {
+        *self.wanted.lock() = [None; MAX_WANTED];
     }
 }
 
@@ -86,17 +88,28 @@ fn place_for_another(wanted: &mut [Option<Wanted>; MAX_WANTED]) -> Option<&mut O
 }
 
 impl OdpMr {
-    /// ENOMEM.
+    /// A region of the calling process. Process context. ENOMEM.
     pub(super) fn new(memory: OdpMemory) -> Result<Arc<Self>> {
         let memory = Arc::new(memory, GFP_CHARGED)?;
+        let turn = Turn::new()?;
         Arc::pin_init(
             pin_init!(OdpMr {
                 memory: Revocable::new(memory),
                 wanted <- new_spinlock_bh!([None; MAX_WANTED], "oxe_odp"),
-                fault_work <- new_work!("OdpMr::fault_work"),
+                turn: Revocable::new(turn),
             }),
             GFP_CHARGED,
         )
+    }
+
+    /// Ends all accesses and faults; the pages are given up on return, or when a fault in progress
+    /// has ended. Process context, sleeps.
+    pub(super) fn close(&self) {
+        self.memory.revoke();
+        if let Some(turn) = self.turn.try_access() {
+            turn.close();
+        }
+        self.turn.revoke();
     }
 
     /// The memory, unless the region is closed; to be dropped in process context. Any context.
@@ -159,7 +172,9 @@ impl OdpMr {
             }
         }
         drop(wanted);
-        work::queue_fault(this);
+        if let Some(turn) = this.turn.try_access() {
+            Turn::request(&turn, this.clone());
+        }
         MemError::NotPresent
     }
 }
