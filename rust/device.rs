@@ -52,7 +52,8 @@ use crate::net::netdev::NetDevice;
 use crate::rdma::device::DeviceRef;
 use crate::rdma::gid;
 use crate::sync::lock::SpinLockBh;
-use crate::sync::quota::Quota;
+use crate::sync::quota::{Account, Quota};
+use crate::sync::registry::Registry;
 use crate::sync::table::{self, Table};
 use crate::sync::timer::Timer;
 use counters::Counters;
@@ -60,6 +61,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use kernel::workqueue::Work;
+use limits::Kind;
 use port::Port;
 
 /// The part of a device that packets, work and timers use; it may outlive the `ib_device` for a
@@ -75,6 +77,8 @@ pub(crate) struct Core {
     cqs: Quota,
     srqs: Quota,
     pds: Quota,
+    /// What the users have, by their numbers.
+    accounts: Arc<Registry<Account>>,
     next_pd: Atomic<u64>,
     counters: Counters,
     #[pin]
@@ -84,6 +88,10 @@ pub(crate) struct Core {
     /// See [`qp::removal`].
     removal: qp::removal::Removal,
     #[pin]
+    backlog: SpinLockBh<rx::Backlog>,
+    #[pin]
+    backlog_work: Work<Core, 1>,
+    #[pin]
     sweep: SpinLockBh<qp::flush::Sweep>,
     #[pin]
     sweep_timer: Timer<Core>,
@@ -92,8 +100,8 @@ pub(crate) struct Core {
 }
 
 /// The quota for a kind of object with the reported limit `limit`.
-const fn quota(limit: u32) -> Quota {
-    Quota::new(limit, limits::KERNEL_RESERVE)
+const fn quota(kind: Kind, limit: u32) -> Quota {
+    Quota::new(kind as usize, limit, limits::KERNEL_RESERVE)
 }
 
 impl Core {
@@ -101,17 +109,20 @@ impl Core {
     fn new(netdev: &NetDevice) -> Result<Arc<Self>> {
         Arc::pin_init(
             try_pin_init!(Core {
-                qps <- Table::new(limits::MIN_QPN..=limits::MAX_QPN, quota(limits::MAX_QP)),
-                mkeys <- Table::new(1..=limits::MAX_KEY_INDEX, quota(limits::MAX_MR)),
-                ahs <- Table::new(1..=limits::MAX_AH_NUMBER, quota(limits::MAX_AH)),
-                cqs: quota(limits::MAX_CQ),
-                srqs: quota(limits::MAX_SRQ),
-                pds: quota(limits::MAX_PD),
+                qps <- Table::new(limits::MIN_QPN..=limits::MAX_QPN, quota(Kind::Qp, limits::MAX_QP)),
+                mkeys <- Table::new(1..=limits::MAX_KEY_INDEX, quota(Kind::Mkey, limits::MAX_MR)),
+                ahs <- Table::new(1..=limits::MAX_AH_NUMBER, quota(Kind::Ah, limits::MAX_AH)),
+                cqs: quota(Kind::Cq, limits::MAX_CQ),
+                srqs: quota(Kind::Srq, limits::MAX_SRQ),
+                pds: quota(Kind::Pd, limits::MAX_PD),
+                accounts: Registry::new()?,
                 next_pd: Atomic::new(1),
                 counters: Counters::new(),
                 port <- Port::new::<rx::Receive>(netdev),
                 groups <- mcast::Groups::new(),
                 removal: qp::removal::Removal::new(),
+                backlog <- crate::new_spinlock_bh!(rx::new_backlog()?, "oxe_backlog"),
+                backlog_work <- kernel::new_work!("oxe_backlog"),
                 sweep <- crate::new_spinlock_bh!(qp::flush::Sweep::NEW, "oxe_sweep"),
                 sweep_timer <- Timer::new(),
                 sweep_work <- kernel::new_work!("oxe_sweep"),

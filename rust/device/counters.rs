@@ -22,9 +22,10 @@ pub(crate) enum Count {
     WrongSrcQp = 8,
     /// Counted besides `BadIcrc`.
     BadIcrcGso = 9,
+    GroupOverflow = 10,
 }
 
-const OWN: usize = 10;
+const OWN: usize = 11;
 const TOTAL: usize = OWN + ParseError::COUNT + DropReason::COUNT;
 
 /// The names of the counters, in the order of their values.
@@ -39,6 +40,7 @@ pub(crate) const NAMES: [&CStr; TOTAL] = [
     c"send_no_memory",
     c"rcvd_wrong_src_qp",
     c"rcvd_bad_icrc_gso",
+    c"rcvd_group_overflow",
     c"rcvd_too_short",
     c"rcvd_bad_version",
     c"rcvd_unknown_opcode",

@@ -19,6 +19,7 @@ use crate::rdma::udata::UserCtx;
 use crate::rdma::wc::{WcSlots, WcStatus};
 use crate::sync::lock::SpinLockIrq;
 use crate::sync::memory::GFP_CHARGED;
+use crate::sync::quota::Owner;
 use core::mem::size_of;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
@@ -67,6 +68,7 @@ pub(crate) struct Cq {
 /// The Rust part of an ib_cq.
 pub(crate) struct CqObject {
     core: Arc<Core>,
+    owner: Owner,
     pub(crate) cq: Arc<Cq>,
 }
 
@@ -75,7 +77,7 @@ impl Drop for CqObject {
         // Queue pairs may keep the queue for a moment longer: no new mapping can be made now.
         let cookie = self.cq.cookie.lock().take();
         drop(cookie);
-        self.core.cqs.give();
+        self.core.cqs.give(&self.owner);
     }
 }
 
@@ -104,18 +106,20 @@ impl Cq {
         init: &CqInit,
         events: CqEvents,
         user: Option<UserCtx<'_>>,
+        owner: Owner,
     ) -> Result<(CqObject, u32)> {
-        core.cqs.take(user.is_some())?;
-        let made = Self::create_counted(core, init, events, user);
-        made.inspect_err(|_| core.cqs.give())
+        core.cqs.take(&owner)?;
+        let (cq, capacity) =
+            Self::create_counted(init, events, user).inspect_err(|_| core.cqs.give(&owner))?;
+        let core = core.clone();
+        Ok((CqObject { core, owner, cq }, capacity))
     }
 
     fn create_counted(
-        core: &Arc<Core>,
         init: &CqInit,
         events: CqEvents,
         user: Option<UserCtx<'_>>,
-    ) -> Result<(CqObject, u32)> {
+    ) -> Result<(Arc<Cq>, u32)> {
         if init.cqe == 0 || init.cqe > super::limits::MAX_CQE {
             return Err(EINVAL);
         }
@@ -150,13 +154,7 @@ impl Cq {
             }),
             GFP_CHARGED,
         )?;
-        Ok((
-            CqObject {
-                core: core.clone(),
-                cq,
-            },
-            capacity,
-        ))
+        Ok((cq, capacity))
     }
 
     /// Pushes a completion. The caller passes the result to [`Cq::wake`] when it holds no lock.

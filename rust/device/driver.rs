@@ -31,7 +31,9 @@ use crate::rdma::udata::UserCtx;
 use crate::rdma::umem::{KernelMemory, UserMemory};
 use crate::rdma::wc::WcSlots;
 use crate::rdma::wr::{RecvWr, SendWr};
-use crate::sync::barrier;
+use crate::sync::quota::{Account, Owner};
+use crate::sync::registry::{Registered, Registry};
+use crate::sync::{barrier, user};
 use kernel::prelude::*;
 use kernel::str::CStr;
 
@@ -65,6 +67,11 @@ fn process_memory(
     })
 }
 
+/// The owner of what is made in the context of a process, or for a kernel user.
+fn owner(context: Option<&Registered<Account>>) -> Owner {
+    context.map_or(Owner::KERNEL, |account| Owner::process((**account).clone()))
+}
+
 /// Whether a send queue takes requests in this state (IBTA 10.8.2).
 fn takes_sends(state: State) -> bool {
     matches!(state, State::Rts | State::Sqd | State::Sqe | State::Err)
@@ -72,7 +79,8 @@ fn takes_sends(state: State) -> bool {
 
 #[vtable]
 impl Driver for Oxe {
-    type Ucontext = ();
+    /// The account of the user that opened the device.
+    type Ucontext = Registered<Account>;
     type Pd = PdObject;
     type Cq = CqObject;
     type Srq = SrqObject;
@@ -153,12 +161,13 @@ impl Driver for Oxe {
         removal::begin(&dev.core);
     }
 
-    fn alloc_ucontext(_dev: &Device<Self>) -> Result<()> {
-        Ok(())
+    fn alloc_ucontext(dev: &Device<Self>) -> Result<Registered<Account>> {
+        let id = user::current_id();
+        Registry::get(&dev.core.accounts, id, || Account::new(id))
     }
 
-    fn alloc_pd(dev: &Device<Self>, user: bool) -> Result<PdObject> {
-        PdObject::new(&dev.core, user)
+    fn alloc_pd(dev: &Device<Self>, context: Option<&Registered<Account>>) -> Result<PdObject> {
+        PdObject::new(&dev.core, owner(context))
     }
 
     fn create_ah(
@@ -167,7 +176,7 @@ impl Driver for Oxe {
         attr: &AhAttr,
         user: bool,
     ) -> Result<(Self::Ah, u32)> {
-        let ah = AhObject::new(&dev.core, pd.id, attr, user)?;
+        let ah = AhObject::new(&dev.core, pd, attr, user)?;
         let number = ah.number();
         Ok((ah, number))
     }
@@ -185,8 +194,9 @@ impl Driver for Oxe {
         init: CqInit,
         events: CqEvents,
         user: Option<UserCtx<'_>>,
+        context: Option<&Registered<Account>>,
     ) -> Result<(CqObject, u32)> {
-        Cq::create(&dev.core, &init, events, user)
+        Cq::create(&dev.core, &init, events, user, owner(context))
     }
 
     fn resize_cq(cq: &CqObject, cqe: u32, user: UserCtx<'_>) -> Result<u32> {
@@ -216,7 +226,7 @@ impl Driver for Oxe {
         events: SrqEvents,
         user: Option<UserCtx<'_>>,
     ) -> Result<(SrqObject, SrqAttr)> {
-        Srq::create(&dev.core, pd.id, wanted, events, user)
+        Srq::create(&dev.core, pd, wanted, events, user)
     }
 
     fn modify_srq(srq: &SrqObject, change: &SrqChange, user: Option<UserCtx<'_>>) -> Result {
@@ -242,7 +252,7 @@ impl Driver for Oxe {
         events: QpEvents,
         user: Option<UserCtx<'_>>,
     ) -> Result<(QpObject, QpCreated)> {
-        let object = Qp::create(&dev.core, pd.id, init, events, user)?;
+        let object = Qp::create(&dev.core, pd, init, events, user)?;
         let created = QpCreated {
             qpn: object.qp.ctx.qpn,
             caps: object.qp.caps,
@@ -303,7 +313,7 @@ impl Driver for Oxe {
     fn attach_mcast(qp: &QpObject, gid: &[u8; 16]) -> Result {
         let ctx = &qp.qp.ctx;
         let groups = &ctx.core.groups;
-        groups.attach(&ctx.core.port, &Gid::new(*gid), ctx.qpn)
+        groups.attach(&ctx.core.port, &Gid::new(*gid), ctx.qpn, &ctx.owner)
     }
 
     fn detach_mcast(qp: &QpObject, gid: &[u8; 16]) -> Result {
@@ -322,7 +332,7 @@ impl Driver for Oxe {
     ) -> Result<(Self::Mr, u32)> {
         let memory = process_memory(dev, start, length, access)?;
         let range = Range { iova, length };
-        let mr = MkeyObject::user_mr(&dev.core, pd.id, memory, range, access)?;
+        let mr = MkeyObject::user_mr(&dev.core, pd, memory, range, access)?;
         let key = mr.key;
         Ok((mr, key))
     }
@@ -346,7 +356,7 @@ impl Driver for Oxe {
         };
         mr.as_mr()?.refuse_windows()?;
         process_memory(dev, start, range.length, access)
-            .and_then(|memory| MkeyObject::user_mr(&dev.core, pd.id, memory, range, access))
+            .and_then(|memory| MkeyObject::user_mr(&dev.core, pd, memory, range, access))
             .inspect_err(|_| mr.as_mr().map_or((), Mr::admit_windows))
             .map(|mr| {
                 let key = mr.key;
@@ -403,7 +413,7 @@ impl Driver for Oxe {
     }
 
     fn alloc_mw(dev: &Device<Self>, pd: &PdObject, kind: MwType) -> Result<(Self::Mw, u32)> {
-        let mw = MkeyObject::window(&dev.core, pd.id, kind)?;
+        let mw = MkeyObject::window(&dev.core, pd, kind)?;
         let key = mw.key;
         Ok((mw, key))
     }

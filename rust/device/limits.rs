@@ -3,7 +3,22 @@
 //! The limits that a device reports: none less than rdma_rxe's, as far as librxe can use it.
 
 use super::uabi::wqe::RxeSge;
+use crate::sync::quota::KINDS;
 use core::mem::size_of;
+
+/// The kinds of objects that a user has a share of.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Qp,
+    Mkey,
+    Ah,
+    Cq,
+    Srq,
+    Pd,
+    /// A multicast group that the user is in.
+    Group,
+}
+const _: () = assert!((Kind::Group as usize) < KINDS);
 
 /// How many objects of each kind there may be beyond the reported limit: a reserve for kernel users
 /// (the connection manager, the MAD layer) when processes have taken all others.

@@ -5,26 +5,65 @@
 //! The first queue pair of a group joins it on the netdev, so that the network delivers its packets
 //! here; the last one leaves it.
 
-use super::limits;
+use super::limits::{Kind, MAX_MCAST_GRP, MAX_MCAST_QP_ATTACH};
 use super::port::Port;
 use crate::net::mcast::{self, Address, Rtnl};
 use crate::proto::wire::Gid;
 use crate::sync::lock::SpinLockBh;
 use crate::sync::memory::GFP_CHARGED;
+use crate::sync::quota::Owner;
 use core::mem::replace;
 use kernel::prelude::*;
 
-/// A group, and the numbers of its queue pairs.
-struct Group {
-    gid: Gid,
-    qpns: KVec<u32>,
+/// A queue pair of a group.
+struct Member {
+    qpn: u32,
+    owner: Owner,
 }
 
-/// The groups of one device. Only a context with the RTNL lock changes them.
+/// A group with its queue pairs.
+struct Group {
+    gid: Gid,
+    members: KVec<Member>,
+}
+
+impl Group {
+    /// How many of the queue pairs are this user's.
+    fn count(&self, owner: &Owner) -> usize {
+        let members = self.members.iter();
+        members.filter(|member| member.owner.is(owner)).count()
+    }
+}
+
+/// The groups of one device, in the order of their GIDs. Only a context with the RTNL lock changes
+/// them.
 #[pin_data]
 pub(crate) struct Groups {
     #[pin]
     list: SpinLockBh<KVec<Group>>,
+}
+
+/// Memory for one more group, and for one more queue pair.
+#[derive(Default)]
+struct Room {
+    groups: KVec<Group>,
+    members: KVec<Member>,
+}
+
+/// Moves all to the room if `list` is full. Returns false if it is, and that has not enough. What
+/// is left in the room is to be dropped without the lock.
+fn grow<T>(list: &mut KVec<T>, room: &mut KVec<T>) -> bool {
+    if list.len() == list.capacity() {
+        if room.capacity() <= list.len() {
+            return false;
+        }
+        for value in list.drain_all() {
+            // There is room for more than these.
+            let _ = room.push_within_capacity(value);
+        }
+        core::mem::swap(list, room);
+    }
+    true
 }
 
 /// The address of a group in the IP stack.
@@ -33,6 +72,11 @@ fn address(gid: &Gid) -> Address<'_> {
         gid: gid.bytes(),
         v6: gid.to_ipv4().is_none(),
     }
+}
+
+/// The place of a group, or the one where it would be.
+fn find(list: &[Group], gid: &Gid) -> Result<usize, usize> {
+    list.binary_search_by(|group| group.gid.bytes().cmp(gid.bytes()))
 }
 
 impl Groups {
@@ -48,96 +92,125 @@ impl Groups {
     /// # Errors
     ///
     /// EINVAL if `gid` is no multicast address, or the queue pair is attached already; ENOMEM, also
-    /// beyond the limits of the device; ENODEV without a netdev; the errors of [`mcast::join`].
-    pub(crate) fn attach(&self, port: &Port, gid: &Gid, qpn: u32) -> Result {
+    /// beyond the limits of the device and the share of a user; ENODEV without a netdev; the errors
+    /// of [`mcast::join`].
+    pub(crate) fn attach(&self, port: &Port, gid: &Gid, qpn: u32, owner: &Owner) -> Result {
         if !gid.is_multicast() {
             return Err(EINVAL);
         }
-        let rtnl = Rtnl::lock();
+        let mut room = Room::default();
+        loop {
+            let rtnl = Rtnl::lock();
+            let done = self.attach_with(&rtnl, port, gid, (qpn, owner), &mut room);
+            drop(rtnl);
+            if done? {
+                return Ok(());
+            }
+            // Without the lock, as a process at the limit of its cgroup may wait long for memory.
+            room = self.room(gid)?;
+        }
+    }
+
+    /// Memory for more groups and members than there are now. ENOMEM.
+    fn room(&self, gid: &Gid) -> Result<Room> {
+        let (groups, members) = {
+            let list = self.list.lock();
+            let group = find(&list, gid).ok().and_then(|at| list.get(at));
+            (list.len(), group.map_or(0, |group| group.members.len()))
+        };
+        let more = |count: usize| count.saturating_mul(2).max(4);
+        Ok(Room {
+            groups: KVec::with_capacity(more(groups), GFP_CHARGED)?,
+            members: KVec::with_capacity(more(members), GFP_CHARGED)?,
+        })
+    }
+
+    /// As [`Groups::attach`], with the lock. Returns false if it needs more memory.
+    fn attach_with(
+        &self,
+        rtnl: &Rtnl,
+        port: &Port,
+        gid: &Gid,
+        (qpn, owner): (u32, &Owner),
+        room: &mut Room,
+    ) -> Result<bool> {
+        let member = Member {
+            qpn,
+            owner: owner.clone(),
+        };
         let netdev = port.with_netdev(|netdev| netdev.hold()).ok_or(ENODEV)?;
-        let Some(members) = self.members_with(gid, qpn)? else {
-            self.reserve()?;
-            let mut qpns = KVec::with_capacity(1, GFP_CHARGED)?;
-            qpns.push(qpn, GFP_CHARGED)?;
-            mcast::join(&rtnl, &netdev, address(gid))?;
-            // There is room: no other context has added a group.
-            let group = Group { gid: *gid, qpns };
-            let _ = self.list.lock().push_within_capacity(group);
-            return Ok(());
-        };
-        self.set_members(gid, members);
-        Ok(())
-    }
-
-    /// The queue pairs of the group with `qpn` in addition, or `None` if there is no such group.
-    fn members_with(&self, gid: &Gid, qpn: u32) -> Result<Option<KVec<u32>>> {
-        let mut members = KVec::with_capacity(limits::MAX_MCAST_QP_ATTACH as usize, GFP_CHARGED)?;
-        let list = self.list.lock();
-        let Some(group) = list.iter().find(|group| group.gid == *gid) else {
-            return Ok(None);
-        };
-        if group.qpns.contains(&qpn) {
-            return Err(EINVAL);
-        }
-        for member in &group.qpns {
-            members.push_within_capacity(*member).map_err(|_| ENOMEM)?;
-        }
-        members.push_within_capacity(qpn).map_err(|_| ENOMEM)?;
-        Ok(Some(members))
-    }
-
-    fn set_members(&self, gid: &Gid, members: KVec<u32>) {
         let mut list = self.list.lock();
-        let group = list.iter_mut().find(|group| group.gid == *gid);
-        let old = group.map(|group| replace(&mut group.qpns, members));
-        drop(list);
-        drop(old);
-    }
-
-    /// Makes room for one more group. ENOMEM.
-    fn reserve(&self) -> Result {
-        let count = self.list.lock().len();
-        if count >= limits::MAX_MCAST_GRP as usize {
+        if let Ok(at) = find(&list, gid) {
+            let group = list.get_mut(at).ok_or(EINVAL)?;
+            if group.members.iter().any(|member| member.qpn == qpn) {
+                return Err(EINVAL);
+            }
+            let (all, own) = (group.members.len(), group.count(owner));
+            let most = MAX_MCAST_QP_ATTACH as usize;
+            if all >= most || own >= owner.share(most) {
+                return Err(ENOMEM);
+            }
+            if !grow(&mut group.members, &mut room.members) {
+                return Ok(false);
+            }
+            if own == 0 {
+                owner.take(Kind::Group as usize, MAX_MCAST_GRP)?;
+            }
+            let _ = group.members.push_within_capacity(member);
+            return Ok(true);
+        }
+        if list.len() >= MAX_MCAST_GRP as usize {
             return Err(ENOMEM);
         }
-        if count < self.list.lock().capacity() {
-            return Ok(());
+        if room.members.capacity() == 0 || !grow(&mut list, &mut room.groups) {
+            return Ok(false);
         }
-        let mut larger = KVec::with_capacity(count.saturating_mul(2).max(4), GFP_CHARGED)?;
-        let mut list = self.list.lock();
-        for group in list.drain_all() {
-            // There is room for more than `count`.
-            let _ = larger.push_within_capacity(group);
-        }
-        let old = replace(&mut *list, larger);
         drop(list);
-        drop(old);
-        Ok(())
+        owner.take(Kind::Group as usize, MAX_MCAST_GRP)?;
+        mcast::join(rtnl, &netdev, address(gid))
+            .inspect_err(|_| owner.give(Kind::Group as usize))?;
+        let mut members = replace(&mut room.members, KVec::new());
+        let _ = members.push_within_capacity(member);
+        let group = Group { gid: *gid, members };
+        let mut list = self.list.lock();
+        // There is room: no other context has added a group.
+        let (Ok(at) | Err(at)) = find(&list, gid);
+        let _ = list.insert_within_capacity(at, group);
+        Ok(true)
     }
 
     /// Detaches queue pair `qpn` from the group `gid`. Process context, sleeps. EINVAL if it is not
     /// attached.
     pub(crate) fn detach(&self, port: &Port, gid: &Gid, qpn: u32) -> Result {
         let rtnl = Rtnl::lock();
-        let empty = {
+        let (member, empty) = {
             let mut list = self.list.lock();
-            let at = list.iter().position(|group| group.gid == *gid);
-            let at = at.ok_or(EINVAL)?;
+            let at = find(&list, gid).map_err(|_| EINVAL)?;
             let group = list.get_mut(at).ok_or(EINVAL)?;
-            let member = group.qpns.iter().position(|member| *member == qpn);
-            let _ = group.qpns.remove(member.ok_or(EINVAL)?);
-            if group.qpns.is_empty() {
-                list.remove(at).ok()
-            } else {
-                None
+            let member = group.members.iter().position(|member| member.qpn == qpn);
+            let member = group.members.remove(member.ok_or(EINVAL)?);
+            let member = member.map_err(|_| EINVAL)?;
+            if group.count(&member.owner) == 0 {
+                member.owner.give(Kind::Group as usize);
             }
+            let is_empty = group.members.is_empty();
+            (member, is_empty.then(|| list.remove(at)))
         };
         if empty.is_some() {
             if let Some(netdev) = port.with_netdev(|netdev| netdev.hold()) {
                 mcast::leave(&rtnl, &netdev, address(gid));
             }
         }
+        drop(rtnl);
+        drop((member, empty));
         Ok(())
+    }
+
+    /// How many queue pairs the group has. Softirq or process context.
+    pub(crate) fn count(&self, gid: &Gid) -> usize {
+        let list = self.list.lock();
+        let group = find(&list, gid).ok().and_then(|at| list.get(at));
+        group.map_or(0, |group| group.members.len())
     }
 
     /// The `index`th queue pair of the group, whose place among the groups is probably `place`; the
@@ -145,8 +218,9 @@ impl Groups {
     pub(crate) fn member(&self, gid: &Gid, index: usize, place: &mut usize) -> Option<u32> {
         let list = self.list.lock();
         if list.get(*place).is_none_or(|group| group.gid != *gid) {
-            *place = list.iter().position(|group| group.gid == *gid)?;
+            *place = find(&list, gid).ok()?;
         }
-        list.get(*place)?.qpns.get(index).copied()
+        let member = list.get(*place)?.members.get(index)?;
+        Some(member.qpn)
     }
 }

@@ -5,6 +5,7 @@
 
 use super::Core;
 use crate::sync::memory::GFP_CHARGED;
+use crate::sync::quota::Owner;
 use core::mem::MaybeUninit;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
@@ -21,6 +22,8 @@ pub(crate) struct PdId(u64);
 /// The Rust part of an ib_pd.
 pub(crate) struct PdObject {
     pub(crate) id: PdId,
+    /// The owner of what is made in the domain.
+    pub(crate) owner: Owner,
     core: Arc<Core>,
     /// Memory charged to the process, so that its cgroup bounds the number of its domains. The
     /// driver itself needs no memory for a domain.
@@ -28,12 +31,12 @@ pub(crate) struct PdObject {
 }
 
 impl PdObject {
-    /// A new protection domain, of a process if `user`. Process context. ENOMEM, also when there
-    /// are too many.
-    pub(crate) fn new(core: &Arc<Core>, user: bool) -> Result<Self> {
+    /// A new protection domain. Process context. ENOMEM, also when there are too many.
+    pub(crate) fn new(core: &Arc<Core>, owner: Owner) -> Result<Self> {
         let charge = KBox::new_uninit(GFP_CHARGED)?;
-        core.pds.take(user)?;
+        core.pds.take(&owner)?;
         Ok(PdObject {
+            owner,
             id: PdId(core.next_pd.fetch_add(1, Relaxed)),
             core: core.clone(),
             _charge: charge,
@@ -43,6 +46,6 @@ impl PdObject {
 
 impl Drop for PdObject {
     fn drop(&mut self) {
-        self.core.pds.give();
+        self.core.pds.give(&self.owner);
     }
 }

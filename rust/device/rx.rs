@@ -13,7 +13,10 @@ use crate::net::netdev::NetDevice;
 use crate::net::skb::RxSkb;
 use crate::net::udp::Receiver;
 use crate::proto::wire::{Gid, Qpn, BTH_LEN, ICRC_LEN};
+use crate::sync::{bh, work};
+use kernel::prelude::*;
 use kernel::sync::Arc;
+use kernel::workqueue::{self, WorkItem};
 
 /// The receiver of the packets of the sockets.
 pub(crate) struct Receive;
@@ -44,14 +47,68 @@ fn find_core(skb: &RxSkb, netdev: &NetDevice) -> Option<Arc<Core>> {
     }
 }
 
+/// How many queue pairs of a multicast group get a packet in the softirq that brings it. With more
+/// of them, a kernel thread passes it on, which the scheduler preempts: packets of one sender must
+/// not keep a CPU's softirqs busy a hundred times as long as they take on the wire.
+const FANOUT: usize = 32;
+
+/// How many skbs wait for the thread at most.
+const BACKLOG: usize = 64;
+
+/// The skbs that wait for the thread.
+pub(super) type Backlog = KVec<RxBatch>;
+
+/// An empty backlog, with room for all that may wait. ENOMEM.
+pub(super) fn new_backlog() -> Result<Backlog> {
+    Ok(KVec::with_capacity(BACKLOG, GFP_KERNEL)?)
+}
+
+workqueue::impl_has_work! { impl HasWork<Core, 1> for Core { self.backlog_work } }
+
+impl WorkItem<1> for Core {
+    type Pointer = Arc<Self>;
+
+    /// Process context.
+    fn run(this: Arc<Self>) {
+        loop {
+            let first = this.backlog.lock().remove(0);
+            let Ok(batch) = first else { return };
+            deliver_batch(&this, batch, || {
+                let _ = bh::cond_resched_killable();
+            });
+        }
+    }
+}
+
 /// Delivers the packets of `skb` to their QPs.
 fn deliver(core: &Arc<Core>, skb: RxSkb) {
-    let Some(mut batch) = RxBatch::new(core, skb) else {
+    let Some(batch) = RxBatch::new(core, skb) else {
         return;
     };
+    if let Some(gid) = batch.group() {
+        if core.groups.count(&gid) > FANOUT {
+            return deliver_later(core, batch);
+        }
+    }
+    deliver_batch(core, batch, || ());
+}
+
+/// Has the packets delivered in process context.
+#[cold]
+fn deliver_later(core: &Arc<Core>, batch: RxBatch) {
+    let full = core.backlog.lock().push_within_capacity(batch);
+    if let Err(batch) = full {
+        drop(batch);
+        core.counters.count(Count::GroupOverflow);
+    }
+    work::queue_process::<Core, 1>(core);
+}
+
+/// Delivers packets to their QPs. Calls `pause` after each delivery to a member of a group.
+fn deliver_batch(core: &Arc<Core>, mut batch: RxBatch, pause: impl Fn()) {
     while let Some(mut group) = batch.next_group(core) {
         if group.is_to_group() || group.qpn() == Qpn::MULTICAST.get() {
-            deliver_multicast(core, &mut group);
+            deliver_multicast(core, &mut group, &pause);
             continue;
         }
         match core.qps.get(group.qpn()) {
@@ -64,7 +121,7 @@ fn deliver(core: &Arc<Core>, skb: RxSkb) {
 /// Delivers packets to each QP that is attached to their multicast group (IBTA 10.5.2). Such a
 /// packet has the multicast QP number and a multicast address, or it is dropped (IBTA 9.6.1).
 #[cold]
-fn deliver_multicast(core: &Core, packets: &mut RxGroup<'_>) {
+fn deliver_multicast(core: &Core, packets: &mut RxGroup<'_>, pause: &impl Fn()) {
     let valid = packets.is_to_group() && packets.qpn() == Qpn::MULTICAST.get();
     while let Some(packet) = packets.next(core) {
         if !valid {
@@ -78,6 +135,7 @@ fn deliver_multicast(core: &Core, packets: &mut RxGroup<'_>) {
         for qp in members.filter_map(|qpn| core.qps.get(qpn)) {
             delivered = true;
             engine::run(&qp, Input::Multicast(packet));
+            pause();
         }
         if !delivered {
             core.counters.count(Count::NoQp);

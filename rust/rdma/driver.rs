@@ -80,8 +80,8 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// A process opens the device.
     fn alloc_ucontext(dev: &Device<Self>) -> Result<Self::Ucontext>;
 
-    /// Makes a protection domain, for a process if `user`.
-    fn alloc_pd(dev: &Device<Self>, user: bool) -> Result<Self::Pd>;
+    /// Makes a protection domain, in the context of a process or for a kernel user.
+    fn alloc_pd(dev: &Device<Self>, context: Option<&Self::Ucontext>) -> Result<Self::Pd>;
 
     /// Makes an address handle. Also returns its number for the response to the process (not zero).
     ///
@@ -106,13 +106,14 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Makes a completion queue. Also returns the number of its entries. `user` is `Some` if a
-    /// process is the caller.
+    /// Makes a completion queue. Also returns the number of its entries. `user` and `context` are
+    /// `Some` if a process is the caller.
     fn create_cq(
         dev: &Device<Self>,
         init: CqInit,
         events: CqEvents,
         user: Option<UserCtx<'_>>,
+        context: Option<&Self::Ucontext>,
     ) -> Result<(Self::Cq, u32)>;
 
     /// Resizes the completion queue of a process. Returns the number of its entries. ib_core does

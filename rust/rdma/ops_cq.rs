@@ -6,6 +6,7 @@ use super::device::Device;
 use super::driver::{CqInit, Driver};
 use super::events::CqEvents;
 use super::object::Object;
+use super::ops_ucontext::of_call;
 use super::udata::UserCtx;
 use super::wc::WcSlots;
 use crate::ffi;
@@ -53,7 +54,9 @@ pub(super) unsafe extern "C" fn create_cq<D: Driver>(
         // path below.
         let events = unsafe { CqEvents::new(cq, attr.comp_vector, user.is_some()) }?;
         let init = CqInit { cqe: attr.cqe };
-        let (driver, cqe) = D::create_cq(dev, init, events.clone(), user)
+        // SAFETY: as for `user`.
+        let context = unsafe { of_call::<D>(udata) };
+        let (driver, cqe) = D::create_cq(dev, init, events.clone(), user, context)
             // The driver may have kept a handle, and ib_core frees the queue now.
             .inspect_err(|_| events.close())?;
         // SAFETY: the queue is under construction, so this is ours to set.

@@ -16,7 +16,7 @@ pub(super) struct Context<D: Driver> {
     /// The buffers that the process may map.
     pub(super) registry: Arc<Registry>,
     /// The driver's part.
-    _driver: D::Ucontext,
+    driver: D::Ucontext,
 }
 
 /// The object that ib_core allocates for a context.
@@ -24,6 +24,22 @@ pub(super) type ContextObject<D> = Object<ffi::ib_ucontext, Context<D>>;
 
 /// The object that ib_core allocates for a protection domain.
 pub(super) type PdObject<D> = Object<ffi::ib_pd, <D as Driver>::Pd>;
+
+/// The driver's part of the context of a call by a process; `None` for a kernel user.
+///
+/// # Safety
+///
+/// `udata` is null, or that of a call on a device driven by `D`, which lasts for `'a` and has a
+/// context.
+pub(super) unsafe fn of_call<'a, D: Driver>(udata: *mut ffi::ib_udata) -> Option<&'a D::Ucontext> {
+    if udata.is_null() {
+        return None;
+    }
+    // SAFETY: a non-null `udata` is part of the call's attributes.
+    let context = unsafe { ffi::oxe_udata_ucontext(udata) };
+    // SAFETY: it was made by `alloc_ucontext`, and outlives calls in it.
+    (!context.is_null()).then(|| unsafe { &ContextObject::<D>::get(context).driver })
+}
 
 /// # Safety
 ///
@@ -37,7 +53,7 @@ pub(super) unsafe extern "C" fn alloc_ucontext<D: Driver>(
         let dev = unsafe { Device::<D>::from_raw((*context).device) };
         let value = Context::<D> {
             registry: Registry::new()?,
-            _driver: D::alloc_ucontext(dev)?,
+            driver: D::alloc_ucontext(dev)?,
         };
         // SAFETY: it was allocated with `ContextObject::SIZE`, and no other thread can access it
         // yet.
@@ -74,7 +90,8 @@ pub(super) unsafe extern "C" fn alloc_pd<D: Driver>(
     from_result(|| {
         // SAFETY: ib_core gives a domain under construction of a device that is ours.
         let dev = unsafe { Device::<D>::from_raw((*pd).device) };
-        let value = D::alloc_pd(dev, !udata.is_null())?;
+        // SAFETY: `udata` is null or the call's own, in a context of our device.
+        let value = D::alloc_pd(dev, unsafe { of_call::<D>(udata) })?;
         // SAFETY: it was allocated with `PdObject::SIZE`, and no other thread can access it yet.
         unsafe { PdObject::<D>::init(pd, value) };
         Ok(0)

@@ -2,45 +2,140 @@
 
 //! A limit on the number of objects of one kind.
 
+use super::memory::GFP_CHARGED;
+use super::user;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::Arc;
 
-/// A count with a limit for processes, and a reserve that kernel users alone may use: a process
-/// that takes everything must not stop the connection manager.
-pub(crate) struct Quota {
-    used: Atomic<u32>,
-    limit: u32,
-    reserve: u32,
+/// How many kinds of objects there may be.
+pub(crate) const KINDS: usize = 8;
+
+/// The part of a quota that one user may have: one of so many.
+const SHARE: u32 = 4;
+
+/// What one user has, of each kind.
+pub(crate) struct Account {
+    used: [Atomic<u32>; KINDS],
+    is_root: bool,
 }
 
-impl Quota {
-    /// A quota of which none is used: `limit` objects, and `reserve` more for kernel users.
-    pub(crate) const fn new(limit: u32, reserve: u32) -> Self {
-        Quota {
-            used: Atomic::new(0),
-            limit,
-            reserve,
-        }
+impl Account {
+    /// That of user `id`, without anything. Process context. ENOMEM.
+    pub(crate) fn new(id: u64) -> Result<Arc<Self>> {
+        let account = Account {
+            used: [const { Atomic::new(0) }; KINDS],
+            is_root: user::is_root(id),
+        };
+        Ok(Arc::new(account, GFP_CHARGED)?)
+    }
+}
+
+/// The user that an object is accounted to; kernel users have no account.
+#[derive(Clone)]
+pub(crate) struct Owner(Option<Arc<Account>>);
+
+impl Owner {
+    /// A kernel user.
+    pub(crate) const KERNEL: Self = Owner(None);
+
+    /// A process, with the account of its user.
+    pub(crate) fn process(account: Arc<Account>) -> Self {
+        Owner(Some(account))
     }
 
-    /// Counts one more, for a process if `user`. Any context.
+    /// Whether that is a process.
+    pub(crate) fn is_process(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Counts one more of a kind, of which there are `limit` for all. Any context.
     ///
-    /// ENOMEM at the limit, also when another context gives one back at that moment.
-    pub(crate) fn take(&self, user: bool) -> Result {
-        let limit = if user {
-            self.limit
-        } else {
-            self.limit.saturating_add(self.reserve)
+    /// ENOMEM if the user has its share, also when another context gives one back at that moment.
+    /// Root's share is all.
+    pub(crate) fn take(&self, kind: usize, limit: u32) -> Result {
+        let Some(account) = &self.0 else {
+            return Ok(());
         };
-        if self.used.fetch_add(1, Relaxed) >= limit {
-            self.give();
+        let share = if account.is_root {
+            limit
+        } else {
+            limit / SHARE
+        };
+        let used = account.used.get(kind).ok_or(EINVAL)?;
+        if used.fetch_add(1, Relaxed) >= share {
+            used.fetch_sub(1, Relaxed);
             return Err(ENOMEM);
         }
         Ok(())
     }
 
     /// Counts one less. Any context.
-    pub(crate) fn give(&self) {
+    pub(crate) fn give(&self, kind: usize) {
+        if let Some(used) = self.0.as_ref().and_then(|account| account.used.get(kind)) {
+            used.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Of `limit` things, how many one user may have.
+    pub(crate) fn share(&self, limit: usize) -> usize {
+        match &self.0 {
+            Some(account) if !account.is_root => limit / SHARE as usize,
+            _ => limit,
+        }
+    }
+
+    /// Whether the other one is the same user.
+    pub(crate) fn is(&self, other: &Owner) -> bool {
+        match (&self.0, &other.0) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (a, b) => a.is_none() && b.is_none(),
+        }
+    }
+}
+
+/// A count with a limit for processes, and a reserve that kernel users alone may use: a process
+/// that takes everything must not stop the connection manager. A user has a share of the limit.
+pub(crate) struct Quota {
+    used: Atomic<u32>,
+    kind: usize,
+    limit: u32,
+    reserve: u32,
+}
+
+impl Quota {
+    /// A quota of which none is used: `limit` objects of this kind, and `reserve` more for kernel
+    /// users.
+    pub(crate) const fn new(kind: usize, limit: u32, reserve: u32) -> Self {
+        Quota {
+            used: Atomic::new(0),
+            kind,
+            limit,
+            reserve,
+        }
+    }
+
+    /// Counts one more. Any context.
+    ///
+    /// ENOMEM at the limit, and if the user has its share; also when another context gives one back
+    /// at that moment.
+    pub(crate) fn take(&self, owner: &Owner) -> Result {
+        let limit = if owner.is_process() {
+            self.limit
+        } else {
+            self.limit.saturating_add(self.reserve)
+        };
+        owner.take(self.kind, self.limit)?;
+        if self.used.fetch_add(1, Relaxed) >= limit {
+            self.give(owner);
+            return Err(ENOMEM);
+        }
+        Ok(())
+    }
+
+    /// Counts one less. Any context.
+    pub(crate) fn give(&self, owner: &Owner) {
         self.used.fetch_sub(1, Relaxed);
+        owner.give(self.kind);
     }
 }

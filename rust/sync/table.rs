@@ -12,7 +12,7 @@
 //! [`super::revocable::Revocable`].
 
 use super::memory::GFP_CHARGED;
-use super::quota::Quota;
+use super::quota::{Owner, Quota};
 use crate::ffi::{self, callback_head, xarray};
 use core::marker::PhantomData;
 use core::ops::RangeInclusive;
@@ -51,14 +51,16 @@ pub(crate) struct Table<T: Send + Sync + 'static> {
 struct Entry<T> {
     rcu: Opaque<callback_head>,
     object: Atomic<usize>,
+    owner: Owner,
     _object: PhantomData<Arc<T>>,
 }
 
 impl<T> Entry<T> {
-    fn new() -> Self {
+    fn new(owner: &Owner) -> Self {
         Self {
             rcu: Opaque::uninit(),
             object: Atomic::new(0),
+            owner: owner.clone(),
             _object: PhantomData,
         }
     }
@@ -160,43 +162,43 @@ impl<T: Send + Sync + 'static> Table<T> {
     }
 
     /// Reserves a free identifier, which reads as absent until [`Table::publish`];
-    /// [`Table::cancel`] gives it up again. Process context. `ENOMEM`, also if the quota is used
-    /// up, that of processes if `user`; `EBUSY` if all identifiers are taken.
-    pub(crate) fn reserve(&self, user: bool) -> Result<u32> {
-        self.reserve_with(user, false)
+    /// [`Table::cancel`] gives it up again. Process context. `ENOMEM`, also if the quota of the
+    /// owner is used up; `EBUSY` if all identifiers are taken.
+    pub(crate) fn reserve(&self, owner: &Owner) -> Result<u32> {
+        self.reserve_with(owner, false)
     }
 
     /// As [`Table::reserve`], for a kernel user in any context.
     pub(crate) fn reserve_atomic(&self) -> Result<u32> {
-        self.reserve_with(false, true)
+        self.reserve_with(&Owner::KERNEL, true)
     }
 
     /// As [`Table::reserve`], but a random identifier, which cannot be guessed from others. (If it
     /// is taken, the next free one.)
-    pub(crate) fn reserve_random(&self, user: bool) -> Result<u32> {
-        self.quota.take(user)?;
+    pub(crate) fn reserve_random(&self, owner: &Owner) -> Result<u32> {
+        self.quota.take(owner)?;
         let (id, _) = self
-            .alloc(random(self.min, self.max), false)
-            .inspect_err(|_| self.quota.give())?;
+            .alloc(random(self.min, self.max), owner, false)
+            .inspect_err(|_| self.quota.give(owner))?;
         Ok(id)
     }
 
-    fn reserve_with(&self, user: bool, atomic: bool) -> Result<u32> {
-        self.quota.take(user)?;
+    fn reserve_with(&self, owner: &Owner, atomic: bool) -> Result<u32> {
+        self.quota.take(owner)?;
         let (id, next) = self
-            .alloc(self.next.load(Relaxed), atomic)
-            .inspect_err(|_| self.quota.give())?;
+            .alloc(self.next.load(Relaxed), owner, atomic)
+            .inspect_err(|_| self.quota.give(owner))?;
         self.next.store(next, Relaxed);
         Ok(id)
     }
 
     /// Takes a free identifier, searched for from `next` on. Returns it, and where the next search
     /// begins.
-    fn alloc(&self, mut next: u32, atomic: bool) -> Result<(u32, u32)> {
+    fn alloc(&self, mut next: u32, owner: &Owner, atomic: bool) -> Result<(u32, u32)> {
         let flags = if atomic { GFP_ATOMIC } else { GFP_CHARGED };
         let mut id = 0;
         let (array, min, max) = (self.array.get(), self.min, self.max);
-        let entry = KBox::into_raw(KBox::new(Entry::<T>::new(), flags)?);
+        let entry = KBox::into_raw(KBox::new(Entry::<T>::new(owner), flags)?);
         // SAFETY: the array is initialised, `id` and `next` are writable, and the entry is as the
         // invariants ask.
         let status =
@@ -211,12 +213,13 @@ impl<T: Send + Sync + 'static> Table<T> {
     /// Reserves the identifier `id` for a kernel user. It need not be one that the table chooses
     /// from. Otherwise as [`Table::reserve`].
     pub(crate) fn reserve_at(&self, id: u32) -> Result {
-        self.quota.take(false)?;
-        self.insert(id).inspect_err(|_| self.quota.give())
+        let owner = &Owner::KERNEL;
+        self.quota.take(owner)?;
+        self.insert(id).inspect_err(|_| self.quota.give(owner))
     }
 
     fn insert(&self, id: u32) -> Result {
-        let entry = KBox::into_raw(KBox::new(Entry::<T>::new(), GFP_CHARGED)?);
+        let entry = KBox::into_raw(KBox::new(Entry::<T>::new(&Owner::KERNEL), GFP_CHARGED)?);
         let array = self.array.get();
         // SAFETY: the array is initialised, and the entry is as the invariants ask.
         to_result(unsafe { ffi::oxe_xa_insert(array, id, entry.cast()) }).inspect_err(|_| {
@@ -257,7 +260,8 @@ impl<T: Send + Sync + 'static> Table<T> {
         if entry.is_null() {
             return false;
         }
-        self.quota.give();
+        // SAFETY: it came from `KBox::into_raw`, and nothing frees it before the callback.
+        self.quota.give(unsafe { &(*entry).owner });
         // SAFETY: the entry is no longer in the array, so we alone may free it. The callback does,
         // when no reader can have it any more.
         unsafe { ffi::call_rcu(Opaque::cast_into(&raw const (*entry).rcu), Some(free::<T>)) };

@@ -4,6 +4,9 @@
 
 use crate::ffi;
 
+/// The number of root in the initial user namespace.
+const ROOT: u64 = 0;
+
 /// The number of the calling process's user. Process context.
 ///
 /// That is its real user ID in the initial user namespace. A process in another one counts as the
@@ -12,4 +15,9 @@ use crate::ffi;
 pub(crate) fn current_id() -> u64 {
     // SAFETY: no requirements.
     unsafe { ffi::oxe_user_id() }
+}
+
+/// Whether that is root.
+pub(crate) fn is_root(id: u64) -> bool {
+    id == ROOT
 }

@@ -7,7 +7,7 @@ use super::fast_mr::{FastMr, Registration};
 use super::mr::{Mr, ProcessMemory, Side};
 use super::mw::{Bind, Bindable, Mw};
 use super::range::{Cover, Range};
-use crate::device::pd::PdId;
+use crate::device::pd::{PdId, PdObject};
 use crate::device::Core;
 use crate::proto::transport::AccessError;
 use crate::rdma::access::Access;
@@ -15,6 +15,7 @@ use crate::rdma::mr::{Advice, MwType};
 use crate::rdma::strided::StridedSrc;
 use crate::rdma::umem::{KernelMemory, Word};
 use crate::sync::memory::GFP_CHARGED;
+use crate::sync::quota::Owner;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -69,10 +70,14 @@ pub(crate) struct MkeyObject {
 }
 
 impl MkeyObject {
-    /// Allocates an index, for a process if `user`, and lets others find what `make` makes for the
-    /// key. Process context. ENOMEM; the errors of `make`.
-    fn new(core: &Arc<Core>, user: bool, make: impl FnOnce(u32) -> Result<Mkey>) -> Result<Self> {
-        let index = core.mkeys.reserve_random(user)?;
+    /// Allocates an index, and lets others find what `make` makes for the key. Process context.
+    /// ENOMEM; the errors of `make`.
+    fn new(
+        core: &Arc<Core>,
+        owner: &Owner,
+        make: impl FnOnce(u32) -> Result<Mkey>,
+    ) -> Result<Self> {
+        let index = core.mkeys.reserve_random(owner)?;
         let key = (index << KEY_SHIFT) | (crate::sync::random_u32() & 0xff);
         let mkey = make(key)
             .and_then(|mkey| Ok(Arc::new(mkey, GFP_CHARGED)?))
@@ -91,13 +96,13 @@ impl MkeyObject {
     /// Process context. EINVAL for a range that wraps; ENOMEM.
     pub(crate) fn user_mr(
         core: &Arc<Core>,
-        pd: PdId,
+        pd: &PdObject,
         memory: ProcessMemory,
         range: Range,
         access: Access,
     ) -> Result<Self> {
-        Self::new(core, true, |key| {
-            Ok(Mkey::Mr(Mr::user(key, pd, memory, range, access)?))
+        Self::new(core, &pd.owner, |key| {
+            Ok(Mkey::Mr(Mr::user(key, pd.id, memory, range, access)?))
         })
     }
 
@@ -108,7 +113,7 @@ impl MkeyObject {
         memory: KernelMemory,
         access: Access,
     ) -> Result<Self> {
-        Self::new(core, false, |key| {
+        Self::new(core, &Owner::KERNEL, |key| {
             Ok(Mkey::Mr(Mr::dma(key, pd, memory, access)))
         })
     }
@@ -120,14 +125,15 @@ impl MkeyObject {
         memory: KernelMemory,
         count: usize,
     ) -> Result<Self> {
-        Self::new(core, false, |key| {
+        Self::new(core, &Owner::KERNEL, |key| {
             Ok(Mkey::FastMr(FastMr::new(key, pd, memory, count)?))
         })
     }
 
     /// Allocates a window of a process. Process context. ENOMEM.
-    pub(crate) fn window(core: &Arc<Core>, pd: PdId, kind: MwType) -> Result<Self> {
-        Self::new(core, true, |key| Ok(Mkey::Mw(Mw::new(key, pd, kind))))
+    pub(crate) fn window(core: &Arc<Core>, pd: &PdObject, kind: MwType) -> Result<Self> {
+        let id = pd.id;
+        Self::new(core, &pd.owner, |key| Ok(Mkey::Mw(Mw::new(key, id, kind))))
     }
 
     /// The region that this is. EINVAL if it is another thing.

@@ -3,7 +3,7 @@
 //! Address handles.
 
 use super::path::Path;
-use crate::device::pd::PdId;
+use crate::device::pd::{PdId, PdObject};
 use crate::device::Core;
 use crate::rdma::gid::AhAttr;
 use crate::sync::bh::irqs_disabled;
@@ -36,9 +36,9 @@ impl Ah {
     /// For a process if `user`: process context. Otherwise any context, as the CM calls in atomic
     /// context. ENOMEM, also when there are too many; EINVAL if the addresses are not of one IP
     /// version.
-    pub(crate) fn new(core: &Core, pd: PdId, attr: &AhAttr, user: bool) -> Result<Arc<Self>> {
+    pub(crate) fn new(core: &Core, pd: &PdObject, attr: &AhAttr, user: bool) -> Result<Arc<Self>> {
         let (number, flags) = if user {
-            (core.ahs.reserve(true)?, GFP_CHARGED)
+            (core.ahs.reserve(&pd.owner)?, GFP_CHARGED)
         } else {
             (core.ahs.reserve_atomic()?, GFP_ATOMIC)
         };
@@ -48,7 +48,7 @@ impl Ah {
         };
         let ah = Arc::pin_init(
             pin_init!(Ah {
-                pd,
+                pd: pd.id,
                 number,
                 destroyed: Atomic::new(false),
                 state <- crate::new_spinlock_bh!(state, "oxe_ah"),
@@ -121,7 +121,7 @@ pub(crate) struct AhObject {
 
 impl AhObject {
     /// See [`Ah::new`].
-    pub(crate) fn new(core: &Arc<Core>, pd: PdId, attr: &AhAttr, user: bool) -> Result<Self> {
+    pub(crate) fn new(core: &Arc<Core>, pd: &PdObject, attr: &AhAttr, user: bool) -> Result<Self> {
         Ok(AhObject {
             core: core.clone(),
             ah: Ah::new(core, pd, attr, user)?,

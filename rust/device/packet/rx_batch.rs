@@ -30,6 +30,12 @@ impl RxBatch {
         })
     }
 
+    /// The destination address of its packets, if that is one of a multicast group.
+    #[inline]
+    pub(crate) fn group(&self) -> Option<Gid> {
+        Some(Gid::new(self.packet.destination)).filter(|gid| gid.is_multicast())
+    }
+
     /// The next group. It begins after the last packet that the previous group returned.
     #[inline]
     pub(crate) fn next_group(&mut self, core: &Core) -> Option<RxGroup<'_>> {

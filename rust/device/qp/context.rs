@@ -9,6 +9,7 @@ use crate::device::mem::mkey::Party;
 use crate::device::pd::PdId;
 use crate::device::Core;
 use crate::rdma::qp::QpToken;
+use crate::sync::quota::Owner;
 use kernel::sync::Arc;
 
 /// The part of a QP that never changes and therefore needs no lock.
@@ -16,6 +17,8 @@ pub(crate) struct QpContext {
     pub(crate) core: Arc<Core>,
     pub(crate) qpn: u32,
     pub(crate) pd: PdId,
+    /// The user that it counts for.
+    pub(crate) owner: Owner,
     /// The `ib_qp`, for completions.
     pub(crate) token: QpToken,
     pub(crate) send_cq: Arc<Cq>,

@@ -56,7 +56,7 @@ impl WorkItem for Qp {
 
 impl TimerHandler for Core {
     fn expired(this: Arc<Self>) {
-        let _ = work::queue_process(&this);
+        let _ = work::queue_process::<Core, 0>(&this);
     }
 }
 

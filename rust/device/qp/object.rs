@@ -12,7 +12,7 @@ use super::send_wqe::SqLimits;
 use super::service::Transport;
 use crate::device::cq::completion::Completion;
 use crate::device::packet::loopback::LoopbackQueue;
-use crate::device::pd::PdId;
+use crate::device::pd::PdObject;
 use crate::device::ring::Ring;
 use crate::device::uabi::resp::{MmInfo, RxeCreateQpResp};
 use crate::device::uabi::wqe::RxeSge;
@@ -29,6 +29,7 @@ use crate::sync::barrier;
 use crate::sync::budget::SoftirqBudget;
 use crate::sync::lock::{SpinLockBh, SpinLockBhBackend};
 use crate::sync::memory::GFP_CHARGED;
+use crate::sync::quota::Owner;
 use crate::sync::timer::Timer;
 use core::mem::size_of;
 use kernel::prelude::*;
@@ -156,11 +157,11 @@ fn check_caps(init: &QpInit<'_, crate::device::Oxe>) -> Result<QpCaps> {
     })
 }
 
-/// A free QP number, for a process if `user`. The GSI QP has number 1.
-fn reserve(core: &Core, kind: QpType, user: bool) -> Result<u32> {
+/// A free QP number. The GSI QP, which is the kernel's, has number 1.
+fn reserve(core: &Core, kind: QpType, owner: &Owner) -> Result<u32> {
     match kind {
         QpType::Gsi => core.qps.reserve_at(GSI_QPN).map(|()| GSI_QPN),
-        QpType::Rc | QpType::Uc | QpType::Ud => core.qps.reserve(user),
+        QpType::Rc | QpType::Uc | QpType::Ud => core.qps.reserve(owner),
     }
 }
 
@@ -194,13 +195,13 @@ impl Qp {
     /// driver does not have, ENOMEM, EFAULT, EIO for a process while the device is being removed.
     pub(crate) fn create(
         core: &Arc<Core>,
-        pd: PdId,
+        pd: &PdObject,
         init: &QpInit<'_, crate::device::Oxe>,
         events: QpEvents,
         user: Option<UserCtx<'_>>,
     ) -> Result<QpObject> {
         let caps = check_caps(init)?;
-        let qpn = reserve(core, init.kind, user.is_some())?;
+        let qpn = reserve(core, init.kind, &pd.owner)?;
         let object = Self::create_at(qpn, core, pd, init, caps, events, user)
             .inspect_err(|_| core.qps.cancel(qpn))?;
         core.qps.publish(qpn, object.qp.clone());
@@ -214,13 +215,14 @@ impl Qp {
     fn create_at(
         qpn: u32,
         core: &Arc<Core>,
-        pd: PdId,
+        domain: &PdObject,
         init: &QpInit<'_, crate::device::Oxe>,
         caps: QpCaps,
         events: QpEvents,
         user: Option<UserCtx<'_>>,
     ) -> Result<QpObject> {
         let is_user = user.is_some();
+        let pd = domain.id;
         let sq_limits = SqLimits {
             pd,
             kind: init.kind,
@@ -255,6 +257,7 @@ impl Qp {
             core: core.clone(),
             qpn,
             pd,
+            owner: domain.owner.clone(),
             token: events.token(),
             send_cq: init.send_cq.cq.clone(),
             recv_cq: init.recv_cq.cq.clone(),

@@ -7,7 +7,7 @@
 //! task, and other queue pairs go on with the next one.
 
 use super::producer::WqProducer;
-use crate::device::pd::PdId;
+use crate::device::pd::{PdId, PdObject};
 use crate::device::recv_ring::{RecvRing, Taken};
 use crate::device::uabi::resp::{MmInfo, RxeCreateSrqResp, RxeModifySrqCmd};
 use crate::device::uabi::wqe::RxeSge;
@@ -20,6 +20,7 @@ use crate::rdma::udata::UserCtx;
 use crate::rdma::wr::RecvWr;
 use crate::sync::lock::SpinLockBh;
 use crate::sync::memory::GFP_CHARGED;
+use crate::sync::quota::Owner;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
 
@@ -50,12 +51,13 @@ pub(crate) struct Srq {
 /// The Rust part of an ib_srq.
 pub(crate) struct SrqObject {
     core: Arc<Core>,
+    owner: Owner,
     pub(crate) srq: Arc<Srq>,
 }
 
 impl Drop for SrqObject {
     fn drop(&mut self) {
-        self.core.srqs.give();
+        self.core.srqs.give(&self.owner);
     }
 }
 
@@ -73,17 +75,17 @@ impl Srq {
     /// size; ENOMEM, also when there are too many; EFAULT.
     pub(crate) fn create(
         core: &Arc<Core>,
-        pd: PdId,
+        pd: &PdObject,
         wanted: &SrqAttr,
         events: SrqEvents,
         user: Option<UserCtx<'_>>,
     ) -> Result<(SrqObject, SrqAttr)> {
-        core.srqs.take(user.is_some())?;
-        let srq = Self::create_counted(pd, wanted, events, user);
-        let srq = srq.inspect_err(|_| core.srqs.give())?;
+        core.srqs.take(&pd.owner)?;
+        let srq = Self::create_counted(pd.id, wanted, events, user);
+        let srq = srq.inspect_err(|_| core.srqs.give(&pd.owner))?;
         let attr = srq.query();
-        let core = core.clone();
-        Ok((SrqObject { core, srq }, attr))
+        let (core, owner) = (core.clone(), pd.owner.clone());
+        Ok((SrqObject { core, owner, srq }, attr))
     }
 
     fn create_counted(

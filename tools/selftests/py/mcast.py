@@ -251,6 +251,35 @@ def limits(network):
     same(joined(str(kind(base + 1))), False, "a membership")
 
 
+def many(network):
+    """A group of more queue pairs than get its packets in one softirq (issue 33, F5)."""
+    group = GROUPS[network][0]
+    (sender,), (first,) = members(network, 1, 1)
+    ends = [first] + [End(first.host, e.IBV_QPT_UD, size=4096) for _ in range(39)]
+    first.attach(group)
+    for end in ends[1:]:
+        end.to_init()
+        end.to_rtr(None, 0)
+        end.to_rts()
+        # Handles count all objects of a context. A second attachment succeeds as well.
+        tries = (h for h in range(300) if h not in taken(ends))
+        end.handle = next(h for h in tries if errno_of(first.command, ATTACH, group, h) == 0)
+    for end in ends:
+        end.recv(end.sge(2000))
+    sender.tell(group, "to all")
+    for end in ends:
+        (wc,) = good(poll(end.rcq))
+        same(wc.src_qp, sender.qp.qp_num, "the source")
+        same(end.mr.read(6, 40), b"to all", "the text")
+    for end in ends[1:]:
+        first.command(DETACH, group, end.handle)
+    leave(sender, first)
+
+
+def taken(ends):
+    return {getattr(end, "handle", None) for end in ends}
+
+
 def lost(network):
     """Datagrams that a member does not take are no one else's loss."""
     group = GROUPS[network][0]
@@ -328,6 +357,7 @@ CASES = [
         ("a sender outside of the group", sender_outside),
         ("membership of the netdev", membership),
         ("what is refused", refused),
+        ("many members", many),
         ("lost datagrams", lost),
         ("wrong destinations", mixed_up),
     )
