@@ -38,7 +38,8 @@ fn least(kind: Sabotage) -> u64 {
         // Not all of these do harm: a byte that was stored wrong may be overwritten before a judge
         // looks, no packet may be lost where the timer is deaf, the responder may have all packets
         // that a late ACK claims, and a READ is answered whether it asks for it or not.
-        CorruptByte | StrayWrite | RepeatAtomic => 60,
+        CorruptByte | StrayWrite => 60,
+        RepeatAtomic => 45,
         RepeatRequest | DeafTimer | IgnoreIcrc | AckTooMuch | DropAckReq => 70,
         LoseReceive | LoseCompletion | RepeatCompletion | WrongStatus | WrongSignal => 100,
         WrongRange => 100,
@@ -67,8 +68,8 @@ fn least(kind: Sabotage) -> u64 {
         ForgetReceive | IgnoreMissing => 100,
         // The connection may end before the request comes again.
         AddToMissing => 90,
-        // There are few occasions for the attacker.
-        EarlyRelease => 20,
+        // The attacker seldom acknowledges a packet in the time that it is on its way.
+        EarlyRelease => 5,
         // Of UC QPs.
         _ => 95,
     }
