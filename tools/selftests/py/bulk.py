@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Bulk work of a process that does not run (issue 33, F3): softirqs must not do it, which are
+"""Bulk work of a process that does not run (F3): softirqs must not do it, which are
 charged to no process and go before all of them, but a worker that the scheduler preempts."""
 
 import ctypes

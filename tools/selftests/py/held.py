@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A process holds up the page faults of its regions for ever (issue 33, F2): its own stop, those of
+"""A process holds up the page faults of its regions for ever (F2): its own stop, those of
 others do not; its memory is freed when it ends; the module can be removed.
 
 held.py KIND: "killable" faults are those that a signal ends, "stuck" ones no signal ends.

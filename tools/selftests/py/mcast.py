@@ -252,7 +252,7 @@ def limits(network):
 
 
 def many(network):
-    """A group of more queue pairs than get its packets in one softirq (issue 33, F5)."""
+    """A group of more queue pairs than get its packets in one softirq (F5)."""
     group = GROUPS[network][0]
     (sender,), (first,) = members(network, 1, 1)
     ends = [first] + [End(first.host, e.IBV_QPT_UD, size=4096) for _ in range(39)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The order of completions over loopback (issue 33, section 1): the completion of a request is in its CQ before
+"""The order of completions over loopback (F1): the completion of a request is in its CQ before
 anything that the peer sends once it has received the message.
 
 Each case plays ping-pong and counts inversions: replies that were polled before the completion of

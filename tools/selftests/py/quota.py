@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What one user may take of a device (issue 33, F5 and F14), and the limits of the rdma cgroup."""
+"""What one user may take of a device (F5 and F14), and the limits of the rdma cgroup."""
 
 import ctypes
 import errno

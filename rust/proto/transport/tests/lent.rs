@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Loopback: payloads that the receiver copies later, and the order of completions (issue 33, F1).
+//! Loopback: payloads that the receiver copies later, and the order of completions (F1).
 
 use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Psn, Qpn, Syndrome};
 use super::super::{
