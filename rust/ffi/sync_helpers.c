@@ -98,24 +98,6 @@ void oxe_wake_for_value(u32 *place)
 	wake_up_var(place);
 }
 
-/*
- * The user of the calling process. Whoever makes a user namespace has many IDs in it, so the maker
- * of the outermost one is meant, unless that is root, as of containers.
- */
-u32 oxe_budget_user(void)
-{
-	const struct cred *cred = current_cred();
-	const struct user_namespace *ns = cred->user_ns;
-
-	if (ns == &init_user_ns)
-		return __kuid_val(cred->uid);
-	while (ns->parent && ns->parent != &init_user_ns)
-		ns = ns->parent;
-	if (uid_eq(ns->owner, GLOBAL_ROOT_UID))
-		return __kuid_val(cred->uid);
-	return __kuid_val(ns->owner);
-}
-
 u32 oxe_random_u32(void)
 {
 	return get_random_u32();

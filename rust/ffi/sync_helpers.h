@@ -28,7 +28,6 @@ void oxe_wait_for_value(u32 *place, u32 value);
 void oxe_wake_for_value(u32 *place);
 
 u32 oxe_random_u32(void);
-u32 oxe_budget_user(void);
 
 /*
  * Charged to the process. At the limit of its memory cgroup the allocation fails; see

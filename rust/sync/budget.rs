@@ -7,7 +7,7 @@
 //! which the user has spent the budget (a leaky bucket). There are a few accounts for all users,
 //! who share one if their numbers have the same hash.
 
-use crate::ffi;
+use super::user;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
 /// The number of accounts: a power of two.
@@ -28,10 +28,8 @@ pub(crate) struct SoftirqBudget(&'static Atomic<u64>);
 impl SoftirqBudget {
     /// That of the calling process's user. Process context.
     pub(crate) fn of_current_user() -> Self {
-        // SAFETY: no requirements.
-        let user = unsafe { ffi::oxe_budget_user() };
         // Fibonacci hashing: the upper bits of the product are those of the hash.
-        let hash = u64::from(user).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+        let hash = user::current_id().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
         let [first, ..] = &SPENT_UNTIL;
         SoftirqBudget(SPENT_UNTIL.get(hash as usize).unwrap_or(first))
     }
