@@ -79,7 +79,7 @@ cmtime_case() {
 	local pid status=0
 	next
 	# rdma-core 65's is for many hosts, which meet by TCP at one of them, and all of which end.
-	if cmtime 2>&1 | grep -q controller; then
+	if cmtime -h 2>&1 | grep -q controller; then
 		pair "tcp $PORT" "cmtime -L -b $IP4_A -C $IP4_A -p $PORT -c 20" \
 			"cmtime -b $IP4_B -C $IP4_A -p $PORT -c 20"
 		return
