@@ -95,7 +95,8 @@ fn deliver(core: &Arc<Core>, skb: RxSkb) {
 
 /// Has the packets delivered in process context.
 #[cold]
-fn deliver_later(core: &Arc<Core>, batch: RxBatch) {
+fn deliver_later(core: &Arc<Core>, mut batch: RxBatch) {
+    batch.detach();
     let full = core.backlog.lock().push_within_capacity(batch);
     if let Err(batch) = full {
         drop(batch);

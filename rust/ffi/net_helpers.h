@@ -88,6 +88,7 @@ u32 oxe_rx_walk_next(struct oxe_walk *walk, u32 consumed, const u8 **data);
 void oxe_rx_walk_abort(struct oxe_walk *walk);
 bool oxe_rx_source_mac(const struct sk_buff *skb, u8 mac[6]);
 void oxe_rx_reject(struct sk_buff *skb, const struct oxe_rx *rx);
+void oxe_rx_detach(struct sk_buff *skb, struct oxe_rx *rx);
 void oxe_rx_end(struct sk_buff *skb, const struct oxe_rx *rx);
 void oxe_skb_drop(struct sk_buff *skb);
 

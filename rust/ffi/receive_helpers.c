@@ -291,6 +291,18 @@ bool oxe_rx_source_mac(const struct sk_buff *skb, u8 mac[6])
 	return true;
 }
 
+/*
+ * Drops what holds only within the RCU section in which the packet arrived: the socket of early
+ * demultiplexing and the route, of which it has no references, and the device.
+ */
+void oxe_rx_detach(struct sk_buff *skb, struct oxe_rx *rx)
+{
+	skb_orphan(skb);
+	skb_dst_drop(skb);
+	skb->dev = NULL;
+	rx->dev = NULL;
+}
+
 void oxe_rx_end(struct sk_buff *skb, const struct oxe_rx *rx)
 {
 	if (rx->chunk)

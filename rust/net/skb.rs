@@ -114,6 +114,14 @@ impl RxSkb {
         unsafe { NetDevice::from_raw(self.rx.dev) }
     }
 
+    /// Drops the packet's socket, route and device, which may go when the RCU section ends in which
+    /// it arrived. Softirq, within that section.
+    #[cold]
+    pub(crate) fn detach(&mut self) {
+        // SAFETY: the packet is ours. `device` is not called any more: see its requirement.
+        unsafe { ffi::oxe_rx_detach(self.skb.as_ptr(), &mut self.rx) };
+    }
+
     /// Whether it came in IPv6 rather than in IPv4.
     #[inline]
     pub(crate) fn is_v6(&self) -> bool {

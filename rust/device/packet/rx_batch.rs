@@ -36,6 +36,12 @@ impl RxBatch {
         Some(Gid::new(self.packet.destination)).filter(|gid| gid.is_multicast())
     }
 
+    /// The packets are going to be processed later than in the RCU section in which they arrived.
+    #[cold]
+    pub(crate) fn detach(&mut self) {
+        self.packet.skb.detach();
+    }
+
     /// The next group. It begins after the last packet that the previous group returned.
     #[inline]
     pub(crate) fn next_group(&mut self, core: &Core) -> Option<RxGroup<'_>> {
