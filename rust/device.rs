@@ -77,7 +77,7 @@ pub(crate) struct Core {
     cqs: Quota,
     srqs: Quota,
     pds: Quota,
-    /// What the users have, by their numbers.
+    /// The number of objects of each user, by the user.
     accounts: Arc<Registry<Account>>,
     next_pd: Atomic<u64>,
     counters: Counters,
@@ -109,7 +109,10 @@ impl Core {
     fn new(netdev: &NetDevice) -> Result<Arc<Self>> {
         Arc::pin_init(
             try_pin_init!(Core {
-                qps <- Table::new(limits::MIN_QPN..=limits::MAX_QPN, quota(Kind::Qp, limits::MAX_QP)),
+                qps <- Table::new(
+                    limits::MIN_QPN..=limits::MAX_QPN,
+                    quota(Kind::Qp, limits::MAX_QP),
+                ),
                 mkeys <- Table::new(1..=limits::MAX_KEY_INDEX, quota(Kind::Mkey, limits::MAX_MR)),
                 ahs <- Table::new(1..=limits::MAX_AH_NUMBER, quota(Kind::Ah, limits::MAX_AH)),
                 cqs: quota(Kind::Cq, limits::MAX_CQ),

@@ -12,9 +12,9 @@
 //!   destroyed;
 //! * [`udata`], [`mmap`], [`shared`]: driver-private data of verbs, and memory that a process and
 //!   the driver share;
-//! * [`umem`], [`mr`]: registered memory; [`odp`], [`fault`]: such that is not pinned; [`gid`]: address vectors; [`wr`], [`wc`]: work requests
-//!   and completions of kernel users; [`qp`]: attributes of queue pairs; [`attr`]: those of device
-//!   and port;
+//! * [`umem`], [`mr`]: registered memory; [`odp`], [`fault`]: memory that is not pinned;
+//! * [`gid`]: address vectors; [`wr`], [`wc`]: work requests and completions of kernel users;
+//!   [`qp`]: attributes of queue pairs; [`attr`]: those of device and port;
 //! * [`rxe_abi`]: the layout of the structures that processes use, as the kernel's headers have it;
 //! * [`exclude`]: keeps rdma_rxe, which would take our devices for its own, out of the kernel.
 //!

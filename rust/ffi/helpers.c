@@ -19,8 +19,8 @@ _Static_assert(sizeof(struct ib_sge) == 16, "IbSge in rust/rdma/wr.rs has anothe
 MODULE_VERSION(OXE_VERSION);
 
 /*
- * A reference to a symbol of ib_uverbs, so that it is loaded before this module and for as long. Its
- * client is registered before rust/rdma/client.rs then, and loses a device after that.
+ * A reference to a symbol of ib_uverbs, so that it is loaded before this module and for as long.
+ * Its client is registered before rust/rdma/client.rs then, and loses a device after that.
  */
 static void *const oxe_after_uverbs __used = rdma_user_mmap_disassociate;
 

@@ -236,8 +236,8 @@ impl Drop for UserMemory {
 /// copy the inline data of a request. The kernel gives the key to kernel users, and the user of the
 /// key answers for the addresses as for any pointer.
 ///
-/// Peers get the key by way of `IB_PD_UNSAFE_GLOBAL_RKEY`, about which the kernel warns. No consumer
-/// answers for the addresses that a peer names, so there are functions of their own for these.
+/// Peers get the key by way of `IB_PD_UNSAFE_GLOBAL_RKEY`, about which the kernel warns. No
+/// consumer answers for the addresses that a peer names: there are functions of their own for them.
 pub(crate) struct KernelMemory(());
 
 /// Bytes that are copied to the stack, and on from there, at a time.
@@ -308,8 +308,8 @@ impl KernelMemory {
     /// that of memory, in the direct map or the kernel's image. Any context.
     ///
     /// Consumers map pages and buffers of the page or slab allocator, which are in the direct map;
-    /// the DMA API forbids others. The bytes are copied to the stack, by loads that may fail, and on
-    /// from there: a check before a plain copy might be out of date when that copy is made.
+    /// the DMA API forbids others. The bytes are copied to the stack, by loads that may fail, and
+    /// on from there: a check before a plain copy might be out of date when that copy is made.
     pub(crate) fn for_each_peer_chunk(
         &self,
         addr: u64,

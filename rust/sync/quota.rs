@@ -14,7 +14,7 @@ pub(crate) const KINDS: usize = 8;
 /// The part of a quota that one user may have: one of so many.
 const SHARE: u32 = 4;
 
-/// What one user has, of each kind.
+/// The number of objects of one user, by kind.
 pub(crate) struct Account {
     used: [Atomic<u32>; KINDS],
     is_root: bool,

@@ -89,7 +89,7 @@ fn flush(qp: &Arc<Qp>) {
         drop(inner);
         engine::notify(qp, deferred);
         if !more {
-            // What was due while the QP was stopped is due now. Not as a doorbell: a request whose
+            // Packets that became due while the QP was stopped. Not as a doorbell: a request whose
             // doorbell has not rung may be one that the process is told was not posted.
             engine::run(qp, Input::Sweep);
             return;

@@ -306,7 +306,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
         max_segments: u16,
         q: &mut Q,
     ) -> Option<Transmit> {
-        // Over loopback the peer handles an ACK before the requests of the program that it is about.
+        // Over loopback the peer handles an ACK before the requests that reply to the message.
         let ack_first = self.attr.pmtu.is_loopback()
             && self.state.requests()
             && self.requester.may_transmit(q)

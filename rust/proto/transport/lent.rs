@@ -4,8 +4,8 @@
 //! copies the bytes later. Until the owner says that it has them ([`ConnectedQp::release`]) that
 //! memory is not the consumer's.
 //!
-//! A request is complete when its last packet is acknowledged (IBTA 9.7.5.1), but an acknowledgement
-//! is the peer's word. A peer may acknowledge packets without looking at their payload, as it does
+//! A request is complete when its last packet is acknowledged (IBTA 9.7.5.1), but an ACK is the
+//! peer's word. A peer may acknowledge packets without looking at their payload, as it does
 //! with those that it takes for duplicates (IBTA 9.7.5.1.4). So the completions of requests whose
 //! payload is lent are held. A peer that acknowledges what it has taken does so after the copy.
 //!

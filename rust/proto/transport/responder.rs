@@ -129,7 +129,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         }
     }
 
-    /// Makes an ACK of all messages that were received due at once, as the requester of this side is
+    /// Makes an ACK of all messages that were received due at once, as this side's requester is
     /// about to send: the peer's requests complete before it handles what this side's program sends
     /// in reply. A NAK acknowledges them as well (IBTA 9.7.5.2). Returns whether it goes first:
     /// responses do, which an ACK must not overtake (IBTA 9.7.5.1).

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Lent payloads: a connection with the path MTU of loopback lends the payloads that it sends, until
-//! the first of these packets reaches the peer, or is long lost. An honest peer acknowledges a
+//! Lent payloads: a connection with the path MTU of loopback lends the payloads that it sends,
+//! until the first of these packets reaches the peer, or is long lost. An honest peer acknowledges a
 //! packet after that. The attacker also acknowledges packets that are still on their way.
 //!
 //! The judges: no request completes while its payload is lent, and nothing is flushed while any
-//! payload is. And over loopback no request is sent before the messages that its sender has received
-//! are acknowledged, unless a response has to go before the ACK.
+//! payload is. And over loopback no request is sent before the messages that its sender has
+//! received are acknowledged, unless a response has to go before the ACK.
 
 use crate::api::*;
 use crate::decode::Seen;
@@ -21,7 +21,7 @@ use oxe_proto::transport::{Origin, LOOPBACK_MTU};
 /// When packets that did not arrive are given up: their payloads are released.
 const LONG: u64 = 20 * US;
 
-/// What a QP has lent.
+/// The payloads that a QP has lent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lending {
     any: bool,

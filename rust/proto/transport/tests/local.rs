@@ -86,8 +86,8 @@ fn fenced_waits_for_reads() {
     pair.assert_all_done();
 }
 
-/// IBTA 10.8.3.3, F17: a fenced one waits for the acknowledgement of SENDs and WRITEs, which may have
-/// to be sent again, by the key that it ends. Without a fence it does not wait.
+/// IBTA 10.8.3.3, F17: a fenced one waits for the ACKs of SENDs and WRITEs, which may have to be
+/// sent again, by the key that it ends. Without a fence it does not wait.
 #[test]
 fn fenced_waits_for_acknowledgements() {
     for flags in [signaled(), FENCED] {
