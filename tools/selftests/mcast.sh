@@ -17,6 +17,10 @@ told() {
 	return $status
 }
 
+export CGROUP=/tmp/oxe-cgroup/one
+mkdir -p ${CGROUP%/*}
+mount -t cgroup2 none ${CGROUP%/*} && echo +memory >${CGROUP%/*}/cgroup.subtree_control &&
+	mkdir $CGROUP || CGROUP=
 hosts_up 1500
 relay_py mcast
 t "mckey, IPv4" told 239.7.7.7 $IP4_A $IP4_B

@@ -75,5 +75,28 @@ class Trace:
         return runs, packets
 
 
+def functions_called(names, action):
+    """The calls of these functions of the kernel while this process does `action`, in order. None
+    if the kernel cannot trace one of them."""
+    if not os.path.exists(f"{TRACING}/trace"):
+        os.system(f"mount -t tracefs none {TRACING}")
+    try:
+        control("set_ftrace_filter", "\n".join(names) + "\n")
+        control("set_ftrace_pid", str(os.getpid()))
+        control("current_tracer", "function")
+    except OSError:
+        return None
+    control("trace", "")
+    control("tracing_on", "1")
+    action()
+    control("tracing_on", "0")
+    with open(f"{TRACING}/trace", encoding="ascii", errors="replace") as file:
+        calls = re.findall(r"[\d.]+: (\w+) <-(\w+)", file.read())
+    control("current_tracer", "nop")
+    control("set_ftrace_filter", "\n")
+    control("set_ftrace_pid", "\n")
+    return [name for name, caller in calls if name in names]
+
+
 def ours(text):
     return "[oxe]" in text

@@ -19,6 +19,7 @@ import enums as e
 from pyverbs.addr import AH, AHAttr, GlobalRoute
 
 import roce
+from events import functions_called
 from oxetest import (
     DEV_A,
     DEV_B,
@@ -29,6 +30,7 @@ from oxetest import (
     QKEY,
     End,
     Host,
+    Skip,
     ah_to,
     counters,
     errno_of,
@@ -251,6 +253,33 @@ def limits(network):
     same(joined(str(kind(base + 1))), False, "a membership")
 
 
+def charged():
+    """No memory that a cgroup pays for is allocated under RTNL (F6): an allocation of a process at
+    the limit of its cgroup takes long, and whoever changes the machine's network would wait."""
+    cgroup = os.environ["CGROUP"]
+    if not cgroup:
+        raise Skip("a kernel without memory cgroups")
+    with open(f"{cgroup}/cgroup.procs", "w", encoding="ascii") as file:
+        file.write(str(os.getpid()))
+    (a,), _ = members("IPv4", 1, 0)
+    charge = "__memcg_slab_post_alloc_hook"
+    calls = functions_called(
+        ["rtnl_lock", "rtnl_unlock", charge],
+        lambda: [a.attach(f"239.1.3.{n}") for n in range(1, 40)],
+    )
+    if calls is None:
+        raise Skip("a kernel that cannot trace these functions")
+    locked, charges, under = 0, 0, 0
+    for name in calls:
+        locked += {"rtnl_lock": 1, "rtnl_unlock": -1}.get(name, 0)
+        charges += name == charge
+        under += name == charge and locked > 0
+    same("rtnl_lock" in calls, True, f"the lock is taken: {calls[:20]}")
+    same(charges > 0, True, "something is charged")
+    same(under, 0, f"of {charges} charged allocations, those under RTNL")
+    leave(a)
+
+
 def many(network):
     """A group of more queue pairs than get its packets in one softirq (F5)."""
     group = GROUPS[network][0]
@@ -363,6 +392,7 @@ CASES = [
     )
 ]
 if DEV_A != DEV_B:
+    CASES += [("multicast: memory and RTNL", charged)]
     CASES += [("multicast: noise", noise, "IPv4"), ("multicast: limits", limits, "IPv4")]
 
 if __name__ == "__main__":
