@@ -253,7 +253,7 @@ fn process_input(
 }
 
 /// Passes a received packet to the transport, and counts it if it is dropped. Requests that an
-/// earlier packet completed have their completions before the packet has its own.
+/// earlier packet completed have their completions before a receive that this one completes.
 #[inline]
 fn handle(
     qp: &Arc<Qp>,
@@ -262,8 +262,8 @@ fn handle(
     packet: RxPacket<'_>,
     deferred: &mut Deferred,
 ) {
-    if inner.transport.has_completion() {
-        complete_first(qp, inner, deferred);
+    if inner.transport.has_completion() && packet.repr().bth.opcode.kind().is_request() {
+        complete(qp, inner, deferred);
     }
     let (sq, rq) = (&mut inner.sq, &mut inner.rq);
     let handled = match &mut inner.transport {
@@ -308,7 +308,7 @@ fn deliver_loopback(from: &Qp, qp: &Arc<Qp>, loopback: &mut LoopbackQueue) {
     // The packets that the peer replies to are delivered, though the context that sends for `qp`
     // may not have noticed yet.
     if qp.delivered.load(Acquire) != 0 && inner.transport.release() {
-        complete_first(qp, inner, &mut deferred);
+        complete(qp, inner, &mut deferred);
         inner.rerun |= inner.sq.has_barrier();
     }
     while let Some(packet) = loopback.next_for(qp.ctx.qpn) {
@@ -392,7 +392,11 @@ fn transmit_unreliable(
 /// Pushes completions to their CQs and collects events. Returns whether slots became free.
 #[inline]
 pub(super) fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> bool {
-    let released = complete_sends(qp, inner, deferred);
+    let mut released = false;
+    while let Some(done) = inner.transport.poll_send_completion(&mut inner.sq) {
+        released = true;
+        deferred.send.merge(inner.sq.complete(&qp.ctx, &done));
+    }
     deferred.events = deferred.events.union(inner.transport.take_events());
     // Before the flush: see there.
     inner.publish_state(qp);
@@ -400,24 +404,6 @@ pub(super) fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred)
         inner.rerun = true;
     }
     released
-}
-
-/// Pushes the completions of requests to their CQ. Returns whether slots became free.
-#[inline]
-fn complete_sends(qp: &Qp, inner: &mut Inner, deferred: &mut Deferred) -> bool {
-    let mut released = false;
-    while let Some(done) = inner.transport.poll_send_completion(&mut inner.sq) {
-        released = true;
-        deferred.send.merge(inner.sq.complete(&qp.ctx, &done));
-    }
-    released
-}
-
-/// As [`complete_sends`], before a packet is handled.
-#[cold]
-#[inline(never)]
-fn complete_first(qp: &Qp, inner: &mut Inner, deferred: &mut Deferred) {
-    let _ = complete_sends(qp, inner, deferred);
 }
 
 /// Arms the timer if the transport has a timeout, or a process may post receives that must be

@@ -144,7 +144,7 @@ impl SendQueue {
     }
 
     /// Takes one more posted WQE into a slot. `false` when none is posted or no slot is free.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn fetch(&mut self, core: &Core) -> bool {
         if !self.has_unfetched() {
             return false;
@@ -200,6 +200,7 @@ impl SendQueue {
     }
 
     /// Copies and checks WQE `n`.
+    #[inline(always)]
     fn load(&mut self, core: &Core, n: u32) -> Result<(), (u64, Op, Status)> {
         let index = self.base.wrapping_add(n);
         let unread = (0, Op::Send, Status::General);
@@ -245,6 +246,7 @@ impl SendQueue {
 
     /// Copies and resolves the SGEs of request `n`. Returns how many they are, and their length in
     /// bytes.
+    #[inline(always)]
     fn load_sges(
         &mut self,
         core: &Core,

@@ -37,7 +37,7 @@ pub(crate) struct AhDest {
 
 impl SqLimits {
     /// The request of the transport for a WQE, with its length still 0.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn request(&self, wr: &RxeSendWr, dma: &DmaHead, op: Op) -> Request {
         let flags = Flags {
             signaled: self.sig_all || wr.has(send_flag::SIGNALED),
@@ -79,7 +79,7 @@ impl SqLimits {
     /// # Errors
     ///
     /// LocQpOp for an operation that datagrams do not have, or if the PD has no such AH.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn dest(
         &self,
         core: &Core,
