@@ -11,7 +11,7 @@ use super::pd::PdObject;
 use super::qp::object::{Qp, QpObject};
 use super::qp::progress::Input;
 use super::qp::srq::{Srq, SrqObject};
-use super::qp::{attr, engine, queued, removal};
+use super::qp::{attr, engine, removal};
 use super::{counters, limits, link, Oxe};
 use crate::net::netdev::NetDevice;
 use crate::proto::transport::State;
@@ -284,7 +284,7 @@ impl Driver for Oxe {
 
     fn doorbell(qp: &QpObject) -> Result {
         if !qp.qp.is_user {
-            queued::schedule(&qp.qp);
+            engine::schedule(&qp.qp);
         } else if takes_sends(qp.qp.state()) {
             engine::run(&qp.qp, Input::Doorbell);
         } else {
@@ -306,7 +306,7 @@ impl Driver for Oxe {
         // with `Inner::publish_state`.
         barrier::full();
         if qp.qp.state() == State::Err {
-            queued::schedule(&qp.qp);
+            engine::schedule(&qp.qp);
         }
     }
 

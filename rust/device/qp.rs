@@ -12,7 +12,6 @@ pub(crate) mod object;
 pub(crate) mod operation;
 pub(crate) mod producer;
 pub(crate) mod progress;
-pub(crate) mod queued;
 pub(crate) mod recv_queue;
 pub(crate) mod removal;
 pub(crate) mod send_queue;

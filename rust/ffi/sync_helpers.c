@@ -223,6 +223,15 @@ struct workqueue_struct *oxe_wq_alloc_bulk(void)
 	return alloc_workqueue("oxe_bulk", WQ_UNBOUND | WQ_SYSFS, num_online_cpus());
 }
 
+/* The accounts of users on each CPU, see sync/budget.rs. */
+static DEFINE_PER_CPU(u64 [OXE_SOFTIRQ_ACCOUNTS], softirq_accounts);
+
+/* One of those of this CPU, by the upper bits of a hash. The caller stays on this CPU. */
+u64 *oxe_softirq_account(u32 hash)
+{
+	return this_cpu_ptr(&softirq_accounts[hash >> (32 - ilog2(OXE_SOFTIRQ_ACCOUNTS))]);
+}
+
 /* Whether that CPU is another one than this, and online. With bottom halves disabled. */
 bool oxe_is_elsewhere(u32 cpu)
 {

@@ -51,6 +51,11 @@ void *oxe_xa_next(struct xarray *xa, unsigned long *id, bool after);
 
 bool oxe_hrtimer_is_queued(struct hrtimer *timer);
 
+/* A power of two. */
+#define OXE_SOFTIRQ_ACCOUNTS 64
+
+u64 *oxe_softirq_account(u32 hash);
+
 struct workqueue_struct *oxe_wq_alloc_bh(void);
 struct workqueue_struct *oxe_wq_alloc_process(const char *name);
 struct workqueue_struct *oxe_wq_alloc_bulk(void);

@@ -11,7 +11,6 @@
 use super::flush;
 use super::object::{Inner, Qp};
 use super::progress::{Deferred, Input, Progress};
-use super::queued::queue_work;
 use super::service::Transport;
 use crate::device::counters::Count;
 use crate::device::packet::loopback::LoopbackQueue;
@@ -74,7 +73,7 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
             inner.posting = false;
             inner.queued = true;
             drop(inner);
-            queue_work(qp);
+            work::queue_bh(qp);
             return;
         }
         input = Input::Resume;
@@ -86,13 +85,16 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
 #[inline]
 fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
     let bh = BhGuard::new();
-    let now = Instant(timer::now_ns());
+    let now = match input {
+        Input::Work(now) => *now,
+        _ => Instant(timer::now_ns()),
+    };
     let mut batch = Batch::new(&bh, qp, &qp.room);
     let mut batches = 0;
     let mut inner = qp.inner.lock();
     let mut deferred = Deferred::default();
     match input {
-        Input::Work | Input::Bulk => inner.queued = false,
+        Input::Work(_) | Input::Bulk => inner.queued = false,
         Input::Resume => inner.posting = false,
         // The call of the process succeeds, so its requests count as posted.
         Input::Doorbell if inner.stopped => inner.sq.note_posted(),
@@ -147,7 +149,7 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
             drop(inner);
             notify(qp, deferred);
             if !continues {
-                queue_work(qp);
+                work::queue_bh(qp);
             }
             return continues;
         }
@@ -166,7 +168,7 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
 #[inline]
 fn max_batches(qp: &Qp, input: &Input<'_>) -> usize {
     match input {
-        Input::Work | Input::Bulk if qp.is_user => MAX_WORK_BATCHES,
+        Input::Work(_) | Input::Bulk if qp.is_user => MAX_WORK_BATCHES,
         _ => MAX_BATCHES,
     }
 }
@@ -212,6 +214,20 @@ fn end(qp: &Qp, inner: &mut Inner, batch: &mut Batch<'_, Qp>) {
     }
 }
 
+/// Schedules `qp` to run in softirq context: before this returns if the caller's context allows
+/// that.
+///
+/// Any context, hard irqs included. A kernel user may post in any context, and may hold a lock that
+/// its completion handler takes, too: the handler must not run from within the post.
+pub(crate) fn schedule(qp: &Arc<Qp>) {
+    if bh::irqs_disabled() {
+        work::queue_bh(qp);
+    } else {
+        let _bh = BhGuard::new();
+        work::queue_bh(qp);
+    }
+}
+
 /// Passes the input to the transport.
 #[inline]
 fn process_input(
@@ -224,7 +240,7 @@ fn process_input(
     match input {
         Input::Doorbell => inner.sq.note_posted(),
         Input::Resume | Input::Sweep => {}
-        Input::Work | Input::Bulk => match &mut inner.transport {
+        Input::Work(_) | Input::Bulk => match &mut inner.transport {
             Transport::Rc(rc) => rc.conn.handle_timeout(now, &mut inner.sq),
             Transport::Uc(uc) => uc.conn.handle_timeout(now, &inner.sq),
             Transport::Datagram(_) => {}
@@ -333,7 +349,7 @@ fn deliver_loopback(from: &Qp, qp: &Arc<Qp>, loopback: &mut LoopbackQueue) {
     let queue = due && !inner.sending;
     drop(guard);
     if queue {
-        queue_work(qp);
+        work::queue_bh(qp);
     }
     notify(qp, deferred);
 }

@@ -7,10 +7,9 @@ use super::engine;
 use super::flush;
 use super::object::Qp;
 use super::progress::Input;
-use super::queued::queue_work;
 use crate::device::Core;
 use crate::net::room::RoomHandler;
-use crate::proto::transport::State;
+use crate::proto::transport::{Instant, State};
 use crate::sync::timer::{self, TimerHandler};
 use crate::sync::work;
 use kernel::sync::Arc;
@@ -24,32 +23,36 @@ impl TimerHandler for Qp {
     /// Leaves the QP to work: the timers of many QPs may expire together, in one softirq that
     /// handles all of them.
     fn expired(this: Arc<Self>) {
-        queue_work(&this);
+        let _ = work::queue_bh(&this);
     }
 }
 
 impl RoomHandler for Qp {
     fn has_room(this: Arc<Self>) {
-        queue_work(&this);
+        let _ = work::queue_bh(&this);
     }
 }
 
 impl WorkItem for Qp {
     type Pointer = Arc<Qp>;
 
-    /// In process context if its user has spent the budget of softirq time.
+    /// A softirq; process context if the QP's user has spent the budget of softirq time.
     fn run(this: Arc<Qp>) {
         if !work::in_bh() {
             return engine::run(&this, Input::Bulk);
         }
-        let since = timer::now_ns();
-        if this.budget.is_some_and(|budget| budget.is_spent(since)) {
-            work::queue_bulk(&this);
-            return;
-        }
-        engine::run(&this, Input::Work);
-        if let Some(budget) = this.budget {
-            budget.charge(since, timer::now_ns());
+        let now = timer::now_ns();
+        let Some(budget) = &this.budget else {
+            return engine::run(&this, Input::Work(Instant(now)));
+        };
+        match budget.begin(now) {
+            Some(run) => {
+                engine::run(&this, Input::Work(Instant(now)));
+                run.end(timer::now_ns());
+            }
+            None => {
+                work::queue_bulk(&this);
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 use crate::device::cq::Wake;
 use crate::device::packet::rx_batch::RxGroup;
 use crate::device::packet::wire_packet::WirePacket;
-use crate::proto::transport::Events;
+use crate::proto::transport::{Events, Instant};
 
 /// An input of the engine.
 pub(crate) enum Input<'a> {
@@ -13,8 +13,8 @@ pub(crate) enum Input<'a> {
     Doorbell,
     /// The process with the doorbell continues after a reschedule.
     Resume,
-    /// Queued work runs; an expired timer may have queued it.
-    Work,
+    /// Queued work runs, at this time; an expired timer may have queued it.
+    Work(Instant),
     /// As `Work`, in process context, where it may continue.
     Bulk,
     /// A process may have posted receives in the error state.

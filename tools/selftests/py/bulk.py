@@ -117,8 +117,10 @@ def stopped():
     )
     same(sum(after) > sum(during), True, "the copies go on")
     same(workers > 2 * softirqs, True, f"{workers} ticks in workers, {softirqs} in softirqs")
-    # A machine with other load may be held up at any time.
-    same(busy <= 2 * idle + 1000 * SLOW, True, f"{busy:.0f} us against {idle:.0f} us")
+    # The debug kernel's machine may be held up by others at any time; the other one has a clock
+    # that counts its own instructions.
+    spare = 0 if SLOW == 1 else 1000 * SLOW
+    same(busy <= 2 * idle + spare, True, f"{busy:.0f} us against {idle:.0f} us")
 
 
 CASES = [("bulk work of a process that is stopped", stopped)]
