@@ -4,10 +4,13 @@
 //! netdev, removes it.
 
 use super::counters::Count;
+use super::port::path_mtu;
 use super::{Core, Oxe};
 use crate::net::netdev::NetDevice;
 use crate::net::notifier::{Event, Handler, Notifier};
+use crate::parameters;
 use crate::rdma::device::{Device, DeviceRef};
+use crate::rdma::error::address_in_use;
 use crate::rdma::exclude;
 use kernel::prelude::*;
 use kernel::str::CStr;
@@ -54,7 +57,7 @@ impl Handler for NetdevEvents {
 /// The directory of rdma_rxe in sysfs while it is loaded. It would take our devices for its own.
 pub(crate) const RXE: &CStr = c"/sys/module/rdma_rxe";
 
-/// Makes the device `name` on `netdev`.
+/// Makes the device `name` on `netdev`. The kernel log says what was made, or why nothing was.
 ///
 /// Process context, without RTNL.
 ///
@@ -64,16 +67,64 @@ pub(crate) const RXE: &CStr = c"/sys/module/rdma_rxe";
 /// namespace meanwhile, EEXIST when the netdev already has a device, ENFILE when the name is in
 /// use, EADDRINUSE when another program has UDP port 4791, EBUSY when rdma_rxe is loaded, ENOMEM.
 pub(crate) fn add(name: &CStr, netdev: &NetDevice) -> Result {
+    make(name, netdev)
+        .inspect(|()| report(name, netdev))
+        .inspect_err(|error| explain(name, netdev, *error))
+}
+
+/// The device is there.
+fn report(name: &CStr, netdev: &NetDevice) {
+    let mtu = netdev.mtu();
+    let sending = if netdev.supports_udp_gso() && parameters::segmentation() {
+        "super-packets (UDP GSO)"
+    } else {
+        "single packets"
+    };
+    pr_info!(
+        "{}: on {}, MTU {mtu}, path MTU {}, sends {sending}\n",
+        *name,
+        netdev.name(),
+        path_mtu(mtu)
+    );
+}
+
+/// There is no device, for this reason.
+fn explain(name: &CStr, netdev: &NetDevice, error: Error) {
+    let netdev = netdev.name();
+    match error {
+        EBUSY => pr_err!(
+            "{}: not made while rdma_rxe is loaded: modprobe -r rdma_rxe\n",
+            *name
+        ),
+        EEXIST => pr_err!(
+            "{}: not made: {netdev} has a device already: rdma link\n",
+            *name
+        ),
+        ENFILE => pr_err!("{}: not made: a device has that name: rdma link\n", *name),
+        error if error == address_in_use() => pr_err!(
+            "{}: not made: UDP port 4791 is in use: ss -ulnp 'sport = :4791'\n",
+            *name
+        ),
+        ENODEV => pr_err!(
+            "{}: not made: {netdev} went away or to another netns\n",
+            *name
+        ),
+        EINVAL => pr_err!(
+            "{}: not made: {netdev} is not an Ethernet-like interface, or the name is invalid\n",
+            *name
+        ),
+        error => pr_err!("{}: not made on {netdev}: {error:?}\n", *name),
+    }
+}
+
+fn make(name: &CStr, netdev: &NetDevice) -> Result {
     if exclude::is_loaded(RXE) {
-        pr_err!("no device is made beside rdma_rxe: unload it first\n");
         return Err(EBUSY);
     }
     if !netdev.is_ether() {
-        pr_info!("{}: not an Ethernet-like netdev\n", netdev.name());
         return Err(EINVAL);
     }
     if DeviceRef::<Oxe>::by_netdev(netdev).is_some() {
-        pr_info!("{}: has a device already\n", netdev.name());
         return Err(EEXIST);
     }
     Device::register(

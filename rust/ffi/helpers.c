@@ -18,6 +18,11 @@ _Static_assert(sizeof(struct ib_sge) == 16, "IbSge in rust/rdma/wr.rs has anothe
 /* The macro module! has no version. */
 MODULE_VERSION(OXE_VERSION);
 
+const char *oxe_version(void)
+{
+	return OXE_VERSION;
+}
+
 /*
  * A reference to a symbol of ib_uverbs, so that it is loaded before this module and for as long.
  * Its client is registered before rust/rdma/client.rs then, and loses a device after that.

@@ -62,6 +62,7 @@ void *oxe_shared_alloc(size_t len);
 void oxe_shared_free(void *addr);
 int oxe_shared_map(struct vm_area_struct *vma, void *addr, size_t len);
 
+const char *oxe_version(void);
 unsigned int oxe_possible_cpus(void);
 bool oxe_path_exists(const char *path);
 

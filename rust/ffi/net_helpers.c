@@ -298,19 +298,25 @@ bool oxe_route_is_valid(struct dst_entry *dst, u32 cookie)
 	return valid;
 }
 
+/* Whether the device takes GSO packets of UDP whole. */
+bool oxe_netdev_supports_udp_gso(const struct net_device *dev, bool v6)
+{
+	netdev_features_t csum = NETIF_F_HW_CSUM | (v6 ? NETIF_F_IPV6_CSUM : NETIF_F_IP_CSUM);
+	netdev_features_t features = READ_ONCE(dev->features);
+
+	return (features & csum) && (features & NETIF_F_GSO_UDP_L4);
+}
+
 /*
  * Whether GSO packets may be sent there: if UDP itself would send some, and the device takes them
  * whole. To segment them in software costs more than to send the datagrams one by one.
  */
 bool oxe_route_supports_udp_gso(const struct dst_entry *dst, bool v6)
 {
-	netdev_features_t csum = NETIF_F_HW_CSUM | (v6 ? NETIF_F_IPV6_CSUM : NETIF_F_IP_CSUM);
-	netdev_features_t features;
 	bool takes;
 
 	rcu_read_lock();
-	features = READ_ONCE(dst_dev_rcu(dst)->features);
-	takes = !dst_xfrm(dst) && (features & csum) && (features & NETIF_F_GSO_UDP_L4);
+	takes = !dst_xfrm(dst) && oxe_netdev_supports_udp_gso(dst_dev_rcu(dst), v6);
 	rcu_read_unlock();
 	return takes;
 }

@@ -18,6 +18,7 @@ struct sock;
 void oxe_netdev_hold(struct net_device *dev, void **tracker);
 void oxe_netdev_put(struct net_device *dev, void **tracker);
 u32 oxe_netdev_mtu(const struct net_device *dev);
+bool oxe_netdev_supports_udp_gso(const struct net_device *dev, bool v6);
 void oxe_netdev_name(const struct net_device *dev, char name[16]);
 void oxe_netdev_address(const struct net_device *dev, u8 address[6]);
 bool oxe_netdev_is_ether(const struct net_device *dev);

@@ -65,6 +65,12 @@ impl NetDevice {
         unsafe { ffi::oxe_netdev_mtu(self.as_raw()) }
     }
 
+    /// Whether it takes super-packets (UDP GSO) of IPv4 whole.
+    pub(crate) fn supports_udp_gso(&self) -> bool {
+        // SAFETY: the device lives.
+        unsafe { ffi::oxe_netdev_supports_udp_gso(self.as_raw(), false) }
+    }
+
     /// The hardware address. Meaningful if [`NetDevice::is_ether`].
     pub(crate) fn address(&self) -> [u8; 6] {
         let mut address = [0; 6];

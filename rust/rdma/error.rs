@@ -2,7 +2,16 @@
 
 //! Errors that the kernel crate lacks.
 
+use crate::ffi;
+use kernel::error::Error;
+use kernel::ffi::c_int;
+
 /// EOPNOTSUPP, which the kernel crate has no name for.
-pub(crate) fn unsupported() -> kernel::error::Error {
-    kernel::error::Error::from_errno(-(crate::ffi::EOPNOTSUPP as kernel::ffi::c_int))
+pub(crate) fn unsupported() -> Error {
+    Error::from_errno(-(ffi::EOPNOTSUPP as c_int))
+}
+
+/// EADDRINUSE, which the kernel crate of 7.2 has no name for.
+pub(crate) fn address_in_use() -> Error {
+    Error::from_errno(-(ffi::EADDRINUSE as c_int))
 }

@@ -58,7 +58,8 @@ impl Exclusion {
         // between; but see `is_loaded`.
         if is_loaded(path) {
             pr_err!(
-                "not loaded: {} is, and both drive devices of the same id; unload it first\n",
+                "not loaded: {} is, and both use its driver id: modprobe -r {}\n",
+                *other,
                 *other
             );
             return Err(EBUSY);
@@ -105,7 +106,7 @@ unsafe extern "C" fn notify(
         return ffi::NOTIFY_DONE as c_int;
     }
     pr_err!(
-        "{} not loaded: we are, and both drive devices of the same id; unload us first\n",
+        "{} cannot be loaded while oxe is, as both use its driver id: modprobe -r oxe\n",
         *name
     );
     // Encoded as `notifier_from_errno` does: stop, and the negative errno subtracted from OK.

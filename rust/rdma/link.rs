@@ -76,6 +76,9 @@ impl<D: Driver> Links<D> {
             // the list, in `drop`.
             unsafe { ffi::rdma_link_register(ops.get()) };
         }
+        // SAFETY: the helper returns a string literal of the module's, whose code runs.
+        let version = unsafe { CStr::from_char_ptr(ffi::oxe_version()) };
+        pr_info!("{version}: rdma link add NAME type {name} netdev INTERFACE makes a device\n");
         Ok(Links {
             main,
             compat,

@@ -236,6 +236,23 @@ t "the module unloaded and loaded $ROUNDS times, with and without a device" t_ma
 clear_all
 
 if [ "$LINK_TYPE" = oxe ]; then
+	# logged TEXT: the kernel log has this of the module since its last mark.
+	logged() {
+		kernel_log | sed '0,/a test looks at the log/d' | grep -F "oxe: $1" ||
+			{ echo "no line: $1"; kernel_log | tail -n 5; return 1; }
+	}
+	t_logged() {
+		veth && echo "a test looks at the log" >/dev/kmsg && link_add $D x0 || return 1
+		fails exist link_add ${D}b x0
+		fails "" link_add $D x1
+		fails "" link_add ${D}c lo
+		logged "$D: on x0, MTU 1500, path MTU 1024, sends super-packets (UDP GSO)" &&
+			logged "${D}b: not made: x0 has a device already" &&
+			logged "$D: not made: a device has that name" &&
+			logged "${D}c: not made: lo is not an Ethernet-like interface" && link_del $D
+	}
+	t "the kernel log says what was made, and why nothing was" t_logged
+	clear_all
 	said() { kernel_log | grep -iE "oxe.*rdma_rxe|rdma_rxe.*oxe"; }
 	has_rxe() { modinfo rdma_rxe >/dev/null 2>&1 || { echo "this kernel has no rdma_rxe"; return 4; }; }
 	t_no_rxe() { has_rxe || return; fails "" modprobe rdma_rxe && [ ! -d /sys/module/rdma_rxe ] && said; }
