@@ -200,16 +200,6 @@ make_stage() {
 	mv "$final".tmp "$final"
 }
 
-# Reports that a sound kernel never makes (ref_tracker's own lack of memory, where faults are
-# injected, is none of them). No test provokes one of these on purpose.
-OXE_REPORTS='WARNING:|BUG:|Oops|Call Trace|KASAN|UBSAN|KCSAN|refcount_t:|suspicious RCU|'
-OXE_REPORTS+='possible (circular|recursive) locking|inconsistent lock state|'
-OXE_REPORTS+='unregister_netdevice: waiting|waiting for .* to become free|'
-OXE_REPORTS+='blocked for more than|rcu: INFO:|soft lockup|hard LOCKUP|'
-OXE_REPORTS+='sleeping function called|scheduling while atomic|ODEBUG|ref_tracker: [^m]|'
-OXE_REPORTS+='restrack: .*leak|general protection|Unable to handle|panicked at|'
-OXE_REPORTS+='list_(add|del) corruption|Kernel panic'
-
 # need_root ARGUMENT...: the rest of the script, whose arguments these are, runs as root. An
 # ordinary user's script starts again in a user namespace in which this user is root; their
 # subordinate ids are the other users there.

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# The examples in documents: after a line ".. example: NAME" the first literal block has commands, the
+# second their output. Sourced.
+
+# block DOCUMENT NAME N: the Nth literal block of that example.
+block() {
+	awk -v name="$2" -v number="$3" '
+		$0 == ".. example: " name { inside = 1; next }
+		!inside { next }
+		/^    / { count += !indented; indented = 1 }
+		/^[^ ]/ { indented = 0 }
+		indented && count == number { print substr($0, 5) }
+		count > number { exit }' "$1"
+}
