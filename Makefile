@@ -73,6 +73,15 @@ uninstall:
 deb:
 	@$(scripts)/deb
 
+bundle:
+	@$(scripts)/bundle $(KIND)
+
+bundle-sources:
+	@$(scripts)/bundle-sources $(KIND)
+
+test-bundle:
+	@$(scripts)/test-bundle
+
 test-deb:
 	@$(scripts)/deb --check
 	@$(scripts)/test-packages
@@ -121,6 +130,11 @@ help:
 	@echo 'uninstall      remove that again'
 	@echo 'deb            the Debian packages, in build/deb'
 	@echo 'test-deb       these built twice, judged by lintian, and tested: installed, used, removed'
+	@echo 'bundle         what machines with oxe need, as one file to download, and oxe-run, which' \
+		'runs programs in'
+	@echo '               them anywhere; in build/bundle. KIND=full has MPI and storage too'
+	@echo 'bundle-sources the sources of all that is in that bundle, in build/bundle/sources'
+	@echo 'test-bundle    the bundle in roots of Debian 12, 13 and sid, as a user without root'
 	@echo 'check-kernels  which kernels has the archive today: those that oxe knows, newer ones?'
 	@echo 'setup          only fetch and prepare what the others need (kept outside the checkout)'
 	@echo 'clean          remove what was built in the checkout'
@@ -136,4 +150,5 @@ help:
 		'scripts/run-in-vm --help'
 
 .PHONY: all demo test test-debug test-fit test-nightly test-soak test-arm64 check rules doc bench \
-	bench-compare shell install uninstall deb test-deb check-kernels setup clean distclean help
+	bench-compare shell install uninstall deb bundle bundle-sources test-bundle \
+	test-deb check-kernels setup clean distclean help

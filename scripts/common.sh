@@ -177,6 +177,19 @@ sdk_of() {
 	echo "$OXE_CACHE/sdk-$OXE_SUITE-$(echo "$of_recipe $*" | sha256sum | cut -c1-12)"
 }
 
+# bundle_of KIND: where the images of a bundle are (setup-bundle); slim or full.
+bundle_of() {
+	echo "$OXE_CACHE/bundle-$1-$OXE_KVER-$(hash_of "$OXE_BOOT" -- mmdebstrap.sh setup-bundle)"
+}
+
+# user_of SUITE: the root that stands for the machine of a user of oxe-run (setup-user).
+user_of() { echo "$OXE_CACHE/user-$1-$(hash_of -- mmdebstrap.sh setup-user)"; }
+
+# packed DIRECTORY ARGUMENT...: zstd, as setup-bundle has left it there.
+packed() {
+	"$1"/tools/ld-linux-x86-64.so.2 --library-path "$1/tools" "$1/tools/zstd" -q "${@:2}"
+}
+
 # The kernel trees that prepare-kernel makes there: it would remove those of this machine's kernels,
 # whose headers are not there.
 OXE_DEB_CACHE=$OXE_CACHE/deb

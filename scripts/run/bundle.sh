@@ -32,7 +32,8 @@ find_images() {
 		return 0
 	fi
 	[ -n "$bundle" ] || die "there is no bundle: give OXE_BUNDLE=<file or address>"
-	if [ -n "$digest" ] && [ -e "$cache/bundle-$digest/vmlinuz" ]; then
+	# A file that was named is looked at each time: it may be another one.
+	if [ -n "$digest" ] && [ -e "$cache/bundle-$digest/vmlinuz" ] && [ ! -f "${OXE_BUNDLE:-}" ]; then
 		images=$cache/bundle-$digest
 		return 0
 	fi
