@@ -90,7 +90,7 @@ tell_emulation() {
 # machines are joined:
 #   retry    a stream on a Unix socket; the client asks every 200 ms, or every second, until the
 #            server is there
-#   stream   the same, but the client asks once (QEMU 7.2)
+#   dgram    datagrams between two Unix sockets, as the client of a stream asks only once (QEMU 7.2)
 #   socket   a stream on a TCP port of 127.0.0.1, and the client asks once (older than 7.2)
 probe_qemu() {
 	local version
@@ -103,7 +103,7 @@ probe_qemu() {
 	if [[ $netdevs != *$'\nstream\n'* ]]; then
 		wire_by=socket
 	elif ! at_least 8.0; then
-		wire_by=stream
+		wire_by=dgram
 	elif ! at_least 9.2; then
 		retry=reconnect=1
 	fi
@@ -111,7 +111,7 @@ probe_qemu() {
 at_least() { [ "$(printf '%s\n' "$1" "$version" | sort -V | head -n 1)" = "$1" ]; }
 
 # wire_end ROLE NAME [ID]: $netdev, what -netdev takes for this end (server or client) of the wire
-# with that name, a path. Where the client asks once, it waits here for the server.
+# with that name, a path. A client that asks once waits here for the server.
 wire_end() {
 	local port id=${3:-wire}
 	case $wire_by-$1 in
@@ -124,12 +124,13 @@ wire_end() {
 		await_listener "$2"
 		netdev=socket,id=$id,connect=127.0.0.1:$(<"$2")
 		;;
-	*-server) netdev=stream,id=$id,server=on,addr.type=unix,addr.path=$2 ;;
-	*)
-		netdev=stream,id=$id,server=off,addr.type=unix,addr.path=$2
-		[ "$wire_by" = stream ] || netdev+=,$retry
-		[ "$wire_by" = retry ] || await_listener "$2"
+	dgram-*)
+		netdev=dgram,id=$id,local.type=unix,local.path=$2.$1
+		[ "$1" = server ] && netdev+=,remote.type=unix,remote.path=$2.client ||
+			netdev+=,remote.type=unix,remote.path=$2.server
 		;;
+	*-server) netdev=stream,id=$id,server=on,addr.type=unix,addr.path=$2 ;;
+	*) netdev=stream,id=$id,server=off,addr.type=unix,addr.path=$2,$retry ;;
 	esac
 }
 
@@ -153,22 +154,9 @@ tcp_listens() {
 	return 1
 }
 
-# listens NAME: the server's end of the wire can be asked.
-listens() {
-	local flags path
-	if [ "$wire_by" = socket ]; then
-		[ -s "$1" ] && tcp_listens "$(<"$1")"
-		return
-	fi
-	# 10000 is the kernel's mark of a socket that accepts connections.
-	while read -r _ _ _ flags _ _ _ path; do
-		[ "$flags $path" != "00010000 $1" ] || return 0
-	done </proc/net/unix
-	return 1
-}
-await_listener() {
+await_listener() { # NAME
 	local end=$((SECONDS + 300))
-	until listens "$1"; do
+	until [ -s "$1" ] && tcp_listens "$(<"$1")"; do
 		[ $SECONDS -lt $end ] || die "the machine at the other end of the wire did not start in 300 s"
 		sleep 0.2
 	done

@@ -80,9 +80,12 @@ end_at_limit() {
 # watch: until QEMU ends; its first line tells that a machine has come to its first program. One that
 # does not is given up.
 watch() {
-	local end=$((SECONDS + limit)) begin=$((SECONDS + (limit > 600 ? limit : 600) / 5))
+	local end=$((SECONDS + limit)) begin=$((SECONDS + (limit > 600 ? limit : 600) / 5)) begun=0
 	while kill -0 "$qemu" 2>/dev/null; do
-		if [ $SECONDS -ge $begin ] && [ ! -s "$here/told" ]; then
+		if [ $begun = 0 ] && [ -s "$here/told" ]; then
+			begun=1
+			mark_begun
+		elif [ $begun = 0 ] && [ $SECONDS -ge $begin ]; then
 			kill -KILL "$qemu" 2>/dev/null || true
 			break
 		fi
@@ -91,6 +94,22 @@ watch() {
 			end_at_limit
 			break
 		fi
+		sleep 0.2
+	done
+}
+
+# mark_begun: this machine's servers of wires will not be replaced by others. A client that asks
+# once waits for that, as it would never find the other server.
+mark_begun() {
+	local i
+	for ((i = 0; i < ${#wires[@]}; i += 3)); do
+		[ "${wires[i]}" != server ] || : >"${wires[i + 1]}.begun"
+	done
+}
+await_begun() { # NAME
+	local end=$((SECONDS + 900))
+	until [ -e "$1.begun" ]; do
+		[ $SECONDS -lt $end ] || die "the machine at the other end of the wire did not start in 900 s"
 		sleep 0.2
 	done
 }
@@ -122,6 +141,7 @@ boot() {
 	arguments+=" mitigations=off tsc=reliable no_timer_check cryptomgr.notests printk.devkmsg=on"
 	# Each boot makes its ends of the wires anew: ROLE NAME ID for each (see wire_end).
 	for ((i = 0; i < ${#wires[@]}; i += 3)); do
+		[ "$wire_by-${wires[i]}" != socket-client ] || await_begun "${wires[i + 1]}"
 		wire_end "${wires[@]:i:3}"
 		ends+=(-netdev "$netdev")
 	done
