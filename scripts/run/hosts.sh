@@ -22,7 +22,7 @@ new_run() {
 		done'
 	trap clean_up EXIT
 	trap 'exit 130' INT TERM HUP
-	began=$EPOCHREALTIME
+	began=$SECONDS
 }
 
 # clean_up: at the end, however it comes; $litter is what else is to go then.
@@ -51,7 +51,7 @@ stop_machines() {
 progress() {
 	[ $quiet = 1 ] || say "[$(elapsed) s] $1"
 }
-elapsed() { echo $(((${EPOCHREALTIME/[.,]/} - ${began/[.,]/} + 500000) / 1000000)); }
+elapsed() { echo $((SECONDS - began)); }
 
 # connect INDEX: the NIC of this host and its end of the wire. The first host of many has the hub to
 # which the others' wires lead.
@@ -240,7 +240,7 @@ run_hosts() {
 	local i role status
 	: >"$run/told"
 	exec {telling}<"$run/told"
-	began=$EPOCHREALTIME
+	began=$SECONDS
 	for i in "${!roles[@]}"; do
 		role=${roles[i]}
 		rm -f "$log/$role".{out,dmesg,pcap,counters}
@@ -275,7 +275,7 @@ run_hosts() {
 build_in_guest() {
 	local status=0 line_of=$1 roles_of_hosts
 	pack
-	began=$EPOCHREALTIME
+	began=$SECONDS
 	roles_of_hosts=("${roles[@]}") roles=(build)
 	progress "building in a machine: $line_of"
 	rm -f "$log"/build.{out,dmesg}

@@ -83,7 +83,9 @@ check_options() {
 				"program"
 	elif [ $serve = 1 ]; then
 		[ -z "$both" ] && [ -z "$port" ] || die "no program runs where the machines stay up"
+		# They stay up for as long as the user wants.
 		limit=1000000
+		[ $shell = 0 ] || [ -t 0 ] || die "--shell needs a terminal"
 	else
 		[ -n "$both" ] || die "which program? See $oxe_run --help"
 	fi

@@ -142,7 +142,6 @@ end_session() {
 # prompts: a prompt on each host; ^] goes to the next. The machines end with the last one.
 prompts() {
 	local role key current=0 width height i readers=() ends=() tokens=()
-	[ -t 0 ] || die "--shell needs a terminal"
 	read -r height width < <(stty size)
 	for role in "${roles[@]}"; do
 		take_channel "$role"
