@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The examples in documents: after a line ".. example: NAME" the first literal block has commands, the
-# second their output. Sourced.
+# The examples in documents: after a line ".. example: NAME" the first literal block has commands,
+# the second their output. And the steps of workflows. Sourced.
 
 # block DOCUMENT NAME N: the Nth literal block of that example.
 block() {
@@ -13,4 +13,17 @@ block() {
 		/^[^ ]/ { indented = 0 }
 		indented && count == number { print substr($0, 5) }
 		count > number { exit }' "$1"
+}
+
+# steps FILE: the lines for the shell of an action's or a workflow's steps ("run:"), in their order.
+steps() {
+	awk '
+		{ match($0, /^ */) }
+		RLENGTH > depth && block { print substr($0, depth + 3); next }
+		{ block = 0 }
+		/^ *(- )?run: / {
+			depth = RLENGTH + (/- run/ ? 2 : 0)
+			sub(/^ *(- )?run: /, "")
+			if ($0 == "|") block = 1; else print
+		}' "$1"
 }
