@@ -157,7 +157,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "bandwidth",
             "Gb/s",
             Scale::Logarithmic,
-            "Gb/s, more is better",
+            "Gb/s on a logarithmic scale, more is better",
         ),
         (
             "latency",
