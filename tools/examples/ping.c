@@ -98,8 +98,10 @@ int main(int argc, char **argv)
 		hints.ai_flags = RAI_PASSIVE;
 	if (rdma_getaddrinfo(argv[2], argv[3], &hints, &info))
 		die("rdma_getaddrinfo");
-	if (rdma_create_ep(&id, info, NULL, &attr))
-		die("rdma_create_ep");
+	/* The peer's address has to be found within two seconds, which an emulated CPU may exceed. */
+	for (int attempt = 1; rdma_create_ep(&id, info, NULL, &attr); attempt++)
+		if (errno != ETIMEDOUT || attempt == 10)
+			die("rdma_create_ep");
 	if (is_server) {
 		listener = id;
 		if (rdma_listen(listener, 1) || rdma_get_request(listener, &id))
