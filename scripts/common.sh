@@ -213,25 +213,17 @@ make_stage() {
 	mv "$final".tmp "$final"
 }
 
+# makes_namespaces: may this ordinary user make a user namespace with mounts of its own, in which
+# their subordinate ids are the other users?
+makes_namespaces() {
+	unshare --user --map-root-user --map-auto --mount --pid --fork --mount-proc true 2>/dev/null
+}
+
 # need_root ARGUMENT...: the rest of the script, whose arguments these are, runs as root. An
-# ordinary user's script starts again in a user namespace in which this user is root; their
-# subordinate ids are the other users there.
+# ordinary user's script starts again in a user namespace in which this user is root. Where that is
+# not possible, doctor has the reasons.
 need_root() {
 	[ "$(id -u)" != 0 ] || return 0
-	local name=${0##*/} user
-	user=$(id -un)
-	command -v newuidmap >/dev/null ||
-		die "there is no newuidmap: install uidmap (Debian, Ubuntu; Fedora: shadow-utils," \
-			"Arch: shadow), or run this as root"
-	if ! grep -qE "^($user|$(id -u)):" /etc/subuid || ! grep -qE "^($user|$(id -u)):" /etc/subgid; then
-		die "$user has no subordinate ids in /etc/subuid and /etc/subgid: run" \
-			"usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $user as root" \
-			"(other numbers if these are taken there), or run this as root"
-	fi
-	unshare --user --map-root-user --map-auto --mount --pid --fork --mount-proc true 2>/dev/null ||
-		die "this machine does not let $user make user namespaces with their own mounts: run this" \
-			"as root, or allow it (sysctl kernel.apparmor_restrict_unprivileged_userns=0 on" \
-			"Ubuntu, kernel.unprivileged_userns_clone=1 on older systems; unshare must be of" \
-			"util-linux 2.38 or newer; containers often forbid it)"
-	exec unshare --user --map-root-user --map-auto -- "$OXE_SCRIPTS/$name" "$@"
+	makes_namespaces || { "$OXE_SCRIPTS/doctor" --quiet; exit 1; }
+	exec unshare --user --map-root-user --map-auto -- "$OXE_SCRIPTS/${0##*/}" "$@"
 }
