@@ -203,14 +203,30 @@ OXE_IN_DEBUG_TREE=/usr/src/oxe-debug
 # absent. Processes and mounts of COMMAND end with it, however it ends: a mount left in the
 # temporary directory could not be removed.
 make_stage() {
-	local final=$1
+	local final=$1 life
 	shift
 	[ ! -e "$final" ] || return 0
 	rm -rf --one-file-system "$final".tmp
 	mkdir -p "$OXE_CACHE"
-	unshare --mount --pid --fork --kill-child --mount-proc "$@" "$final".tmp
+	# It ends with this shell, however that ends.
+	exec {life}> >(exec 9>&-; signs_of_life "$final".tmp)
+	unshare --mount --pid --fork --kill-child --mount-proc "$@" "$final".tmp {life}>&-
+	exec {life}>&-
 	sync -f "$OXE_CACHE"
 	mv "$final".tmp "$final"
+}
+
+# signs_of_life DIRECTORY: every ten seconds until stdin ends, the last line of the log of the stage
+# that is made there, or else how much there is of it.
+signs_of_life() {
+	local status log text
+	while status=0; read -rt 10 || status=$?; [ $status -gt 128 ]; do
+		log=$(find "$1".log "$1"/*.log "$OXE_CACHE"/setup-*.log -mmin -0.2 2>/dev/null | head -n 1)
+		text=''
+		[ -z "$log" ] || text=$(tail -n 1 "$log" | tr -cd ' -~' | cut -c 1-70)
+		[ -n "$text" ] || text="$(du -sm "$1" 2>/dev/null | cut -f 1) MB so far"
+		step "  $text"
+	done
 }
 
 # makes_namespaces: may this ordinary user make a user namespace with mounts of its own, in which
