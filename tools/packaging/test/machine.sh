@@ -77,10 +77,13 @@ served() { timeout 600 ibv_rc_pingpong -c -d oxe_eth0 -g "$(gid oxe_eth0 10.1.0.
 # asks: its client, again until the server listens. Both compare the data.
 asks() { within 600 ibv_rc_pingpong -c -d oxe_eth0 -g "$(gid oxe_eth0 10.1.0.2)" -n 100 10.1.0.1; }
 versions() { dpkg-query -W -f '${Version}\n' oxe "linux-modules-oxe-$kernel"; }
+# completes LINE WORD...: bash offers these words where rdma's line ends.
 completes() {
 	bash -c '. /etc/bash_completion.d/oxe.bash-completion
-		COMP_WORDS=(rdma link add a type o) COMP_CWORD=5
-		_oxe_rdma && [ "${COMPREPLY[*]}" = oxe ]'
+		read -ra COMP_WORDS <<<"$0|"
+		COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+		COMP_WORDS[COMP_CWORD]=${COMP_WORDS[COMP_CWORD]%|}
+		_oxe_rdma && echo "${COMPREPLY[*]}" && [ "${COMPREPLY[*]}" = "$*" ]' "$@"
 }
 
 case $(cat /oxe/phase) in
@@ -102,7 +105,9 @@ install)
 	dpkg -L oxe linux-modules-oxe-"$kernel" >/var/files
 	check "no problem of dpkg" not grep -q . <(dpkg --audit)
 	check "the device is there" device oxe0 eth0
-	check "rdma's arguments are completed" completes
+	check "rdma link add is completed" completes 'rdma link add a type o' oxe
+	check "rdma link del is completed" completes 'rdma link del ' oxe0
+	check "rdma statistic show link is completed" completes 'rdma statistic show link o' oxe0/1
 	check "ibv_rc_pingpong between two namespaces" pingpong
 	check "rdma link delete" rdma link delete oxe0
 	check "the unit is enabled, and started" systemctl enable --now oxe@eth0.service
