@@ -186,7 +186,7 @@ run_machine() {
 	boot
 	for try in 2 3 4; do
 		if [ ! -s "$here/told" ] && [ $struck = 0 ]; then
-			say "the machine did not come to its first program: once more ($try of 4)"
+			say "the machine did not boot: trying again ($try of 4)"
 			# It may have been KVM's fault.
 			[ ${#accel[@]} -le 2 ] || [[ ${accel[*]} == *icount* ]] ||
 				accel=(-accel "tcg,thread=multi")
