@@ -122,20 +122,12 @@ where
     queue(&PROCESS, object.clone())
 }
 
-/// As [`queue_process`], on the queue for work that takes long. An object
-/// whose work is pending on another queue stays there.
+/// As [`queue_process`], on the queue for work that takes long.
 pub(crate) fn queue_bulk<T, const ID: u64>(object: &Arc<T>) -> bool
 where
     T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
 {
     queue(&BULK, object.clone())
-}
-
-/// Whether this is a softirq, or process context in which bottom halves are disabled. Process
-/// context or softirq.
-pub(crate) fn in_bh() -> bool {
-    // SAFETY: no requirements.
-    unsafe { ffi::oxe_in_interrupt() }
 }
 
 /// As [`queue_process`], on the queue for page faults.

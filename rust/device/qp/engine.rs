@@ -63,7 +63,7 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
         if matches!(input, Input::Bulk) {
             turns += 1;
             if turns == MAX_TURNS {
-                work::queue_bulk(qp);
+                work::queue_bulk::<Qp, 1>(qp);
                 return;
             }
             continue;
@@ -73,7 +73,7 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
             inner.posting = false;
             inner.queued = true;
             drop(inner);
-            work::queue_bh(qp);
+            work::queue_bh::<Qp, 0>(qp);
             return;
         }
         input = Input::Resume;
@@ -149,7 +149,7 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
             drop(inner);
             notify(qp, deferred);
             if !continues {
-                work::queue_bh(qp);
+                work::queue_bh::<Qp, 0>(qp);
             }
             return continues;
         }
@@ -221,10 +221,10 @@ fn end(qp: &Qp, inner: &mut Inner, batch: &mut Batch<'_, Qp>) {
 /// its completion handler takes, too: the handler must not run from within the post.
 pub(crate) fn schedule(qp: &Arc<Qp>) {
     if bh::irqs_disabled() {
-        work::queue_bh(qp);
+        work::queue_bh::<Qp, 0>(qp);
     } else {
         let _bh = BhGuard::new();
-        work::queue_bh(qp);
+        work::queue_bh::<Qp, 0>(qp);
     }
 }
 
@@ -349,7 +349,7 @@ fn deliver_loopback(from: &Qp, qp: &Arc<Qp>, loopback: &mut LoopbackQueue) {
     let queue = due && !inner.sending;
     drop(guard);
     if queue {
-        work::queue_bh(qp);
+        work::queue_bh::<Qp, 0>(qp);
     }
     notify(qp, deferred);
 }

@@ -23,24 +23,21 @@ impl TimerHandler for Qp {
     /// Leaves the QP to work: the timers of many QPs may expire together, in one softirq that
     /// handles all of them.
     fn expired(this: Arc<Self>) {
-        let _ = work::queue_bh(&this);
+        let _ = work::queue_bh::<Qp, 0>(&this);
     }
 }
 
 impl RoomHandler for Qp {
     fn has_room(this: Arc<Self>) {
-        let _ = work::queue_bh(&this);
+        let _ = work::queue_bh::<Qp, 0>(&this);
     }
 }
 
 impl WorkItem for Qp {
     type Pointer = Arc<Qp>;
 
-    /// A softirq; process context if the QP's user has spent the budget of softirq time.
+    /// Softirq. Leaves the QP to process context if its user has spent the budget.
     fn run(this: Arc<Qp>) {
-        if !work::in_bh() {
-            return engine::run(&this, Input::Bulk);
-        }
         let now = timer::now_ns();
         let Some(budget) = &this.budget else {
             return engine::run(&this, Input::Work(Instant(now)));
@@ -51,9 +48,18 @@ impl WorkItem for Qp {
                 run.end(timer::now_ns());
             }
             None => {
-                work::queue_bulk(&this);
+                work::queue_bulk::<Qp, 1>(&this);
             }
         }
+    }
+}
+
+impl WorkItem<1> for Qp {
+    type Pointer = Arc<Qp>;
+
+    /// Process context.
+    fn run(this: Arc<Qp>) {
+        engine::run(&this, Input::Bulk);
     }
 }
 

@@ -119,10 +119,14 @@ pub(crate) struct Qp {
     pub(crate) timer: Timer<Qp>,
     #[pin]
     work: Work<Qp>,
+    /// The same in process context. Lockdep knows a work item by one context.
+    #[pin]
+    bulk_work: Work<Qp, 1>,
 }
 
 crate::impl_has_timer! { impl HasTimer<0> for Qp { self.timer } }
 workqueue::impl_has_work! { impl HasWork<Qp> for Qp { self.work } }
+workqueue::impl_has_work! { impl HasWork<Qp, 1> for Qp { self.bulk_work } }
 
 /// The Rust part of an ib_qp.
 pub(crate) struct QpObject {
@@ -280,6 +284,7 @@ impl Qp {
                 room: Room::new()?,
                 timer <- Timer::new(),
                 work <- kernel::new_work!("oxe_qp"),
+                bulk_work <- kernel::new_work!("oxe_qp_bulk"),
             }? Error),
             GFP_CHARGED,
         )?;
