@@ -28,6 +28,45 @@ part() {
 	echo "== $title: $((SECONDS - began)) s"
 }
 
+# beside FUNCTION ARGUMENT...: one that counts, in the background; after, which waits for it, shows its
+# output and adds its counts. One at a time. It is a process group of its own, and ends with this
+# script.
+beside() {
+	beside_output=$(mktemp)
+	set -m
+	(
+		trap - EXIT INT TERM HUP
+		passed=0 failed=0 skipped=0
+		"$@"
+		sum || true
+	) >"$beside_output" 2>&1 </dev/null &
+	beside_process=$!
+	set +m
+	trap end_beside EXIT
+	trap 'exit 130' INT TERM HUP
+}
+end_beside() {
+	if [ -n "$beside_process" ] && kill -TERM -- "-$beside_process" 2>/dev/null; then
+		sleep 1
+		# unshare holds back gentler signals.
+		kill -KILL -- "-$beside_process" 2>/dev/null || true
+	fi
+	rm -f "$beside_output"
+}
+after() {
+	local status=0
+	wait "$beside_process" || status=$?
+	beside_process=''
+	if add_counts "$(tail -n 1 "$beside_output")"; then
+		head -n -1 "$beside_output"
+	else
+		cat "$beside_output"
+		echo "not ok  ended early (status $status)"
+		failed=$((failed + 1))
+	fi
+	rm -f "$beside_output"
+}
+
 # sum: the last line, and the exit status.
 sum() {
 	echo "$passed passed, $failed failed, $skipped skipped"

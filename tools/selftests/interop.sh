@@ -6,7 +6,7 @@
 # rping, ucmatose. Ends in a table. Both machines run this script; the server's side carries out
 # what the client's asks for (py/agent.py). With "tap" the wire is one of NICs that segment UDP
 # (USO): super-packets leave and arrive as they were made.
-# vm: time=1200 peers=oxe:rxe,rxe:oxe,rxe:oxe:tap,oxe:oxe:tap short_peers=rxe:oxe,oxe:oxe:tap
+# vm: time=1200 peers=oxe:rxe,rxe:oxe,rxe:oxe:tap,oxe:oxe:tap short_peers=rxe:oxe
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/agent.sh"
 SIX_SERVER=fd99::1 SIX_CLIENT=fd99::2

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# vm: nightly=1
 #
 # libfabric, by which MPI and storage programs communicate: its provider verbs with connected (msg)
 # and unconnected (dgram) endpoints. fi_pingpong compares the data of each message (-c); between two

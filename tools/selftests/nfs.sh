@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: time=900
+# vm: nightly=1 time=900
 #
 # NFS over RDMA: the client registers the memory of each file operation, the server reads and writes
 # it. Server and client are in one kernel, on one device; storage-wire.sh has two machines.
