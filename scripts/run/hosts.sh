@@ -4,18 +4,16 @@
 # oxe-run's machines: each is a process of this shell's, in a directory of its own. They tell this
 # script what the others are to know (see guest-run).
 
-# In $run: the directory of this run, ROLE/ for each machine, ROLE.pid, and told.
+# In $run: the directory of this run, ROLE/ for each machine, ROLE.pid, and told. The process of
+# ROLE.pid leads a group, so that a QEMU that has yet to write its qemu.pid can be killed with it.
 run='' leash='' pids=() building=''
 
-# new_run: the directory, and what ends the machines, if this script is killed: first the shells,
-# which would boot once more, then QEMU.
+# new_run: the directory, and what ends the machines, if this script is killed.
 new_run() {
 	# shellcheck disable=SC2016 # for the shell that waits for that
 	temporary oxe-run '
 		shopt -s nullglob
-		for file in "$0"/*.pid "$0"/*/qemu.pid; do
-			kill -KILL "$(<"$file")"
-		done
+		for file in "$0"/*.pid; do kill -KILL -- "-$(<"$file")"; done
 		for file in "$0"/*/con.out "$0"/*/mon.out; do : <>"$file"; done
 		for file in "$0"/*/qemu.pid; do
 			while kill -0 "$(<"$file")"; do sleep 0.2; done
@@ -37,8 +35,8 @@ clean_up() {
 # stop_machines: those that still run are killed.
 stop_machines() {
 	local file
-	for file in "$run"/*.pid "$run"/*/qemu.pid; do
-		[ ! -e "$file" ] || kill -KILL "$(<"$file")" 2>/dev/null || true
+	for file in "$run"/*.pid; do
+		[ ! -e "$file" ] || kill -KILL -- "-$(<"$file")" 2>/dev/null || true
 	done
 	for file in "$run"/*/con.out "$run"/*/mon.out; do
 		[ ! -p "$file" ] || : <>"$file"
@@ -147,7 +145,9 @@ machine() {
 # start ROLE INDEX
 start() {
 	new_machine "$1" "$2"
+	set -m
 	(echo $BASHPID >"$run/$1.pid"; machine) &
+	set +m
 	pids+=($!)
 	# The next machine has its own.
 	drives=() nic=() wires=() more=() append=''
