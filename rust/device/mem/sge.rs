@@ -21,7 +21,8 @@ use kernel::prelude::*;
 /// An element whose key was looked up.
 #[derive(Default)]
 pub(crate) struct Sge {
-    /// `None` if the length is 0. That of a receive may be shorter than the element.
+    /// That of a receive may be shorter than the element. `None` if the length is 0, or if the key
+    /// of an element of a receive does not permit the use: no byte can go there.
     grant: Option<Grant>,
     len: u32,
 }
@@ -33,8 +34,9 @@ pub(crate) enum Purpose {
     Source,
     /// For the response to a READ or an atomic.
     Response,
-    /// To receive a message. It may be shorter than its buffer, and only the bytes of the message
-    /// have to be in the region.
+    /// To receive a message. It may be shorter than its buffer, and an element is checked when a
+    /// byte goes there: programs post elements that are valid in part or not at all, and ConnectX
+    /// takes them.
     Receive,
 }
 
@@ -44,7 +46,7 @@ impl Sge {
     ///
     /// # Errors
     ///
-    /// As for [`Grant::lookup`]; for a receive Key alone.
+    /// As for [`Grant::lookup`]; for a receive none.
     #[inline]
     pub(crate) fn resolve(
         &mut self,
@@ -74,7 +76,10 @@ impl Sge {
         self.len = raw.length;
         self.grant = Grant::from_cache(&wanted, cache);
         if self.grant.is_none() {
-            self.grant = Some(Grant::lookup_anew(core, &wanted, cache)?);
+            self.grant = match Grant::lookup_anew(core, &wanted, cache) {
+                Err(_) if purpose == Purpose::Receive => None,
+                found => Some(found?),
+            };
         }
         Ok(())
     }
@@ -106,7 +111,8 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// To be asked when there are no more parts. Bounds if the list was too short.
+    /// To be asked when there are no more parts. Bounds if the list was too short, or if one of its
+    /// elements is invalid.
     #[inline(always)]
     fn end(&self) -> Result<(), MemError> {
         match self.done == self.len {
@@ -123,10 +129,11 @@ impl<'a> Iterator for Parts<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         while self.done != self.len {
             let sge = self.sges.next()?;
-            let Some(grant) = sge.grant.as_ref().filter(|_| sge.len > self.skip) else {
+            if sge.len <= self.skip {
                 self.skip = self.skip.wrapping_sub(sge.len);
                 continue;
-            };
+            }
+            let grant = sge.grant.as_ref()?;
             let at = mem::take(&mut self.skip);
             let room = sge.len.wrapping_sub(at);
             let begin = self.done;
@@ -141,7 +148,7 @@ impl<'a> Iterator for Parts<'a> {
 ///
 /// # Errors
 ///
-/// Bounds if the list is too short, Revoked, Fault.
+/// Bounds if the list is too short or invalid, Revoked, Fault.
 #[inline]
 pub(crate) fn gather(
     sges: &[Sge],
@@ -212,8 +219,8 @@ pub(crate) fn source(
     })
 }
 
-/// The length of a list in bytes, or `None` when it exceeds the longest message.
-pub(crate) fn total(sges: &[Sge]) -> Option<u32> {
+/// The length of a list in bytes. One that holds more than a `u32` tells holds any message.
+pub(crate) fn total(sges: &[Sge]) -> u32 {
     sges.iter()
-        .try_fold(0_u32, |sum, sge| sum.checked_add(sge.len()))
+        .fold(0_u32, |sum, sge| sum.saturating_add(sge.len()))
 }

@@ -135,9 +135,7 @@ impl RecvQueue {
             return RecvStart::Empty;
         };
         let list = |count: u32| sges.get(..count as usize).unwrap_or_default();
-        let held = taken
-            .sges
-            .and_then(|count| Ok((count, sge::total(list(count)).ok_or(Status::LocLen)?)));
+        let held = taken.sges.map(|count| (count, sge::total(list(count))));
         let (sges, total) = held.unwrap_or_default();
         self.current = Some(Current {
             wr_id: taken.wr_id,
@@ -152,7 +150,7 @@ impl RecvQueue {
 
     /// Copies bytes into the current WQE.
     ///
-    /// LocLen if they do not fit, LocProt if the memory is gone; NotPresent.
+    /// LocLen if they do not fit, LocProt if the memory is gone or its key invalid; NotPresent.
     // With its caller it would be compiled into one function with too many variables for registers:
     // 32 instructions more for each page.
     #[inline(never)]
