@@ -229,7 +229,7 @@ def loss():
     packet(600, 186, "", lost=True)
     note(636, 236, "ACK timeout: a retry is", "counted; cwnd is 4")
     packet(600, 280, "1 again", lost=True)
-    note(636, 336, "longer timeouts, up to", "four times the first")
+    note(636, 336, "the timeouts from now on", "are twice the first")
     packet(600, 384, "1 again", lost=True)
     note(636, 430, "retry_cnt is used up:", "IBV_WC_RETRY_EXC_ERR")
     c.line((845, 60), (845, 466))

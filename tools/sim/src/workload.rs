@@ -67,14 +67,14 @@ impl World {
         let p = &self.qps[q.peer];
         let mut need = ns + 20 * MS;
         for end in [q, p] {
-            // IBTA lets a timer take up to four times the time it is set to.
+            // The waits after the first are twice the timeout.
             let timeout = time::ack_timeout(end.setup.timeout).unwrap_or(0);
             let patience = if end.fate.dead || p.fate.dead || q.fate.dead {
                 9
             } else {
                 3
             };
-            need += 4 * patience * (timeout + self.plan.timer_slack);
+            need += 2 * patience * (timeout + self.plan.timer_slack);
             let rnr = time::rnr_delay(end.setup.min_rnr_timer) + self.plan.timer_slack;
             need += end.flow.consuming.len() as u64 * (rnr + 3 * MS);
         }

@@ -3,11 +3,13 @@
 //! Recovery of the requester, with packets made by hand: which responses count as new, and which as
 //! repeated.
 
+use super::super::cwnd::MAX_CWND;
 use super::super::wire::{
     AethRepr, BthRepr, Ext, NakCode, Opcode, PKey, PacketRepr, Qpn, RnrTimer, Syndrome,
 };
 use super::super::{DropReason, Instant, Modify, SendOp, Status, Verdict};
 use super::pair::*;
+use std::collections::VecDeque;
 
 const NOW: Instant = Instant(0);
 const TIMEOUT: u64 = 4096 << 10;
@@ -236,4 +238,77 @@ fn a_late_response_completes_a_read_that_was_to_be_asked_for_again() {
     assert_eq!(node.conn.poll_timeout(), None);
     node.post(SendOp::Send, vec![0; 4], 0);
     assert_eq!(psns(&mut node, end), [1]);
+}
+
+/// The first packet on the way, if it has arrived by now.
+fn due(way: &mut VecDeque<(Instant, Packet)>, now: Instant) -> Option<Packet> {
+    let arrived = way.front().is_some_and(|&(at, _)| at <= now);
+    arrived
+        .then(|| way.pop_front())
+        .flatten()
+        .map(|(_, packet)| packet)
+}
+
+/// Sends 40 messages of 32 packets to a peer whose ACKs take `delay` nanoseconds, over a wire on
+/// which a packet takes `serial` nanoseconds; returns the statuses.
+fn over_a_slow_wire(retry_cnt: u8, delay: u64, serial: u64) -> Vec<Status> {
+    let config = Modify {
+        retry_cnt: Some(retry_cnt),
+        ..config()
+    };
+    let mut pair = Pair::with(&config, 0, 0);
+    for _ in 0..40 {
+        pair.a.post(SendOp::Write, pattern(32 * 256, 0), 0);
+    }
+    let (mut wire, mut acks) = (VecDeque::new(), VecDeque::new());
+    let (mut now, mut free) = (NOW, NOW);
+    loop {
+        for packet in pair.a.transmit_all(now) {
+            free = free.max(now).after(serial);
+            wire.push_back((free, packet));
+        }
+        let timers = [pair.a.conn.poll_timeout(), pair.b.conn.poll_timeout()];
+        let arrivals = [&wire, &acks].map(|way| way.front().map(|&(at, _)| at));
+        let Some(next) = timers.into_iter().chain(arrivals).flatten().min() else {
+            return pair.a.statuses();
+        };
+        now = now.max(next);
+        while let Some(packet) = due(&mut wire, now) {
+            let _ = pair.b.receive(now, &packet);
+            let sent = pair.b.transmit_all(now);
+            acks.extend(sent.into_iter().map(|ack| (now.after(delay), ack)));
+        }
+        while let Some(packet) = due(&mut acks, now) {
+            let _ = pair.a.receive(now, &packet);
+        }
+        for node in [&mut pair.a, &mut pair.b] {
+            node.conn.handle_timeout(now, &mut node.host);
+            node.settle();
+        }
+    }
+}
+
+/// The shorter waits kill no connection whose peer is alive: ACKs that come after one and a half
+/// timeouts, or three, and a window of packets that takes as long on the wire.
+#[test]
+fn a_bottleneck_kills_no_connection() {
+    let slow = TIMEOUT * 3 / 2;
+    let window = u64::from(MAX_CWND);
+    for (retry_cnt, delay, serial) in [
+        (1, slow, 0),
+        (7, slow, 0),
+        (7, 0, slow / window),
+        (7, slow, slow / window),
+        (7, 2 * slow, slow / window),
+        (7, 12 * TIMEOUT, 0),
+    ] {
+        let statuses = over_a_slow_wire(retry_cnt, delay, serial);
+        assert_eq!(
+            statuses,
+            [Status::Success; 40],
+            "{retry_cnt} {delay} {serial}"
+        );
+    }
+    // Nothing waits for ever.
+    assert_eq!(over_a_slow_wire(7, 16 * TIMEOUT, 0)[0], Status::RetryExc);
 }
