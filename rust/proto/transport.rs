@@ -76,10 +76,11 @@ pub use state::State;
 pub use time::Instant;
 pub use transmit::{Origin, Payload, Transmit};
 pub use uc::UcQp;
-pub use ud::{UdDest, UdModify, UdPoll, UdQp, UdRequestQueue, UdResponderOps};
+pub use ud::{UdDest, UdModify, UdQp, UdRequestQueue, UdResponderOps};
 
 /// The longest message in bytes (IBTA 9.7.2: a message is 0 to 2^31 bytes).
 pub const MAX_MESSAGE: u32 = 1 << 31;
 
-/// Bytes of an ATOMIC WRITE (IBTA annex A19.4.2).
-pub const ATOMIC_WRITE_LEN: u32 = 8;
+/// Bytes that an atomic changes and returns (IBTA 9.4.5), and of an ATOMIC WRITE (IBTA annex
+/// A19.4.2).
+pub const ATOMIC_LEN: u32 = 8;

@@ -23,7 +23,7 @@ use crate::device::ring::Ring;
 use crate::device::uabi::wqe::{send_flag, DmaHead, Op, RxeSendWqe, RxeSendWr, RxeSge};
 use crate::device::{limits, Core};
 use crate::proto::transport::{
-    Request, RequestQueue, SendCompletion, Status, UdDest, UdRequestQueue, ATOMIC_WRITE_LEN,
+    Request, RequestQueue, SendCompletion, Status, UdDest, UdRequestQueue, ATOMIC_LEN,
 };
 use crate::rdma::strided::{StridedDst, StridedSrc};
 use crate::sync::memory::{Payer, GFP_CHARGED};
@@ -225,13 +225,14 @@ impl SendQueue {
         } else {
             self.load_sges(core, n, index, &dma, op).map_err(fail)?
         };
-        let len = match operation.response {
-            _ if operation.word && len != ATOMIC_WRITE_LEN => return Err(fail(Status::LocLen)),
-            Response::Nothing | Response::Message => len,
-            // An atomic stores 8 bytes, even if its list is longer (IBTA 10.8.3).
-            Response::Atomic if len < 8 => return Err(fail(Status::LocLen)),
-            Response::Atomic => 8,
+        let wrong = match operation.response {
+            // An atomic stores its original value, eight bytes (IBTA 11.4.1.1).
+            Response::Atomic => len != ATOMIC_LEN,
+            Response::Nothing | Response::Message => operation.word && len != ATOMIC_LEN,
         };
+        if wrong {
+            return Err(fail(Status::LocLen));
+        }
         if let Some(slot) = self.slot_mut(n) {
             slot.request = request;
             slot.request.len = len;

@@ -10,7 +10,7 @@ use crate::device::uabi::wqe::{
     send_flag, AtomicWr, DmaHead, FlushWr, Op, RdmaWr, RxeSendWr, UdWr,
 };
 use crate::device::Core;
-use crate::proto::transport::{Flags, Request, SendOp, Status, UdDest, ATOMIC_WRITE_LEN};
+use crate::proto::transport::{Flags, Request, SendOp, Status, UdDest, ATOMIC_LEN};
 use crate::proto::wire::FethRepr;
 use crate::rdma::qp::QpType;
 use kernel::prelude::*;
@@ -116,7 +116,7 @@ impl SqLimits {
             return Err(Status::LocQpOp);
         }
         let most = if operation.word {
-            ATOMIC_WRITE_LEN
+            ATOMIC_LEN
         } else {
             self.max_inline
         };

@@ -131,10 +131,22 @@ impl Reassembly {
         }
     }
 
-    /// The connection ends with this refusal of a packet of `kind`: completes the receive request
-    /// in use with an error, unless it is to be flushed.
+    /// The connection ends with this refusal of a packet: completes the receive request in use with
+    /// an error, unless it is to be flushed. A WRITE with immediate whose memory is refused takes one
+    /// for this (IBTA 11.6.2, local access error), if its packet is that with the immediate.
     #[cold]
-    pub(super) fn fail_recv<T: ResponderOps>(&mut self, refusal: Refusal, kind: Kind, ops: &mut T) {
+    pub(super) fn fail_recv<T: ResponderOps>(
+        &mut self,
+        refusal: Refusal,
+        pkt: &PacketRepr,
+        ops: &mut T,
+    ) {
+        let kind = pkt.bth.opcode.kind();
+        let takes = kind == Kind::Write && pkt.ext.imm().is_some() && !self.recv_in_use;
+        if takes && matches!(refusal, Refusal::Denied(_)) {
+            // Without one, or with an invalid one, the refusal is the same.
+            let _ = self.start_recv(ops);
+        }
         let Some(status) = refusal.recv_status().filter(|_| self.recv_in_use) else {
             return;
         };

@@ -7,7 +7,7 @@ use super::wire::{
     pad_for, AtomicEthRepr, BthRepr, Ext, IethRepr, ImmDtRepr, Kind, Opcode, PacketRepr, Position,
     Psn, RethRepr, Service, Tail,
 };
-use super::{Attr, Origin, Payload, Request, SendOp, Transmit, ATOMIC_WRITE_LEN};
+use super::{Attr, Origin, Payload, Request, SendOp, Transmit, ATOMIC_LEN};
 
 /// The headers of a request packet.
 #[inline]
@@ -112,7 +112,7 @@ pub(super) fn rd_atomic_request_packet(
         SendOp::CompareSwap { compare, swap } => (Opcode::RcCompareSwap, atomic(swap, compare)),
         SendOp::FetchAdd { add } => (Opcode::RcFetchAdd, atomic(add, 0)),
         SendOp::AtomicWrite => {
-            let len = ATOMIC_WRITE_LEN;
+            let len = ATOMIC_LEN;
             payload = Payload::Request { n, offset: 0, len };
             (Opcode::RcAtomicWrite, Ext::Reth(reth(0, len)))
         }

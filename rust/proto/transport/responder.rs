@@ -301,7 +301,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             _ => return self.execute_placement(attr, pkt, ops),
         };
         if let Err(refusal) = taken {
-            self.reassembly.fail_recv(refusal, info.kind, ops);
+            self.reassembly.fail_recv(refusal, pkt, ops);
             return Err(refusal);
         }
         // A NAK that asked for this packet and was not sent yet becomes an ACK, since it may have

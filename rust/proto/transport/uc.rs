@@ -208,7 +208,7 @@ impl UcQp {
             }
         }
         self.place(pkt, segments, payload_len, ops)
-            .map_err(|refusal| self.refuse(refusal, info.kind, ops))
+            .map_err(|refusal| self.refuse(refusal, pkt, ops))
     }
 
     /// Carries out the packet, which begins or continues a message.
@@ -241,7 +241,12 @@ impl UcQp {
     /// at fault: then the request completes with an error, and the QP goes to the error state
     /// (IBTA 9.9.3).
     #[cold]
-    fn refuse<T: ResponderOps>(&mut self, refusal: Refusal, kind: Kind, ops: &mut T) -> DropReason {
+    fn refuse<T: ResponderOps>(
+        &mut self,
+        refusal: Refusal,
+        pkt: &PacketRepr,
+        ops: &mut T,
+    ) -> DropReason {
         self.reassembly.restart();
         match refusal {
             Refusal::NotReady => DropReason::NoReceive,
@@ -249,7 +254,7 @@ impl UcQp {
             Refusal::TooLong => DropReason::ReceiveTooShort,
             Refusal::Invalid | Refusal::Denied(_) | Refusal::NotInvalidated => DropReason::Refused,
             Refusal::LocalError(_) => {
-                self.reassembly.fail_recv(refusal, kind, ops);
+                self.reassembly.fail_recv(refusal, pkt, ops);
                 self.enter_error();
                 DropReason::Refused
             }

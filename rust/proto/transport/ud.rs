@@ -62,18 +62,6 @@ pub struct UdModify {
     pub sq_psn: Option<u32>,
 }
 
-/// The next step of the send queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UdPoll {
-    /// Nothing.
-    Idle,
-    /// This packet is to be sent.
-    Transmit(Transmit),
-    /// A request is complete without a packet: it is too long for the port, which is no error
-    /// (IBTA, statement C10-93.1.1).
-    Skipped,
-}
-
 /// The protocol state of one datagram queue pair.
 ///
 /// The owner serialises the calls. None of them blocks; all may be made in any context.
@@ -164,37 +152,35 @@ impl UdQp {
         self.state == State::Rts && !self.queue.has_failed()
     }
 
-    /// The next step of the send queue. `mtu` returns the path MTU of the port in bytes; it is
-    /// called only if there is a datagram to send. A request counts as sent from then on; see
-    /// [`UdQp::undo`] and [`UdQp::local_error`].
+    /// The next packet. `mtu` returns the path MTU of the port in bytes; it is called only if there
+    /// is a datagram to send. A request counts as sent from then on; see [`UdQp::undo`] and
+    /// [`UdQp::local_error`].
+    ///
+    /// A datagram that is longer fails with LocLen, as on ConnectX. IBTA has it complete with
+    /// success and lost (statement C10-93.1.1), which programs find out too late.
     #[inline]
-    pub fn poll_transmit<Q: UdRequestQueue>(&mut self, mtu: impl FnOnce() -> u32, q: &Q) -> UdPoll {
+    pub fn poll_transmit<Q: UdRequestQueue>(
+        &mut self,
+        mtu: impl FnOnce() -> u32,
+        q: &Q,
+    ) -> Option<Transmit> {
         let n = self.queue.next();
-        let Some(request) = q.get(n).filter(|_| self.may_send()) else {
-            return UdPoll::Idle;
-        };
+        let request = q.get(n).filter(|_| self.may_send())?;
         if let Some(status) = request.local_error() {
             self.queue.fail(status);
-            return UdPoll::Idle;
+            return None;
         }
-        let Some(dest) = q.dest(n) else {
-            return UdPoll::Idle;
-        };
-        let (len, mtu) = (request.len, mtu());
-        if len > mtu {
-            self.queue.advance();
-            return UdPoll::Skipped;
-        }
-        let datagram = datagram(request, dest);
-        let header = match self.sender.build(&self.attr(mtu), &datagram) {
+        let datagram = datagram(request, q.dest(n)?);
+        let len = request.len;
+        let header = match self.sender.build(&self.attr(mtu()), &datagram) {
             Ok(header) => header,
             Err(status) => {
                 self.queue.fail(status);
-                return UdPoll::Idle;
+                return None;
             }
         };
         self.queue.advance();
-        UdPoll::Transmit(Transmit {
+        Some(Transmit {
             header,
             payload: match len {
                 0 => Payload::None,

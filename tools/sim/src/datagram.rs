@@ -11,8 +11,7 @@ use crate::udqueue::{Receiver, Requests};
 use crate::watch::ensure;
 use crate::world::{tell, Event, World};
 use oxe_proto::transport::{
-    DropReason, Flags, Request, SendOp, State, Status, Transmit, UdDest, UdModify, UdPoll, UdQp,
-    Verdict,
+    DropReason, Flags, Request, SendOp, State, Status, Transmit, UdDest, UdModify, UdQp, Verdict,
 };
 use oxe_proto::wire::{PKey, PacketRepr, Qpn};
 
@@ -141,7 +140,7 @@ impl World {
     fn post_datagram(&mut self, src: usize, message: &Message) -> Result<Option<Transmit>, String> {
         let rng = &mut self.rng;
         let from = &mut self.datagrams.endpoints[src];
-        let (psn, mtu) = (from.qp.next_psn(), from.mtu);
+        let mtu = from.mtu;
         let flags = Flags {
             signaled: rng.one_in(2),
             solicited: message.solicited,
@@ -150,22 +149,19 @@ impl World {
         let op = message.imm.map_or(SendOp::Send, SendOp::SendImm);
         let request = Request::new(op, message.len, 0, 0, flags);
         let n = from.requests.post(request, message.dest);
-        let (mut sent, mut status) = (None, Status::Success);
-        match from.qp.poll_transmit(|| mtu, &from.requests) {
-            UdPoll::Skipped => {
-                let fine = message.len > from.mtu && from.qp.next_psn() == psn;
-                ensure!(fine, "ud{src}: {message:?} skipped");
-            }
-            UdPoll::Transmit(transmit) => {
-                ensure!(message.len <= from.mtu, "ud{src}: {message:?} is too long");
-                sent = Some(transmit);
-            }
-            UdPoll::Idle => return Err(format!("ud{src}: {message:?} is not sent")),
+        let mut status = Status::Success;
+        let mut sent = from.qp.poll_transmit(|| mtu, &from.requests);
+        ensure!(
+            sent.is_some() == (message.len <= mtu),
+            "ud{src}: {message:?} gives {sent:?}"
+        );
+        if sent.is_none() {
+            status = Status::LocLen;
         }
         if let Some(transmit) = sent.filter(|_| rng.one_in(20)) {
             from.qp.undo(&transmit);
             let again = from.qp.poll_transmit(|| mtu, &from.requests);
-            let same = again == UdPoll::Transmit(transmit);
+            let same = again == Some(transmit);
             ensure!(same, "ud{src}: {transmit:?} taken back, then {again:?}");
         }
         if let Some(transmit) = sent.filter(|_| rng.one_in(50)) {

@@ -344,7 +344,12 @@ impl World {
             self.qps[qp].fate.receive_error = Some(status);
             return Ok(());
         }
-        let expected = match flow.ops[index].fault {
+        let op = &flow.ops[index];
+        let expected = match op.fault {
+            // It takes the receive if its only packet is the one that is refused.
+            Some(Fault::NotEnabled | Fault::RemoteDefect) if op.verb == Verb::WriteImm => {
+                Status::LocAccess
+            }
             Some(Fault::TooLong) => Status::LocLen,
             Some(Fault::BrokenReceive) => Status::LocProt,
             // A SEND with invalidate of a key that is none.

@@ -17,8 +17,8 @@ use crate::device::qp::recv_queue::RecvQueue;
 use crate::device::qp::send_queue::SendQueue;
 use crate::net::room::RoomHandler;
 use crate::proto::transport::{
-    DropReason, Origin, PlaceError, RecvCompletion, RecvStart, Transmit, UdPoll, UdQp,
-    UdResponderOps, Verdict,
+    DropReason, Origin, PlaceError, RecvCompletion, RecvStart, Transmit, UdQp, UdResponderOps,
+    Verdict,
 };
 use crate::proto::wire::{PKey, Qpn, GRH_LEN};
 use crate::rdma::strided::StridedSrc;
@@ -55,13 +55,8 @@ impl Ud {
                 return Progress::Idle;
             }
             let port_mtu = || *mtu.get_or_insert_with(|| qp.core.port.mtu());
-            let transmit = match self.qp.poll_transmit(port_mtu, sq) {
-                UdPoll::Idle => return Progress::Idle,
-                UdPoll::Skipped => {
-                    batch.skip();
-                    continue;
-                }
-                UdPoll::Transmit(transmit) => transmit,
+            let Some(transmit) = self.qp.poll_transmit(port_mtu, sq) else {
+                return Progress::Idle;
             };
             match send(qp, sq, &transmit, batch) {
                 Ok(()) => {}

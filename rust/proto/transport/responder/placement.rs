@@ -5,7 +5,7 @@
 
 use super::super::resource::{Resource, ResourceKind};
 use super::super::wire::{Kind, PacketRepr};
-use super::super::{Attr, Flush, ResponderOps, ATOMIC_WRITE_LEN};
+use super::super::{Attr, Flush, ResponderOps, ATOMIC_LEN};
 use super::{Refusal, Responder};
 
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
@@ -39,7 +39,7 @@ fn atomic_write<T: ResponderOps>(
 ) -> Result<ResourceKind, Refusal> {
     let reth = pkt.ext.reth().ok_or(Refusal::Invalid)?;
     // IBTA annex A19.4.2: eight bytes at an address that is a multiple of 8.
-    if !attr.access.write || reth.dma_len != ATOMIC_WRITE_LEN || reth.va & 7 != 0 {
+    if !attr.access.write || reth.dma_len != ATOMIC_LEN || reth.va & 7 != 0 {
         return Err(Refusal::Invalid);
     }
     ops.atomic_write(reth.va, reth.rkey)?;

@@ -213,6 +213,28 @@ fn a_receive_that_cannot_be_used() {
     assert!(pair.b.host.received[0].completion.write_imm);
 }
 
+/// IBTA 11.6.2: local access error, of the receive that a WRITE with immediate takes. One of several
+/// packets is refused before any of them tells of the immediate.
+#[test]
+fn a_write_with_immediate_is_refused_and_takes_its_receive() {
+    let op = SendOp::WriteImm([0; 4]);
+    let code = NakCode::RemoteAccess;
+    let recv = |pair: &mut Pair| pair.b.host.recvs.push_back(Ok(4000));
+    let pair = check_refused("only", op, 100, 0, RKEY + 1, recv, code);
+    let done = pair.b.host.received[0].completion;
+    assert_eq!((done.status, done.write_imm), (Status::LocAccess, true));
+
+    let garbage = |pair: &mut Pair| pair.b.host.recvs.push_back(Err(Status::LocQpOp));
+    let pair = check_refused("garbage", op, 100, 0, RKEY + 1, garbage, code);
+    assert_eq!(pair.b.host.received[0].completion.status, Status::LocAccess);
+
+    let pair = check_refused("no receive", op, 100, 0, RKEY + 1, |_| {}, code);
+    assert!(pair.b.host.received.is_empty());
+
+    let pair = check_refused("first", op, 300, 0, RKEY + 1, recv, code);
+    assert!(pair.b.host.received.is_empty());
+}
+
 #[test]
 fn a_key_that_cannot_be_invalidated() {
     let op = SendOp::SendInv(TEMP_KEY + 1);

@@ -6,7 +6,7 @@ use super::super::datagram::QKEY_GSI;
 use super::super::wire::{PKey, PacketRepr, Psn, Qpn, GRH_LEN};
 use super::super::{
     DropReason, Events, Flags, Origin, PlaceError, RecvCompletion, RecvStart, Request,
-    RequestQueue, SendOp, State, Status, Transmit, UdDest, UdModify, UdPoll, UdQp, UdRequestQueue,
+    RequestQueue, SendOp, State, Status, Transmit, UdDest, UdModify, UdQp, UdRequestQueue,
     UdResponderOps, Verdict,
 };
 use super::pair::signaled;
@@ -97,7 +97,7 @@ fn in_state(state: State) -> (UdQp, Owner) {
     let mut owner = Owner::default();
     if state == Sqe {
         owner.requests = vec![Request::with_local_error(Status::LocProt)];
-        assert_eq!(qp.poll_transmit(|| MTU, &owner), UdPoll::Idle);
+        assert_eq!(qp.poll_transmit(|| MTU, &owner), None);
         assert_eq!(statuses(&mut qp, &owner), [Status::LocProt]);
     }
     assert_eq!(qp.state(), state);
@@ -117,10 +117,7 @@ fn send(len: u32) -> Request {
 }
 
 fn transmit(qp: &mut UdQp, owner: &Owner) -> Transmit {
-    match qp.poll_transmit(|| MTU, owner) {
-        UdPoll::Transmit(transmit) => transmit,
-        other => panic!("{other:?}"),
-    }
+    qp.poll_transmit(|| MTU, owner).expect("a packet")
 }
 
 /// The completions, after the payloads of all datagrams were copied.
@@ -169,19 +166,24 @@ fn a_datagram_is_complete_when_its_payload_is_copied() {
         assert_eq!((done.n, done.status), (n, Status::Success));
         assert_eq!(done.signaled, n != 1);
     }
-    assert_eq!(qp.poll_transmit(|| MTU, &owner), UdPoll::Idle);
+    assert_eq!(qp.poll_transmit(|| MTU, &owner), None);
     assert!(!qp.release());
     assert_eq!(qp.poll_send_completion(&owner), None);
 }
 
+/// A message that does not fit in a packet of the port is a local length error (IBTA 11.6.2).
 #[test]
-fn one_that_is_too_long_for_the_port_is_done_without_a_packet() {
+fn one_that_is_too_long_for_the_port_fails() {
     let (mut qp, mut owner) = in_state(Rts);
-    owner.requests = vec![send(MTU + 1), send(1)];
-    assert_eq!(qp.poll_transmit(|| MTU, &owner), UdPoll::Skipped);
-    assert_eq!(transmit(&mut qp, &owner).header.bth.psn, Psn::new(5));
-    assert_eq!(statuses(&mut qp, &owner), [Status::Success; 2]);
-    assert_eq!(qp.state(), Rts);
+    owner.requests = vec![send(MTU), send(MTU + 1), send(1)];
+    let _ = transmit(&mut qp, &owner);
+    assert_eq!(qp.poll_transmit(|| MTU, &owner), None);
+    let expect = [Status::Success, Status::LocLen, Status::WrFlush];
+    assert_eq!(statuses(&mut qp, &owner), expect);
+    assert_eq!(qp.state(), Sqe);
+    become_state(&mut qp, Rts);
+    owner.requests.push(send(1));
+    assert_eq!(transmit(&mut qp, &owner).header.bth.psn, Psn::new(6));
 }
 
 #[test]
@@ -211,7 +213,7 @@ fn a_failed_request_stops_the_send_queue() {
             let second = transmit(&mut qp, &owner);
             qp.local_error(&second, Status::LocProt);
         }
-        assert_eq!(qp.poll_transmit(|| MTU, &owner), UdPoll::Idle);
+        assert_eq!(qp.poll_transmit(|| MTU, &owner), None);
         let expect = [Status::Success, Status::LocProt, Status::WrFlush];
         assert_eq!(statuses(&mut qp, &owner), expect);
         assert_eq!(qp.state(), Sqe);
@@ -233,7 +235,7 @@ fn only_a_ready_send_queue_sends() {
         let (mut qp, mut owner) = in_state(state);
         owner.requests.push(send(1));
         let before = owner.tail() - 1;
-        let sends = matches!(qp.poll_transmit(|| MTU, &owner), UdPoll::Transmit(_));
+        let sends = qp.poll_transmit(|| MTU, &owner).is_some();
         assert_eq!(sends, state == Rts, "{state:?}");
         let flushed = matches!(state, Sqe | Err);
         qp.release();
@@ -256,7 +258,7 @@ fn the_port_is_asked_only_if_there_is_something_to_send() {
         if state != Rts {
             owner.requests.push(send(1));
         }
-        assert_eq!(qp.poll_transmit(no_mtu, &owner), UdPoll::Idle);
+        assert_eq!(qp.poll_transmit(no_mtu, &owner), None);
     }
 }
 
@@ -301,7 +303,7 @@ fn reset_forgets_everything() {
     let (mut qp, mut owner) = in_state(Rts);
     owner.requests = vec![send(1), Request::with_local_error(Status::LocProt)];
     let _ = transmit(&mut qp, &owner);
-    assert_eq!(qp.poll_transmit(|| MTU, &owner), UdPoll::Idle);
+    assert_eq!(qp.poll_transmit(|| MTU, &owner), None);
     become_state(&mut qp, Reset);
     assert_eq!((qp.qkey(), qp.next_psn()), (0, Psn::ZERO));
     for state in [Init, Rtr, Rts] {
