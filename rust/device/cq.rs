@@ -12,6 +12,7 @@ use super::ring::Ring;
 use super::uabi::cqe::UverbsWc;
 use super::uabi::resp::{MmInfo, RxeCreateCqResp};
 use super::Core;
+use crate::proto::transport::{Ends, Notification};
 use crate::rdma::driver::CqInit;
 use crate::rdma::events::CqEvents;
 use crate::rdma::mmap::Cookie;
@@ -23,14 +24,6 @@ use crate::sync::quota::Owner;
 use core::mem::size_of;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
-
-/// The notification that the consumer has requested.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Armed {
-    Not,
-    Solicited,
-    Any,
-}
 
 /// The storage of completions.
 enum Store {
@@ -47,7 +40,7 @@ struct State {
     store: Store,
     /// Counts the completions pushed; its low bits are the ring's producer index.
     tail: u32,
-    armed: Armed,
+    notification: Notification,
     /// Holds events, if the consumer ever asked for that.
     moderator: Option<Arc<Moderator>>,
     /// Set for good when a completion found no room (IBTA 10.2.6, CQ overrun).
@@ -142,7 +135,7 @@ impl Cq {
         let state = State {
             store,
             tail: 0,
-            armed: Armed::Not,
+            notification: Notification::default(),
             moderator: None,
             overrun: false,
         };
@@ -171,14 +164,13 @@ impl Cq {
                 overrun: first,
             };
         }
-        let wake = match state.armed {
-            Armed::Not => false,
-            Armed::Solicited => completion.solicited,
-            Armed::Any => true,
-        };
-        if wake {
-            state.armed = Armed::Not;
-        }
+        let State {
+            store,
+            tail,
+            notification,
+            ..
+        } = &mut *state;
+        let wake = notification.on_completion(completion.solicited, || store.ends(*tail));
         let wake = match &state.moderator {
             None => wake,
             Some(moderator) => Moderator::on_completion(moderator, wake, completion.solicited),
@@ -237,17 +229,24 @@ impl Cq {
         }
     }
 
-    /// Arms the queue; returns whether there are completions already. Any context.
+    /// Arms the queue; returns whether there are completions already. The consumer in a process may
+    /// get an event at once (see [`Notification`]). Any context for one in the kernel, else process
+    /// context.
     pub(crate) fn arm(&self, solicited_only: bool) -> bool {
         let mut state = self.state.lock();
-        // A request for any completion outlasts a later one for solicited completions
-        // (IBTA 11.4.2.2).
-        if !solicited_only {
-            state.armed = Armed::Any;
-        } else if state.armed == Armed::Not {
-            state.armed = Armed::Solicited;
+        let ends = state.store.ends(state.tail);
+        let due = match &state.store {
+            Store::User(_) => state.notification.arm_process(solicited_only, ends),
+            Store::Kernel { .. } => {
+                state.notification.arm(solicited_only);
+                false
+            }
+        };
+        drop(state);
+        if due {
+            self.events.notify();
         }
-        !state.is_empty()
+        ends.unpolled != 0
     }
 }
 
@@ -313,11 +312,17 @@ impl State {
         *head = head.wrapping_add(1);
         completion
     }
+}
 
-    fn is_empty(&self) -> bool {
-        match &self.store {
-            Store::User(ring) => ring.distance(ring.consumer(), self.tail) == 0,
-            Store::Kernel { head, .. } => *head == self.tail,
-        }
+impl Store {
+    /// The ends of the queue, whose next completion gets position `tail`. A process may write any
+    /// index of the consumer: then it gets events that it cannot use.
+    #[inline]
+    fn ends(&self, tail: u32) -> Ends {
+        let unpolled = match self {
+            Store::User(ring) => ring.distance(ring.consumer(), tail),
+            Store::Kernel { head, .. } => tail.wrapping_sub(*head),
+        };
+        Ends { tail, unpolled }
     }
 }

@@ -35,6 +35,7 @@ mod duplicate;
 mod followers;
 mod lent;
 pub mod moderation;
+pub mod notification;
 mod reassembly;
 mod recovery;
 pub mod report;
@@ -64,6 +65,7 @@ pub use connection::Connection;
 pub use cwnd::MAX_CWND;
 pub use datagram::{check_recv, Datagram, DatagramAttr, DatagramRecv, DatagramSender};
 pub use moderation::{EventModeration, Moderated};
+pub use notification::{Ends, Notification};
 pub use report::{DropReason, Events, Verdict};
 pub use request::{
     Flags, PlaceError, Request, RequestQueue, RequesterOps, SendCompletion, SendOp, Status,

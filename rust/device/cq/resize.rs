@@ -8,6 +8,7 @@ use crate::device::limits;
 use crate::device::ring::Ring;
 use crate::device::uabi::cqe::UverbsWc;
 use crate::device::uabi::resp::{MmInfo, RxeResizeCqResp};
+use crate::proto::transport::Ends;
 use crate::rdma::udata::UserCtx;
 use core::ops::Range;
 use kernel::prelude::*;
@@ -68,6 +69,12 @@ impl Cq {
         }
         copy(&old, first, &new, copied..count)?;
         new.set_producer(count);
+        let ends = |tail| Ends {
+            tail,
+            unpolled: count,
+        };
+        let from = ends(state.tail);
+        state.notification.move_ends(from, ends(count));
         state.tail = count;
         state.store = Store::User(new);
         Ok(old)
