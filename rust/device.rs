@@ -156,6 +156,8 @@ impl Core {
 /// The driver's part of an ib_device.
 pub(crate) struct Oxe {
     core: Arc<Core>,
+    /// The link is of rdma_rxe's type, and has its identity.
+    compat: bool,
 }
 
 impl Drop for Oxe {

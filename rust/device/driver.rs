@@ -92,11 +92,16 @@ impl Driver for Oxe {
     const COUNTERS: &'static [&'static CStr] = &counters::NAMES;
 
     fn query_device(dev: &Device<Self>, attr: &mut DeviceAttr) {
+        let (vendor_id, vendor_part_id) = match dev.compat {
+            true => (limits::RXE_VENDOR_ID, 0),
+            false => (limits::VENDOR_ID, limits::PART_ID),
+        };
         *attr = DeviceAttr {
             sys_image_guid: dev.node_guid(),
             max_mr_size: u64::MAX,
             page_size_cap: 0xffff_f000,
-            vendor_id: 0xff_ffff,
+            vendor_id,
+            vendor_part_id,
             max_qp: limits::MAX_QP,
             max_qp_wr: limits::MAX_QP_WR,
             device_cap_flags: DeviceCaps::BAD_PKEY_CNTR
@@ -422,7 +427,7 @@ impl Driver for Oxe {
         mw.close()
     }
 
-    fn new_link(name: &CStr, ndev: &NetDevice, _compat: bool) -> Result {
-        link::add(name, ndev)
+    fn new_link(name: &CStr, ndev: &NetDevice, compat: bool) -> Result {
+        link::add(name, ndev, compat)
     }
 }

@@ -6,6 +6,14 @@ use super::uabi::wqe::RxeSge;
 use crate::sync::quota::KINDS;
 use core::mem::size_of;
 
+/// A locally administered OUI (the second bit of its first byte is set), as no manufacturer has it:
+/// 02, "ox". Programs that look for rdma_rxe by its 0xffffff do not take oxe for it.
+pub(crate) const VENDOR_ID: u32 = 0x02_6f78;
+/// No part that perftest, UCX or libfabric know, not even where they do not look at the vendor.
+pub(crate) const PART_ID: u32 = 1;
+/// rdma_rxe's, for its link type.
+pub(crate) const RXE_VENDOR_ID: u32 = 0xff_ffff;
+
 /// The kinds of objects that a user has a share of.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {

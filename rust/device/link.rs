@@ -57,7 +57,7 @@ impl Handler for NetdevEvents {
 /// The directory of rdma_rxe in sysfs while it is loaded. It would take our devices for its own.
 pub(crate) const RXE: &CStr = c"/sys/module/rdma_rxe";
 
-/// Makes the device `name` on `netdev`. The kernel log says what was made, or why nothing was.
+/// Makes the device `name` on `netdev`; `compat`: for a link of rdma_rxe's type. The kernel log says what was made, or why nothing was.
 ///
 /// Process context, without RTNL.
 ///
@@ -66,8 +66,8 @@ pub(crate) const RXE: &CStr = c"/sys/module/rdma_rxe";
 /// EINVAL for a netdev that is not Ethernet-like, ENODEV if it goes away or moves to another
 /// namespace meanwhile, EEXIST when the netdev already has a device, ENFILE when the name is in
 /// use, EADDRINUSE when another program has UDP port 4791, EBUSY when rdma_rxe is loaded, ENOMEM.
-pub(crate) fn add(name: &CStr, netdev: &NetDevice) -> Result {
-    make(name, netdev)
+pub(crate) fn add(name: &CStr, netdev: &NetDevice, compat: bool) -> Result {
+    make(name, netdev, compat)
         .inspect(|()| report(name, netdev))
         .inspect_err(|error| explain(name, netdev, *error))
 }
@@ -117,7 +117,7 @@ fn explain(name: &CStr, netdev: &NetDevice, error: Error) {
     }
 }
 
-fn make(name: &CStr, netdev: &NetDevice) -> Result {
+fn make(name: &CStr, netdev: &NetDevice, compat: bool) -> Result {
     if exclude::is_loaded(RXE) {
         return Err(EBUSY);
     }
@@ -130,7 +130,7 @@ fn make(name: &CStr, netdev: &NetDevice) -> Result {
     Device::register(
         name,
         netdev,
-        try_init!(Oxe { core: Core::new(netdev)? }? Error),
+        try_init!(Oxe { core: Core::new(netdev)?, compat }? Error),
         |oxe| {
             let sound = oxe.core.port.is_at_home(netdev);
             if !sound {

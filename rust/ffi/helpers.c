@@ -23,6 +23,48 @@ const char *oxe_version(void)
 	return OXE_VERSION;
 }
 
+/* The version as fw_ver has it: three numbers of 16 bits. */
+u64 oxe_fw_ver(void)
+{
+	u16 numbers[3] = {};
+
+	if (sscanf(OXE_VERSION, "%hu.%hu.%hu", &numbers[0], &numbers[1], &numbers[2]) < 1)
+		return 0;
+	return (u64)numbers[0] << 32 | (u32)numbers[1] << 16 | numbers[2];
+}
+
+/* The same as text, for fw_ver in sysfs. librxe makes this text of the number. */
+void oxe_ib_fw_str(struct ib_device *ib, char *str)
+{
+	u64 ver = oxe_fw_ver();
+
+	snprintf(str, IB_FW_VERSION_NAME_MAX, "%u.%u.%u", (u32)(ver >> 32), (u16)(ver >> 16),
+		 (u16)ver);
+}
+
+/* "parent" in sysfs, the name of the device's netdev, as rdma_rxe's devices have it. */
+static ssize_t parent_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct net_device *ndev = ib_device_get_netdev(rdma_device_to_ibdev(dev), 1);
+	int len;
+
+	if (!ndev)
+		return -ENODEV;
+	len = sysfs_emit(buf, "%s\n", ndev->name);
+	dev_put(ndev);
+	return len;
+}
+static DEVICE_ATTR_RO(parent);
+
+static struct attribute *oxe_device_attrs[] = { &dev_attr_parent.attr, NULL };
+static const struct attribute_group oxe_device_group = { .attrs = oxe_device_attrs };
+
+/* Before the device is registered. */
+void oxe_ib_set_device_group(struct ib_device *ib)
+{
+	ib->ops.device_group = &oxe_device_group;
+}
+
 /*
  * A reference to a symbol of ib_uverbs, so that it is loaded before this module and for as long.
  * Its client is registered before rust/rdma/client.rs then, and loses a device after that.

@@ -63,6 +63,9 @@ void oxe_shared_free(void *addr);
 int oxe_shared_map(struct vm_area_struct *vma, void *addr, size_t len);
 
 const char *oxe_version(void);
+u64 oxe_fw_ver(void);
+void oxe_ib_fw_str(struct ib_device *ib, char *str);
+void oxe_ib_set_device_group(struct ib_device *ib);
 unsigned int oxe_possible_cpus(void);
 bool oxe_path_exists(const char *path);
 

@@ -111,7 +111,6 @@ pub(crate) struct OdpCaps {
 // The fields have the names of those of `struct ib_device_attr`.
 #[allow(missing_docs)]
 pub(crate) struct DeviceAttr {
-    pub(crate) fw_ver: u64,
     /// As a number: the first byte on the wire is the most significant.
     pub(crate) sys_image_guid: u64,
     /// In bytes.
@@ -157,7 +156,8 @@ pub(crate) struct DeviceAttr {
 impl DeviceAttr {
     /// Fills the C structure, which the caller has zeroed.
     pub(super) fn fill(&self, c: &mut ffi::ib_device_attr) {
-        c.fw_ver = self.fw_ver;
+        // SAFETY: it only reads a string of the module's.
+        c.fw_ver = unsafe { ffi::oxe_fw_ver() };
         c.sys_image_guid = self.sys_image_guid.to_be();
         c.max_mr_size = self.max_mr_size;
         c.page_size_cap = self.page_size_cap;

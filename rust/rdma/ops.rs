@@ -35,6 +35,7 @@ impl<D: Driver> Table<D> {
         query_pkey: Some(ops_device::query_pkey),
         get_port_immutable: Some(ops_device::get_port_immutable),
         get_link_layer: Some(ops_device::get_link_layer),
+        get_dev_fw_str: Some(ffi::oxe_ib_fw_str),
         alloc_hw_port_stats: if D::COUNTERS.is_empty() {
             None
         } else {

@@ -61,6 +61,7 @@ impl<D: Driver> Device<D> {
         unsafe {
             ffi::ib_set_device_ops(ib, ops::table::<D>());
             (*ib).ops.owner = owner;
+            ffi::oxe_ib_set_device_group(ib);
             (*ib).link_ops = link_ops;
             (*ib).name_assign_type = ffi::rdma_nl_name_assign_type_RDMA_NAME_ASSIGN_TYPE_USER;
             (*ib).node_type = ffi::RDMA_NODE_IB_CA as u8;

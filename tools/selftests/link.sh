@@ -56,6 +56,24 @@ for kind in veth dummy bridge bond vlan macvlan; do
 	clear_all
 done
 
+# Who it is, by what programs read: vendor and part, the version, the netdev.
+info_is() { ibv_devinfo -v -d $D | grep -qE "^[[:space:]]+$1:[[:space:]]+$2\$" ||
+	{ ibv_devinfo -v -d $D | grep -E "vendor|fw_ver"; return 1; }; }
+identity() { # VENDOR PART
+	info_is vendor_id "$1" && info_is vendor_part_id "$2" &&
+		[ "$(cat /sys/class/infiniband/$D/parent)" = x0 ] &&
+		[ "$(cat /sys/class/infiniband/$D/fw_ver)" = "$(ibv_devinfo -d $D | awk '$1 == "fw_ver:" { print $2 }')" ]
+}
+t_identity() {
+	local version
+	version=$(cat /sys/module/oxe/version)
+	veth && link_add $D x0 && identity 0x26f78 1 && info_is fw_ver "$version\.0" &&
+		ip link set x0 down && ip link set x0 name x2 &&
+		[ "$(cat /sys/class/infiniband/$D/parent)" = x2 ]
+}
+t "vendor, part, version and parent" t_identity
+clear_all
+
 # Errors, and that none of them leaves anything.
 t "no device on a netdev that does not exist" \
 	fails "No such device|ENODEV|does not exist|Invalid" link_add $D nosuch0
@@ -270,7 +288,7 @@ if [ "$LINK_TYPE" = oxe ]; then
 	t_compat() {
 		local status=0
 		module_unload && module_load rxe_compat=1 && veth || return 1
-		rdma link add $D type rxe netdev x0 && link_del $D && on x0 || status=1
+		rdma link add $D type rxe netdev x0 && identity 0xffffff 0 && link_del $D && on x0 || status=1
 		module_unload && module_load && [ $status = 0 ]
 	}
 	t "rxe_compat=1 serves link type rxe too" t_compat
