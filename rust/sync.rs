@@ -30,6 +30,13 @@ pub(crate) mod timer;
 pub(crate) mod user;
 pub(crate) mod work;
 
+/// Whether a line about what a process did may go to the kernel log: ten in five seconds may. Any
+/// context.
+pub(crate) fn may_log() -> bool {
+    // SAFETY: no requirements.
+    unsafe { crate::ffi::oxe_may_log() }
+}
+
 /// An unpredictable random number. Any context.
 pub(crate) fn random_u32() -> u32 {
     // SAFETY: no requirements.

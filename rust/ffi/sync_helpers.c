@@ -6,6 +6,7 @@
 #include <linux/memcontrol.h>
 #include <linux/preempt.h>
 #include <linux/random.h>
+#include <linux/ratelimit.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -17,6 +18,15 @@
 #include <asm/barrier.h>
 
 #include "sync_helpers.h"
+
+bool oxe_may_log(void)
+{
+	static struct ratelimit_state limit =
+		RATELIMIT_STATE_INIT_FLAGS(oxe_log, DEFAULT_RATELIMIT_INTERVAL,
+					   DEFAULT_RATELIMIT_BURST, RATELIMIT_MSG_ON_RELEASE);
+
+	return __ratelimit(&limit);
+}
 
 void oxe_spin_lock_bh(spinlock_t *lock)
 {

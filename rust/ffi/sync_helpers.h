@@ -55,6 +55,7 @@ bool oxe_hrtimer_is_queued(struct hrtimer *timer);
 #define OXE_SOFTIRQ_ACCOUNTS 64
 
 u64 *oxe_softirq_account(u32 hash);
+bool oxe_may_log(void);
 
 struct workqueue_struct *oxe_wq_alloc_bh(void);
 struct workqueue_struct *oxe_wq_alloc_process(const char *name);

@@ -17,4 +17,6 @@ relay_py lost_datagrams
 export NS_A NS_B VETH_A
 relay_py unreachable
 relay_py misuse
+t "the kernel log explains a path MTU that is too large" eval \
+	"kernel_log | grep -q 'a path MTU of 2048 is refused, as .* (MTU 1500) has room for 1024'"
 finish

@@ -16,6 +16,7 @@ use crate::rdma::access::Access;
 use crate::rdma::attr::Mtu;
 use crate::rdma::error::unsupported;
 use crate::rdma::qp::{QpAttr, QpQuery, QpState};
+use crate::sync::may_log;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -82,14 +83,33 @@ fn check_values(qp: &Qp, attr: &QpAttr<'_>) -> Result {
         .pkey_index()
         .is_some_and(|index| index >= limits::MAX_PKEYS)
         || attr.max_rd_atomic().is_some_and(max_rd_atomic)
-        || attr.max_dest_rd_atomic().is_some_and(max_rd_atomic)
-        || attr
-            .path_mtu()
-            .is_some_and(|mtu| mtu.bytes() > qp.ctx.core.port.mtu());
+        || attr.max_dest_rd_atomic().is_some_and(max_rd_atomic);
     if bad {
         return Err(EINVAL);
     }
-    Ok(())
+    attr.path_mtu().map_or(Ok(()), |mtu| check_mtu(qp, mtu))
+}
+
+/// A path MTU that the port has no room for is an error, which the log explains: the connection
+/// manager takes it from the peer's request, and its users see a peer that does not answer.
+fn check_mtu(qp: &Qp, asked: Mtu) -> Result {
+    let port = &qp.ctx.core.port;
+    let (asked, most) = (asked.bytes(), port.mtu());
+    if asked <= most {
+        return Ok(());
+    }
+    if may_log() {
+        port.with_netdev(|netdev| {
+            pr_info!(
+                "QP {}: a path MTU of {asked} is refused, as {} (MTU {}) has room for {most}: \
+                 both ends of a connection need the same MTU\n",
+                qp.ctx.qpn,
+                netdev.name(),
+                netdev.mtu()
+            );
+        });
+    }
+    Err(EINVAL)
 }
 
 type NewResources = (Resources, ReadKeys);
