@@ -122,7 +122,7 @@ impl Driver for Oxe {
             max_cq: limits::MAX_CQ,
             max_cqe: limits::MAX_CQE,
             max_srq: limits::MAX_SRQ,
-            max_srq_wr: limits::MAX_QP_WR,
+            max_srq_wr: limits::MAX_SRQ_WR,
             max_srq_sge: limits::MAX_SGE,
             max_mr: limits::MAX_MR,
             max_mw: limits::MAX_MW,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The limits that a device reports: none less than rdma_rxe's, as far as librxe can use it.
+//! The limits that a device reports. A program that makes as many objects as one user may have, or
+//! as long queues, must get them, so they are no more than a machine of some gigabytes has room for.
+//! Root may have four times as many objects (see [`USERS`]).
 
 use super::uabi::wqe::RxeSge;
-use crate::sync::quota::KINDS;
+use crate::sync::quota::{KINDS, USERS};
 use core::mem::size_of;
 
 /// A locally administered OUI (the second bit of its first byte is set), as no manufacturer has it:
@@ -28,36 +30,41 @@ pub(crate) enum Kind {
 }
 const _: () = assert!((Kind::Group as usize) < KINDS);
 
-/// How many objects of each kind there may be beyond the reported limit: a reserve for kernel users
+/// How many objects of each kind there may be beyond those of [`USERS`]: a reserve for kernel users
 /// (the connection manager, the MAD layer) when processes have taken all others.
 pub(crate) const KERNEL_RESERVE: u32 = 16_384;
-/// QPs. QP numbers 0 and 1 are the management QPs; the others begin at 17.
-pub(crate) const MAX_QP: u32 = 0xf_fff0;
+/// QPs. QP numbers 0 and 1 are the management QPs; the others begin at 17. A process maps two rings
+/// for each, one for each CQ and SRQ, and may have 65,530 mappings (vm.max_map_count).
+pub(crate) const MAX_QP: u32 = 16_384;
 pub(crate) const MIN_QPN: u32 = 17;
 pub(crate) const MAX_QPN: u32 = 0xff_fffe;
 /// The most work requests of a queue.
-pub(crate) const MAX_QP_WR: u32 = 1 << 20;
+pub(crate) const MAX_QP_WR: u32 = 32_768;
+/// The most work requests of a shared receive queue.
+pub(crate) const MAX_SRQ_WR: u32 = 32_767;
 /// The most SGEs of a work request.
 pub(crate) const MAX_SGE: u32 = 32;
 /// Bytes of inline data: as many as the SGEs that they replace take.
 pub(crate) const MAX_INLINE: u32 = MAX_SGE * size_of::<RxeSge>() as u32;
-pub(crate) const MAX_CQ: u32 = 1 << 20;
+pub(crate) const MAX_CQ: u32 = 32_768;
 /// The most completions of a queue.
-pub(crate) const MAX_CQE: u32 = (1 << 20) - 1;
-pub(crate) const MAX_SRQ: u32 = 1 << 20;
-pub(crate) const MAX_PD: u32 = 1 << 20;
-/// Memory regions and windows together: a key has 24 bits for the index.
-pub(crate) const MAX_MR: u32 = 1 << 23;
+pub(crate) const MAX_CQE: u32 = 65_535;
+pub(crate) const MAX_SRQ: u32 = 16_384;
+pub(crate) const MAX_PD: u32 = 65_536;
+/// Memory regions and windows together.
+pub(crate) const MAX_MR: u32 = 262_144;
 pub(crate) const MAX_MW: u32 = MAX_MR;
+/// A key has 24 bits for the index.
 pub(crate) const MAX_KEY_INDEX: u32 = (1 << 24) - 2;
+const _: () = assert!(MAX_MR * USERS + KERNEL_RESERVE < MAX_KEY_INDEX);
 /// Pages of a region for fast registration: 16 MiB of the smallest, as much as iSER can use.
 pub(crate) const MAX_FAST_REG_PAGES: u32 = 4096;
-pub(crate) const MAX_AH: u32 = 1 << 20;
-pub(crate) const MAX_AH_NUMBER: u32 = MAX_AH + KERNEL_RESERVE;
+pub(crate) const MAX_AH: u32 = 65_536;
+pub(crate) const MAX_AH_NUMBER: u32 = MAX_AH * USERS + KERNEL_RESERVE;
 /// Multicast groups, and queue pairs of one group: each packet looks for its group, and goes to all
 /// of them.
-pub(crate) const MAX_MCAST_GRP: u32 = 1024;
-pub(crate) const MAX_MCAST_QP_ATTACH: u32 = 256;
+pub(crate) const MAX_MCAST_GRP: u32 = 256;
+pub(crate) const MAX_MCAST_QP_ATTACH: u32 = 64;
 /// Outstanding READs and atomics of one QP, in each direction.
 pub(crate) const MAX_RD_ATOMIC: u32 = 128;
 pub(crate) const MAX_PKEYS: u16 = 1;

@@ -146,8 +146,8 @@ impl Groups {
                 return Err(EINVAL);
             }
             let (all, own) = (group.members.len(), group.count(owner));
-            let most = MAX_MCAST_QP_ATTACH as usize;
-            if all >= most || own >= owner.share(most) {
+            let most = Owner::KERNEL.most(MAX_MCAST_QP_ATTACH);
+            if all >= most as usize || own >= owner.most(MAX_MCAST_QP_ATTACH) as usize {
                 return Err(ENOMEM);
             }
             if !grow(&mut group.members, &mut room.members) {
@@ -159,7 +159,7 @@ impl Groups {
             let _ = group.members.push_within_capacity(member);
             return Ok(true);
         }
-        if list.len() >= MAX_MCAST_GRP as usize {
+        if list.len() >= Owner::KERNEL.most(MAX_MCAST_GRP) as usize {
             return Err(ENOMEM);
         }
         if room.members.capacity() == 0 || !grow(&mut list, &mut room.groups) {

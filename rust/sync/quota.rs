@@ -11,8 +11,8 @@ use kernel::sync::Arc;
 /// How many kinds of objects there may be.
 pub(crate) const KINDS: usize = 8;
 
-/// The part of a quota that one user may have: one of so many.
-const SHARE: u32 = 4;
+/// How many users may have all that one may have. Root may have as much as these together.
+pub(crate) const USERS: u32 = 4;
 
 /// The number of objects of one user, by kind.
 pub(crate) struct Account {
@@ -49,21 +49,15 @@ impl Owner {
         self.0.is_some()
     }
 
-    /// Counts one more of a kind, of which there are `limit` for all. Any context.
+    /// Counts one more of a kind, of which a user may have `share`. Any context.
     ///
     /// ENOMEM if the user has its share, also when another context gives one back at that moment.
-    /// Root's share is all.
-    pub(crate) fn take(&self, kind: usize, limit: u32) -> Result {
+    pub(crate) fn take(&self, kind: usize, share: u32) -> Result {
         let Some(account) = &self.0 else {
             return Ok(());
         };
-        let share = if account.is_root {
-            limit
-        } else {
-            limit / SHARE
-        };
         let used = account.used.get(kind).ok_or(EINVAL)?;
-        if used.fetch_add(1, Relaxed) >= share {
+        if used.fetch_add(1, Relaxed) >= self.most(share) {
             used.fetch_sub(1, Relaxed);
             return Err(ENOMEM);
         }
@@ -77,11 +71,12 @@ impl Owner {
         }
     }
 
-    /// Of `limit` things, how many one user may have.
-    pub(crate) fn share(&self, limit: usize) -> usize {
+    /// Of things of which a user may have `share`, how many this one may have: root and kernel
+    /// users all.
+    pub(crate) fn most(&self, share: u32) -> u32 {
         match &self.0 {
-            Some(account) if !account.is_root => limit / SHARE as usize,
-            _ => limit,
+            Some(account) if !account.is_root => share,
+            _ => share.saturating_mul(USERS),
         }
     }
 
@@ -99,18 +94,18 @@ impl Owner {
 pub(crate) struct Quota {
     used: Atomic<u32>,
     kind: usize,
-    limit: u32,
+    share: u32,
     reserve: u32,
 }
 
 impl Quota {
-    /// A quota of which none is used: `limit` objects of this kind, and `reserve` more for kernel
-    /// users.
-    pub(crate) const fn new(kind: usize, limit: u32, reserve: u32) -> Self {
+    /// A quota of which none is used: `share` objects of this kind for each of [`USERS`], and
+    /// `reserve` more for kernel users.
+    pub(crate) const fn new(kind: usize, share: u32, reserve: u32) -> Self {
         Quota {
             used: Atomic::new(0),
             kind,
-            limit,
+            share,
             reserve,
         }
     }
@@ -120,12 +115,13 @@ impl Quota {
     /// ENOMEM at the limit, and if the user has its share; also when another context gives one back
     /// at that moment.
     pub(crate) fn take(&self, owner: &Owner) -> Result {
+        let all = self.share.saturating_mul(USERS);
         let limit = if owner.is_process() {
-            self.limit
+            all
         } else {
-            self.limit.saturating_add(self.reserve)
+            all.saturating_add(self.reserve)
         };
-        owner.take(self.kind, self.limit)?;
+        owner.take(self.kind, self.share)?;
         if self.used.fetch_add(1, Relaxed) >= limit {
             self.give(owner);
             return Err(ENOMEM);

@@ -1,8 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# vm: time=3000
 #
-# What one user may take of a device, and the limits of the rdma cgroup (py/quota.py).
+# What one user may take of a device, and the limits of the rdma cgroup (py/quota.py); as many objects
+# and as long queues as the device says (py/most.py).
 . "$(dirname "$0")/lib.sh"
 hosts_up 1500
 relay_py quota
+LIMIT_PY=2400
+relay_py most
 finish

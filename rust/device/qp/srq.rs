@@ -260,7 +260,7 @@ impl State {
 
 /// A ring of the size that was asked for; EINVAL if it is out of the device's limits.
 fn new_ring(max_wr: u32, max_sge: u32, user: bool) -> Result<RecvRing> {
-    if max_wr == 0 || max_wr > limits::MAX_QP_WR {
+    if max_wr == 0 || max_wr > limits::MAX_SRQ_WR {
         return Err(EINVAL);
     }
     RecvRing::new(max_wr, max_sge, user)

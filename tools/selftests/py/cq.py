@@ -84,7 +84,7 @@ def smaller():
 def under_traffic():
     """Completions come while the ring is exchanged, again and again."""
     cq, a, b = sender(300)
-    sizes = [300, 1000, 511, 70000, 256]
+    sizes = [300, 1000, 511, 65535, 256]
     for number in range(100):
         write(a, b, *range(number * 200, number * 200 + 200))
         cq.resize(sizes[number % len(sizes)])

@@ -235,9 +235,9 @@ def refused(network):
 
 
 def limits(network):
-    """As many groups as the device says, and no more."""
+    """Root may have four times as many groups as the device says, and no more."""
     (a,), _ = members(network, 1, 0)
-    most = a.host.ctx.query_device().max_mcast_grp
+    most = 4 * a.host.ctx.query_device().max_mcast_grp
     base = int(ipaddress.ip_address(GROUPS[network][0])) + 16
     kind = ipaddress.IPv4Address if network == "IPv4" else ipaddress.IPv6Address
     count = 0

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """What one user may take of a device (F5 and F14), and the limits of the rdma cgroup."""
 
-import ctypes
 import errno
 import ipaddress
 import os
 import signal
-import struct
 
 from pyverbs.cq import CQ
 from pyverbs.device import Context
@@ -18,8 +16,6 @@ from oxetest import DEV_A, DEV_B, GID_A, LOCAL, Skip, child, errno_of, host_a, m
 
 CGROUP = "/tmp/oxe-quota-cgroup"
 ONE, TWO = 1001, 1002
-SHARE = 4
-ALLOC_PD = 3
 FIRST = int(ipaddress.ip_address("239.9.0.1"))
 
 
@@ -38,10 +34,10 @@ def as_user(uid, function):
 
 
 def groups():
-    """A user gets a quarter of the multicast groups, and of a group's queue pairs."""
+    """A user gets as many multicast groups, and queue pairs of a group, as the device says."""
     host = host_a()
     attr = host.ctx.query_device()
-    most, all_members = attr.max_mcast_grp // SHARE, attr.max_mcast_qp_attach // SHARE
+    most, all_members = attr.max_mcast_grp, attr.max_mcast_qp_attach
     host.close()
 
     def take():
@@ -89,33 +85,6 @@ def groups():
     same(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0, "its end")
     # All of it comes back.
     as_user(ONE, lambda: [Member(DEV_A, GID_A).attach(group(n)) for n in range(3)])
-
-
-def domains():
-    """A user gets a quarter of the protection domains; they come back with its process."""
-    if os.environ.get("SHORT"):
-        raise Skip("a quarter of a million takes long")
-    host = host_a()
-    share = host.ctx.query_device().max_pd // SHARE
-    host.close()
-
-    def take():
-        ctx = Context(name=DEV_A)
-        answer = ctypes.create_string_buffer(8)
-        command = struct.pack("<IHHQ", ALLOC_PD, 4, 1, ctypes.addressof(answer))
-        count = 0
-        try:
-            while count <= share:
-                os.write(ctx.cmd_fd, command)
-                count += 1
-        except OSError as error:
-            same((count, error.errno), (share, errno.ENOMEM), "domains")
-        same(count, share, "domains")
-        same(errno_of(PD, Context(name=DEV_A)), errno.ENOMEM, "one in another context")
-
-    for _ in range(2):
-        as_user(ONE, take)
-        as_user(TWO, lambda: PD(Context(name=DEV_A)))
 
 
 def cgroup():
@@ -179,7 +148,6 @@ def cgroup():
 
 CASES = [
     ("multicast groups and their members", groups),
-    ("protection domains", domains),
     ("the rdma cgroup", cgroup),
 ]
 
