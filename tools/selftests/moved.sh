@@ -1,12 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# An address of the device's own, to which messages go without packets, moves to another host
-# (py/moved.py).
+# An address goes away and comes back (py/away.py). One of the device's own, to which messages go
+# without packets, moves to another host (py/moved.py).
 . "$(dirname "$0")/lib.sh"
 [ "$LINK_TYPE" = oxe ] || skip_all "only oxe has a way without packets"
 MOVING=10.77.0.9
 hosts_up 1500
+export NS_B VETH_B IP4_B
+relay_py away
 moving_up() {
 	ip -n $NS_A addr add $MOVING/24 dev $VETH_A && GID_MOVING=$(wait_gid $DEV_A $MOVING)
 }
