@@ -83,6 +83,6 @@ pub use ud::{UdDest, UdModify, UdQp, UdRequestQueue, UdResponderOps};
 /// The longest message in bytes (IBTA 9.7.2: a message is 0 to 2^31 bytes).
 pub const MAX_MESSAGE: u32 = 1 << 31;
 
-/// Bytes that an atomic changes and returns (IBTA 9.4.5), and of an ATOMIC WRITE (IBTA annex
-/// A19.4.2).
+/// Bytes that an atomic changes and returns (IBTA 9.4.5), and that an ATOMIC WRITE stores
+/// (IBTA annex A19.4.2).
 pub const ATOMIC_LEN: u32 = 8;

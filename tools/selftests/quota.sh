@@ -7,6 +7,6 @@
 . "$(dirname "$0")/lib.sh"
 hosts_up 1500
 relay_py quota
-LIMIT_PY=2400
+export LIMIT_PY=2400
 relay_py most
 finish
