@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Requests of a size that their operation does not have, on the wire and on one device."""
+"""Requests of a size that their operation does not have, or whose size is told wrongly, on the wire
+and on one device."""
 
 import ctypes
 
 import enums as e
+from pyverbs.qp import QPCap, QPEx, QPInitAttrEx
 
 from oxetest import (
     QKEY,
@@ -77,12 +79,45 @@ def datagram(near):
     shut(a, b)
 
 
+def list_of_wr_start(near):
+    """librxe's ibv_wr_set_sge_list (before rdma-core 64) gives a list a wrong sum. The elements tell
+    the length, not that."""
+    a, b = End(host_a()), End(host_a() if near else host_b())
+    cap = QPCap(max_send_wr=8, max_recv_wr=8, max_send_sge=4, max_recv_sge=4)
+    init = QPInitAttrEx(
+        qp_type=e.IBV_QPT_RC,
+        scq=a.cq,
+        rcq=a.rcq,
+        cap=cap,
+        pd=a.host.pd,
+        sq_sig_all=1,
+        send_ops_flags=e.IBV_QP_EX_WITH_SEND,
+        comp_mask=e.IBV_QP_INIT_ATTR_PD | e.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+    )
+    a.qp = QPEx(a.host.ctx, init)
+    connect(a, b)
+    ctypes.memmove(a.mr.buf, bytes(range(200)), 200)
+    b.recv(b.sge(1000))
+    a.qp.wr_start()
+    a.qp.wr_id, a.qp.wr_flags = 1, e.IBV_SEND_SIGNALED
+    a.qp.wr_send()
+    a.qp.wr_set_sge_list(3, [a.sge(50), a.sge(70, 60), a.sge(30, 150)])
+    a.qp.wr_complete()
+    good(poll(a.cq))
+    same(good(poll(b.rcq))[0].byte_len, 150, "the length")
+    want = bytes(range(200))
+    want = want[:50] + want[60:130] + want[150:180]
+    same(ctypes.string_at(b.mr.buf, 150), want, "the message")
+    shut(a, b)
+
+
 def cases():
     for near, place in ((False, "the wire"), (True, "one device")):
         for sizes in (9,), (16,), (8, 8), (4, 5):
             text = " and ".join(map(str, sizes))
             yield f"{place}: an atomic of {text} bytes", atomic, near, *sizes
         yield f"{place}: an atomic into three elements", atomic_in_parts, near
+        yield f"{place}: a list of ibv_wr_set_sge_list", list_of_wr_start, near
         yield f"{place}: a datagram that is longer than the MTU", datagram, near
 
 
