@@ -57,7 +57,8 @@ impl Handler for NetdevEvents {
 /// The directory of rdma_rxe in sysfs while it is loaded. It would take our devices for its own.
 pub(crate) const RXE: &CStr = c"/sys/module/rdma_rxe";
 
-/// Makes the device `name` on `netdev`; `compat`: for a link of rdma_rxe's type. The kernel log says what was made, or why nothing was.
+/// Makes the device `name` on `netdev`; `compat`: for a link of rdma_rxe's type. The kernel log says
+/// what was made, or why nothing was.
 ///
 /// Process context, without RTNL.
 ///

@@ -226,7 +226,7 @@ impl SendQueue {
             self.load_sges(core, n, index, &dma, op).map_err(fail)?
         };
         let wrong = match operation.response {
-            // An atomic stores its original value, eight bytes (IBTA 11.4.1.1).
+            // An atomic stores its original value, eight bytes (IBTA 9.4.5).
             Response::Atomic => len != ATOMIC_LEN,
             Response::Nothing | Response::Message => operation.word && len != ATOMIC_LEN,
         };
