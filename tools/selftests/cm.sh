@@ -23,6 +23,12 @@ t "rping, 20 times, data compared" rping_case $IP4_A -C 20
 t "rping of 1 KiB... 65,000 bytes" rping_case $IP4_A -C 5 -S 65000
 t "rping over IPv6" rping_case $IP6_A -C 20
 t "rping, queue pairs made and moved by the program (-q)" rping_case $IP4_A -C 10 -q
+rping_from() { # ADDRESS OWN-ADDRESS
+	next
+	both $PORT "rping -s -a $1 -p $PORT -v -V -C 10" "rping -c -a $1 -I $2 -p $PORT -v -V -C 10"
+}
+t "rping from an address (-I)" rping_from $IP4_A $IP4_B
+t "rping from an IPv6 address (-I)" rping_from $IP6_A $IP6_B
 rping_loop() {
 	next
 	both $PORT "rping -s -a $IP4_A -p $PORT -v -V -C 10" \
