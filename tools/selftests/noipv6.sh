@@ -4,6 +4,7 @@
 #
 # A kernel whose IPv6 is switched off (ipv6.disable=1): devices on both ends of a wire, with IPv4
 # alone.
+# shellcheck disable=SC2034 # lib.sh uses what is set here
 . "$(dirname "$0")/lib.sh"
 [ ! -e /proc/sys/net/ipv6 ] || skip_all "this kernel has IPv6"
 
