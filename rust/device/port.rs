@@ -33,10 +33,13 @@ pub(crate) struct Detached {
     _netdev: Option<Netdev>,
 }
 
+/// The largest path MTU that there is, in bytes.
+const MAX_PATH_MTU: u32 = 4096;
+
 /// The largest path MTU in bytes that fits a link MTU of `mtu`: 256 to 4096.
 pub(crate) fn path_mtu(mtu: u32) -> u32 {
     let room = mtu.saturating_sub(OVERHEAD);
-    [4096, 2048, 1024, 512]
+    [MAX_PATH_MTU, 2048, 1024, 512]
         .into_iter()
         .find(|size| *size <= room)
         .unwrap_or(256)
@@ -111,8 +114,10 @@ impl Port {
         Ok(())
     }
 
-    /// The path MTU of the port in bytes.
+    /// The path MTU of the port in bytes. Without a netdev no size is an error: what is sent then is
+    /// lost, and soon flushed.
     pub(crate) fn mtu(&self) -> u32 {
-        path_mtu(self.with_netdev(NetDevice::mtu).unwrap_or(0))
+        self.with_netdev(NetDevice::mtu)
+            .map_or(MAX_PATH_MTU, path_mtu)
     }
 }
