@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: det=1
+# vm: nightly=1 det=1
 #
 # Large copies for a process that is stopped: by a worker that the scheduler preempts, not in
 # softirqs, so that other traffic does not wait for them (py/bulk.py).
