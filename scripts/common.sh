@@ -20,7 +20,7 @@ OXE_KERNEL_ARM64=7.3.4+deb13-arm64
 # them that make test runs on other kernels than the first.
 OXE_FIT_TESTS=(link verbs-rc verbs-uc verbs-ud srq cm mcast ops loopback keys remove capture
 	pyverbs-suite interop)
-OXE_SHORT_FIT_TESTS=(link verbs-rc verbs-ud cm keys interop)
+OXE_SHORT_FIT_TESTS=(link verbs-rc verbs-ud cm keys)
 # Those in which contexts meet most often (test-nightly repeats them).
 OXE_SOAK_TESTS=(cq errors kill loss mcast odp remove ring srq timers)
 

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# vm: nightly=1
 #
 # perftest's ib_atomic_bw and ib_atomic_lat: both operations, few and many outstanding, several QPs,
 # both directions, the connection manager, IPv6, one device.
