@@ -14,7 +14,6 @@
 //!   driver, rx, link                         the verbs, arriving packets, netdevs that come and go
 //!   qp        handlers, attr, removal        callers of the engine: timers and work, verbs
 //!             engine                         one input, processed to completion
-//!             queued                         where queued work runs
 //!             object                         the queue pair
 //!             service/{rc,ud}                its transport service
 //!             send_queue, recv_queue, flush

@@ -11,7 +11,7 @@ use core::mem::size_of;
 /// A locally administered OUI (the second bit of its first byte is set), as no manufacturer has it:
 /// 02, "ox". Programs that look for rdma_rxe by its 0xffffff do not take oxe for it.
 pub(crate) const VENDOR_ID: u32 = 0x02_6f78;
-/// No part that perftest, UCX or libfabric know, not even where they do not look at the vendor.
+/// No part that perftest knows, which does not look at the vendor.
 pub(crate) const PART_ID: u32 = 1;
 /// rdma_rxe's, for its link type.
 pub(crate) const RXE_VENDOR_ID: u32 = 0xff_ffff;

@@ -49,7 +49,7 @@ impl Owner {
         self.0.is_some()
     }
 
-    /// Counts one more of a kind, of which a user may have `share`. Any context.
+    /// Counts one more object of a kind. A user may have `share` of them. Any context.
     ///
     /// ENOMEM if the user has its share, also when another context gives one back at that moment.
     pub(crate) fn take(&self, kind: usize, share: u32) -> Result {

@@ -6,7 +6,7 @@
 # alone.
 # shellcheck disable=SC2034 # lib.sh uses what is set here
 . "$(dirname "$0")/lib.sh"
-[ ! -e /proc/sys/net/ipv6 ] || skip_all "this kernel has IPv6"
+t "IPv6 is off" [ ! -e /proc/sys/net/ipv6 ]
 
 wire() {
 	ip netns add $NS_A && ip netns add $NS_B &&

@@ -156,8 +156,8 @@ impl UdQp {
     /// is a datagram to send. A request counts as sent from then on; see [`UdQp::undo`] and
     /// [`UdQp::local_error`].
     ///
-    /// A datagram that is longer fails with LocLen, as on ConnectX. IBTA has it complete with
-    /// success and lost (statement C10-93.1.1), which programs find out too late.
+    /// A datagram that is longer fails with LocLen. IBTA has it complete with success and lost
+    /// (statement C10-93.1.1), which programs find out too late.
     #[inline]
     pub fn poll_transmit<Q: UdRequestQueue>(
         &mut self,
