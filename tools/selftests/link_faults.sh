@@ -4,11 +4,11 @@
 # Allocation and user-copy failures at every site of link add (py/link_faults.py), one after another
 # until the call succeeds: the right errno, nothing leaked. For the debug kernel; there are
 # thousands.
-# vm: only=debug time=2400 gids=16
+# vm: only=debug time=3600 gids=16
 . "$(dirname "$0")/lib.sh"
 faults_ready
 hosts_up 1500
-export NS_A NETDEV=oxvf LIMIT_PY=840
+export NS_A NETDEV=oxvf LIMIT_PY=1800
 t "a netdev for link add" eval 'ip -n $NS_A link add $NETDEV type veth peer name oxvg &&' \
 	'ip -n $NS_A link set $NETDEV up && ip -n $NS_A link set oxvg up'
 relay_py link_faults
