@@ -11,7 +11,7 @@
 //! Imports go down from floor to floor, also inside a folder:
 //!
 //! ```text
-//!   driver, rx, link                         the verbs, arriving packets, netdevs that come and go
+//!   driver, rx, link, gid_use                the verbs, arriving packets, netdevs that come and go
 //!   qp        handlers, attr, removal        callers of the engine: timers and work, verbs
 //!             engine                         one input, processed to completion
 //!             object                         the queue pair
@@ -31,6 +31,7 @@
 mod counters;
 mod cq;
 mod driver;
+mod gid_use;
 mod limits;
 mod link;
 mod mcast;
@@ -45,11 +46,11 @@ mod rx;
 mod uabi;
 mod uabi_layout;
 
-pub(crate) use link::{NetdevNotifier, RXE};
+pub(crate) use link::{Addresses, NetdevNotifier, RXE};
 
 use crate::net::netdev::NetDevice;
 use crate::rdma::device::DeviceRef;
-use crate::rdma::gid;
+use crate::rdma::gid_table;
 use crate::sync::lock::SpinLockBh;
 use crate::sync::quota::{Account, Quota};
 use crate::sync::registry::Registry;
@@ -91,6 +92,8 @@ pub(crate) struct Core {
     #[pin]
     backlog_work: Work<Core, 1>,
     #[pin]
+    gid_work: Work<Core, 2>,
+    #[pin]
     sweep: SpinLockBh<qp::flush::Sweep>,
     #[pin]
     sweep_timer: Timer<Core>,
@@ -125,6 +128,7 @@ impl Core {
                 removal: qp::removal::Removal::new(),
                 backlog <- crate::new_spinlock_bh!(rx::new_backlog()?, "oxe_backlog"),
                 backlog_work <- kernel::new_work!("oxe_backlog"),
+                gid_work <- kernel::new_work!("oxe_gids"),
                 sweep <- crate::new_spinlock_bh!(qp::flush::Sweep::NEW, "oxe_sweep"),
                 sweep_timer <- Timer::new(),
                 sweep_work <- kernel::new_work!("oxe_sweep"),
@@ -140,15 +144,21 @@ impl Core {
     /// Process context, sleeps; may be called under RTNL.
     fn detach(&self) {
         let detached = self.port.detach();
-        gid::outdate();
+        gid_table::outdate();
         // A QP or AH looks up and caches a route under its own lock. A context that found a route
         // before the port released the netdev either still holds that lock or has released it. A QP
         // or AH that is in neither table caches no route.
+        self.forget_routes();
+        drop(detached);
+    }
+
+    /// Drops the cached routes of all QPs and AHs. Process context, sleeps; may be called under
+    /// RTNL.
+    fn forget_routes(&self) {
         self.qps.for_each(|qp| qp.forget_route());
         self.ahs.for_each(|ah| ah.forget_route());
         // A QP or AH that has just left its table may keep a route until it is dropped.
         table::settle();
-        drop(detached);
     }
 }
 
@@ -167,6 +177,11 @@ impl Drop for Oxe {
         qp::flush::end(&self.core);
         self.core.detach();
     }
+}
+
+/// The `index`th of the devices that have `gid` as an address of `netdev`. Any context but hard irqs.
+fn device_with(netdev: &NetDevice, gid: &[u8; 16], index: u32) -> Option<Arc<Core>> {
+    Some(DeviceRef::<Oxe>::by_gid(netdev, gid, index)?.core.clone())
 }
 
 /// The device on `netdev`, if there is one. Any context but hard irqs.

@@ -2,8 +2,8 @@
 
 //! Safe abstractions over the network stack.
 //!
-//! * [`netdev`]: network devices; [`notifier`]: their events; [`lookup`]: the device that has an
-//!   address;
+//! * [`netdev`]: network devices; [`notifier`]: their events; [`addr`]: their addresses; [`lookup`]:
+//!   the device that has an address;
 //! * [`udp`]: the sockets of each network namespace, which receive packets;
 //! * [`skb`]: packets, received and to be sent;
 //! * [`route`]: the route to a destination, and the headers in front of a packet;
@@ -14,6 +14,7 @@
 //! items that device code uses are safe to call, in the contexts that their documentation names. A
 //! few unsafe ones are for `rdma` alone.
 
+pub(crate) mod addr;
 pub(crate) mod crc;
 pub(crate) mod lookup;
 pub(crate) mod mcast;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! oxe: a soft-RoCEv2 RDMA provider. It turns any Ethernet-like network interface into an RDMA
-//! device.
+//! oxe: a soft-RoCEv2 RDMA provider. It turns any network interface into an RDMA device.
 //!
 //! `rdma link add oxe0 type oxe netdev eth0` makes a device. See Documentation/architecture.rst.
 
@@ -15,7 +14,8 @@ pub mod proto;
 mod rdma;
 mod sync;
 
-use device::{NetdevNotifier, Oxe};
+use device::{Addresses, NetdevNotifier, Oxe};
+use net::addr::AddrNotifier;
 use rdma::client::Client;
 use rdma::exclude::Exclusion;
 use rdma::link::Links;
@@ -56,6 +56,7 @@ struct OxeModule {
     client: Client<Oxe>,
     #[pin]
     netdev_notifier: NetdevNotifier,
+    addr_notifier: AddrNotifier<Addresses>,
     namespaces: net::udp::Namespaces,
     exclusion: Pin<KBox<Exclusion>>,
     queues: sync::work::Queues,
@@ -74,6 +75,7 @@ impl kernel::InPlaceModule for OxeModule {
             queues: sync::work::Queues::new()?,
             exclusion: Exclusion::new(c"rdma_rxe", device::RXE)?,
             namespaces: net::udp::Namespaces::new()?,
+            addr_notifier: AddrNotifier::new()?,
             netdev_notifier <- NetdevNotifier::new(),
             client: Client::register(c"oxe")?,
             links: Links::register(module, c"oxe", compat.then_some(c"rxe"))?,

@@ -13,7 +13,7 @@
 //! * [`udata`], [`mmap`], [`shared`]: driver-private data of verbs, and memory that a process and
 //!   the driver share;
 //! * [`umem`], [`mr`]: registered memory; [`odp`], [`fault`]: memory that is not pinned;
-//! * [`gid`]: address vectors; [`wr`], [`wc`]: work requests and completions of kernel users;
+//! * [`gid`]: address vectors; [`gid_table`]: the GIDs of the devices; [`wr`], [`wc`]: work requests and completions of kernel users;
 //!   [`qp`]: attributes of queue pairs; [`attr`]: those of device and port;
 //! * [`rxe_abi`]: the layout of the structures that processes use, as the kernel's headers have it;
 //! * [`exclude`]: keeps rdma_rxe, which would take our devices for its own, out of the kernel.
@@ -33,6 +33,7 @@ pub(crate) mod events;
 pub(crate) mod exclude;
 pub(crate) mod fault;
 pub(crate) mod gid;
+pub(crate) mod gid_table;
 pub(crate) mod link;
 pub(crate) mod mmap;
 pub(crate) mod mr;

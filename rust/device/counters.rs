@@ -23,9 +23,10 @@ pub(crate) enum Count {
     /// Counted besides `BadIcrc`.
     BadIcrcGso = 9,
     GroupOverflow = 10,
+    WrongNamespace = 11,
 }
 
-const OWN: usize = 11;
+const OWN: usize = 12;
 const TOTAL: usize = OWN + ParseError::COUNT + DropReason::COUNT;
 
 /// The names of the counters, in the order of their values.
@@ -41,6 +42,7 @@ pub(crate) const NAMES: [&CStr; TOTAL] = [
     c"rcvd_wrong_src_qp",
     c"rcvd_bad_icrc_gso",
     c"rcvd_group_overflow",
+    c"rcvd_wrong_netns",
     c"rcvd_too_short",
     c"rcvd_bad_version",
     c"rcvd_unknown_opcode",

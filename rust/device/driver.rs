@@ -3,6 +3,7 @@
 //! The verbs: each calls the object that it is about.
 
 use super::cq::{Cq, CqObject};
+use super::gid_use::GidUse;
 use super::mem::mkey::{self, MkeyObject};
 use super::mem::mr::{Mr, ProcessMemory};
 use super::mem::range::Range;
@@ -88,6 +89,7 @@ impl Driver for Oxe {
     type Ah = AhObject;
     type Mr = MkeyObject;
     type Mw = MkeyObject;
+    type GidUse = GidUse;
 
     const COUNTERS: &'static [&'static CStr] = &counters::NAMES;
 
@@ -166,6 +168,10 @@ impl Driver for Oxe {
         removal::begin(&dev.core);
     }
 
+    fn add_gid(dev: &Device<Self>, netdev: &NetDevice) -> Option<GidUse> {
+        GidUse::new(&dev.core, netdev)
+    }
+
     fn alloc_ucontext(dev: &Device<Self>) -> Result<Registered<Account>> {
         let id = user::current_id();
         Registry::get(&dev.core.accounts, id, || Account::new(id))
@@ -181,6 +187,9 @@ impl Driver for Oxe {
         attr: &AhAttr,
         user: bool,
     ) -> Result<(Self::Ah, u32)> {
+        if user {
+            dev.core.port.check_source(attr)?;
+        }
         let ah = AhObject::new(&dev.core, pd, attr, user)?;
         let number = ah.number();
         Ok((ah, number))

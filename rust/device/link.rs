@@ -6,14 +6,18 @@
 use super::counters::Count;
 use super::port::path_mtu;
 use super::{Core, Oxe};
-use crate::net::netdev::NetDevice;
+use crate::net::addr::AddrHandler;
+use crate::net::netdev::{Kind, NetDevice};
 use crate::net::notifier::{Event, Handler, Notifier};
 use crate::parameters;
 use crate::rdma::device::{Device, DeviceRef};
 use crate::rdma::error::address_in_use;
 use crate::rdma::exclude;
+use crate::sync::work;
 use kernel::prelude::*;
 use kernel::str::CStr;
+use kernel::sync::Arc;
+use kernel::workqueue::{self, WorkItem};
 
 /// Handles events of the netdevs that devices are on.
 #[pin_data]
@@ -54,6 +58,34 @@ impl Handler for NetdevEvents {
     }
 }
 
+/// Keeps the GIDs of devices on netdevs up to date that are not Ethernet: ib_core looks at their
+/// addresses only when the device is made. (A GID whose address is gone stays, and sends nothing.)
+pub(crate) struct Addresses;
+
+impl AddrHandler for Addresses {
+    fn added(netdev: &NetDevice) {
+        if netdev.kind() == Kind::Ip {
+            if let Some(device) = DeviceRef::<Oxe>::by_netdev(netdev) {
+                work::queue_process::<Core, 2>(&device.core);
+            }
+        }
+    }
+}
+
+workqueue::impl_has_work! { impl HasWork<Core, 2> for Core { self.gid_work } }
+
+impl WorkItem<2> for Core {
+    type Pointer = Arc<Self>;
+
+    /// Process context.
+    fn run(this: Arc<Self>) {
+        let device = this.port.with_netdev(DeviceRef::<Oxe>::by_netdev).flatten();
+        if let Some(device) = device {
+            device.rescan_gids();
+        }
+    }
+}
+
 /// The directory of rdma_rxe in sysfs while it is loaded. It would take our devices for its own.
 pub(crate) const RXE: &CStr = c"/sys/module/rdma_rxe";
 
@@ -64,10 +96,14 @@ pub(crate) const RXE: &CStr = c"/sys/module/rdma_rxe";
 ///
 /// # Errors
 ///
-/// EINVAL for a netdev that is not Ethernet-like, ENODEV if it goes away or moves to another
+/// EINVAL for a netdev that carries no IP packets or is a VLAN, ENODEV if it goes away or moves to another
 /// namespace meanwhile, EEXIST when the netdev already has a device, ENFILE when the name is in
 /// use, EADDRINUSE when another program has UDP port 4791, EBUSY when rdma_rxe is loaded, ENOMEM.
 pub(crate) fn add(name: &CStr, netdev: &NetDevice, compat: bool) -> Result {
+    if netdev.kind() == Kind::Vlan {
+        explain_vlan(name, netdev);
+        return Err(EINVAL);
+    }
     make(name, netdev, compat)
         .inspect(|()| report(name, netdev))
         .inspect_err(|error| explain(name, netdev, *error))
@@ -111,18 +147,33 @@ fn explain(name: &CStr, netdev: &NetDevice, error: Error) {
             *name
         ),
         EINVAL => pr_err!(
-            "{}: not made: {netdev} is not an Ethernet-like interface, or the name is invalid\n",
+            "{}: not made: {netdev} carries no IP packets, or the name is invalid\n",
             *name
         ),
         error => pr_err!("{}: not made on {netdev}: {error:?}\n", *name),
     }
 }
 
+/// There is no device for a VLAN: the device of the netdev below it serves its addresses.
+fn explain_vlan(name: &CStr, netdev: &NetDevice) {
+    netdev.with_vlan_real(|real| {
+        pr_err!(
+            "{}: not made: {} is a VLAN, whose addresses a device on {} serves: rdma link add {} \
+             type oxe netdev {}\n",
+            *name,
+            netdev.name(),
+            real.name(),
+            *name,
+            real.name()
+        );
+    });
+}
+
 fn make(name: &CStr, netdev: &NetDevice, compat: bool) -> Result {
     if exclude::is_loaded(RXE) {
         return Err(EBUSY);
     }
-    if !netdev.is_ether() {
+    if netdev.kind() == Kind::Other {
         return Err(EINVAL);
     }
     if DeviceRef::<Oxe>::by_netdev(netdev).is_some() {

@@ -3,11 +3,13 @@
 //! The port of a device: its netdev, until that is unregistered, and the sockets of its namespace.
 
 use super::Oxe;
-use crate::net::netdev::{NetDevice, Netdev};
+use crate::net::netdev::{Namespace, NetDevice, Netdev, NetdevId};
 use crate::net::route::{Flow, Route};
-use crate::net::udp::{Receiver, Tunnel};
+use crate::net::udp::{self, Receiver, Tunnel};
 use crate::rdma::attr::{Mtu, PortAttr};
 use crate::rdma::device::DeviceRef;
+use crate::rdma::gid::AhAttr;
+use crate::rdma::gid_table;
 use crate::sync::lock::SpinLockBh;
 use kernel::prelude::*;
 use kernel::sync::Mutex;
@@ -24,13 +26,23 @@ pub(crate) struct Port {
     netdev: SpinLockBh<Option<Netdev>>,
     #[pin]
     tunnel: Mutex<Option<Tunnel>>,
+    home: Namespace,
 }
 
 /// The netdev and the sockets of a detached port. The sockets are closed before the netdev is
 /// released.
 pub(crate) struct Detached {
-    _tunnel: Option<Tunnel>,
+    tunnel: Option<Tunnel>,
     _netdev: Option<Netdev>,
+}
+
+impl Drop for Detached {
+    fn drop(&mut self) {
+        if self.tunnel.take().is_some() {
+            // Other users may have kept the sockets open.
+            udp::settle();
+        }
+    }
 }
 
 /// The largest path MTU that there is, in bytes.
@@ -58,6 +70,7 @@ impl Port {
         try_pin_init!(Self {
             netdev <- crate::new_spinlock_bh!(Some(on.hold()), "oxe_port"),
             tunnel <- kernel::new_mutex!(Some(Tunnel::open::<R>(on)?), "oxe_tunnel"),
+            home: on.present_namespace(),
         })
     }
 
@@ -68,7 +81,7 @@ impl Port {
     pub(crate) fn detach(&self) -> Detached {
         let netdev = self.netdev.lock().take();
         Detached {
-            _tunnel: self.tunnel.lock().take(),
+            tunnel: self.tunnel.lock().take(),
             _netdev: netdev,
         }
     }
@@ -79,20 +92,41 @@ impl Port {
         self.netdev.lock().as_deref().map(with)
     }
 
-    /// Looks a route up. Softirq or process context.
-    pub(crate) fn route(&self, flow: &Flow) -> Result<Route> {
-        self.with_netdev(|netdev| Route::lookup(netdev, flow))
-            .ok_or(ENODEV)?
+    /// The network namespace of the netdev, as long as the port has one.
+    #[inline]
+    pub(crate) fn home(&self) -> Namespace {
+        self.home
     }
 
-    /// Whether the port has all these GIDs, as addresses of the interface `oif`; false when the
-    /// netdev is gone. Softirq or process context.
-    pub(crate) fn has_gids(&self, oif: u32, gids: [&[u8; 16]; 2]) -> bool {
+    /// Whether the calling process may send from this source GID: an address in its own network
+    /// namespace or in the port's. EPERM if not. Process context.
+    pub(crate) fn check_source(&self, attr: &AhAttr) -> Result {
+        let namespace = attr.namespace();
+        if namespace == self.home || namespace == Namespace::of_caller() {
+            Ok(())
+        } else {
+            Err(EPERM)
+        }
+    }
+
+    /// Looks up the route for `flow`, whose source is a GID of the port, an address of `source`.
+    /// Softirq or process context. ENODEV if the GID or the port's netdev is gone; the errors of
+    /// [`Route::lookup`].
+    pub(crate) fn route(&self, source: NetdevId, flow: &Flow) -> Result<Route> {
+        self.with_netdev(|_| {
+            let look_up = |netdev: &NetDevice| Route::lookup(netdev, flow);
+            gid_table::with_netdev(source, &flow.source, look_up)
+        })
+        .flatten()
+        .ok_or(ENODEV)?
+    }
+
+    /// Whether the port has all these GIDs, as addresses of `of`; false when the netdev is gone.
+    /// Softirq or process context.
+    pub(crate) fn has_gids(&self, of: NetdevId, gids: [&[u8; 16]; 2]) -> bool {
         let has = |netdev: &NetDevice| {
             let device = DeviceRef::<Oxe>::by_netdev(netdev)?;
-            gids.iter()
-                .all(|gid| device.has_gid(netdev, oif, gid))
-                .then_some(())
+            gids.iter().all(|gid| device.has_gid(of, gid)).then_some(())
         };
         self.with_netdev(has).flatten().is_some()
     }

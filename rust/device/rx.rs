@@ -12,6 +12,7 @@ use crate::net::lookup;
 use crate::net::netdev::NetDevice;
 use crate::net::skb::RxSkb;
 use crate::net::udp::Receiver;
+use crate::proto::wire::bth::BthRepr;
 use crate::proto::wire::{Gid, Qpn, BTH_LEN, ICRC_LEN};
 use crate::sync::{bh, work};
 use kernel::prelude::*;
@@ -28,23 +29,56 @@ impl Receiver for Receive {
     fn receive(skb: RxSkb, netdev: &NetDevice) {
         match find_core(&skb, netdev) {
             Some(core) => deliver(&core, skb),
-            // For example by a bridge above the device's netdev.
             None => skb.reject(),
         }
     }
 }
 
-/// The device that a packet is for: the one on the netdev that received it, or, if that is a VLAN,
-/// on the real device below it. A packet from the loopback netdev is for the device that owns the
-/// destination address.
+/// The device that a packet is for. A packet that this machine sent to itself comes from the
+/// loopback netdev, or from a VRF: it is for the netdev that owns the destination address. One that
+/// came by a VRF is for the netdev below that by which it came.
 fn find_core(skb: &RxSkb, netdev: &NetDevice) -> Option<Arc<Core>> {
-    let find =
-        |dev: &NetDevice| super::device_on(dev).or_else(|| dev.with_vlan_real(super::device_on)?);
+    let find = |dev: &NetDevice| find_on(skb, dev);
     if netdev.is_loopback() {
-        lookup::owner(netdev, &skb.destination(), find)?
-    } else {
-        find(netdev)
+        return lookup::owner(netdev, &skb.destination(), find)?;
     }
+    find(netdev).or_else(|| lookup::below_vrf(skb, netdev, find)?)
+}
+
+/// The device that a packet is for that arrived at `netdev`: the one on it, or, if it is a VLAN, on
+/// the real device below it; else the one that has the destination address as a GID, an address of
+/// this very netdev. That lies above the device's own then: a bridge, a bond, a macvlan.
+fn find_on(skb: &RxSkb, netdev: &NetDevice) -> Option<Arc<Core>> {
+    super::device_on(netdev)
+        .or_else(|| netdev.with_vlan_real(super::device_on)?)
+        .or_else(|| find_by_gid(skb, netdev))
+}
+
+/// The device that has the destination address of a packet as an address of `netdev`. If there are
+/// several (ports of one bridge), the one that has the queue pair.
+#[cold]
+fn find_by_gid(skb: &RxSkb, netdev: &NetDevice) -> Option<Arc<Core>> {
+    let gid = skb.destination();
+    if Gid::new(gid).is_multicast() {
+        return find_by_group(netdev, &Gid::new(gid));
+    }
+    let first = super::device_with(netdev, &gid, 0)?;
+    if super::device_with(netdev, &gid, 1).is_none() {
+        return Some(first);
+    }
+    let mut copy = [0; BTH_LEN];
+    let (bth, _) = BthRepr::parse(skb.headers(&mut copy)?).ok()?;
+    let has = |core: &Arc<Core>| core.qps.get(bth.dest_qp.get()).is_some();
+    let mut all = (0..).map_while(|index| super::device_with(netdev, &gid, index));
+    all.find(has)
+}
+
+/// The first device on a netdev below `netdev` that has queue pairs in the group.
+#[cold]
+fn find_by_group(netdev: &NetDevice, group: &Gid) -> Option<Arc<Core>> {
+    lookup::find_below(netdev, |lower| {
+        super::device_on(lower).filter(|core| core.groups.count(group) > 0)
+    })
 }
 
 /// How many queue pairs of a multicast group get a packet in the softirq that brings it. With more

@@ -9,22 +9,12 @@
 #include <linux/types.h>
 
 struct ib_device;
-struct ib_gid_attr;
 struct ib_ucontext;
 struct ib_udata;
 struct ib_umem;
 struct net_device;
 struct uverbs_attr_bundle;
 struct vm_area_struct;
-
-/* The attributes of an entry of the GID table. */
-struct oxe_gid_attrs {
-	u8 gid[16];
-	u32 ifindex;	/* of the entry's network interface */
-	u16 vlan;	/* its VLAN id, 0xffff for none */
-	bool roce_v2;
-	bool ipv4;	/* the GID is an IPv4-mapped address */
-};
 
 /* The attributes of the network interface of a port. */
 struct oxe_link_attrs {
@@ -41,9 +31,6 @@ void oxe_ib_device_release(struct ib_device *ib);
 void oxe_ib_set_node_desc(struct ib_device *ib, const char *desc);
 int oxe_ib_link_attrs(struct ib_device *ib, struct oxe_link_attrs *attrs);
 void oxe_ib_port_changed(struct ib_device *ib);
-int oxe_gid_attrs(const struct ib_gid_attr *attr, struct oxe_gid_attrs *attrs);
-bool oxe_gid_is_own(const struct ib_gid_attr *attr, const u8 *gid);
-bool oxe_gid_is_here(struct ib_device *ib, const struct net_device *near, u32 oif, const u8 *gid);
 
 struct ib_udata *oxe_bundle_udata(struct uverbs_attr_bundle *bundle);
 struct ib_ucontext *oxe_udata_ucontext(struct ib_udata *udata);

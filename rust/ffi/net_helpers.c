@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* See net_helpers.h. The callers in rust/net document what the functions promise. */
-#include <linux/crc32.h>
-#include <linux/etherdevice.h>
-#include <linux/if_arp.h>
+/*
+ * Routes, and packets to send. See net_helpers.h. The callers in rust/net document what the functions
+ * promise.
+ */
 #include <linux/if_vlan.h>
-#include <linux/igmp.h>
-#include <linux/inetdevice.h>
 #include <linux/netdevice.h>
 #include <linux/pkt_sched.h>
-#include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
 #include <linux/udp.h>
 #include <net/addrconf.h>
@@ -23,200 +20,10 @@
 
 #include "net_helpers.h"
 
-/* --- Network devices --- */
-
-static_assert(sizeof(netdevice_tracker) <= sizeof(void *));
-static_assert(IFNAMSIZ == 16);
-/* The numbers that rust/net/notifier.rs knows. */
-static_assert(NETDEV_UP == 1 && NETDEV_DOWN == 2 && NETDEV_CHANGE == 4 && NETDEV_REGISTER == 5 &&
-	      NETDEV_UNREGISTER == 6 && NETDEV_CHANGEMTU == 7 && NETDEV_CHANGEADDR == 8 &&
-	      NETDEV_CHANGENAME == 11 && NOTIFY_OK == 1);
-
-void oxe_netdev_hold(struct net_device *dev, void **tracker)
-{
-	netdev_hold(dev, (netdevice_tracker *)tracker, GFP_ATOMIC);
-}
-
-void oxe_netdev_put(struct net_device *dev, void **tracker)
-{
-	netdev_put(dev, (netdevice_tracker *)tracker);
-}
-
-u32 oxe_netdev_mtu(const struct net_device *dev)
-{
-	return READ_ONCE(dev->mtu);
-}
-
-void oxe_netdev_name(const struct net_device *dev, char name[16])
-{
-	/*
-	 * Renaming writes in place: a reader without the RTNL lock may see a mixture of both names,
-	 * but stays in bounds.
-	 */
-	strscpy(name, dev->name, IFNAMSIZ);
-}
-
-void oxe_netdev_address(const struct net_device *dev, u8 address[6])
-{
-	memcpy(address, dev->dev_addr, ETH_ALEN);
-}
-
-bool oxe_netdev_is_ether(const struct net_device *dev)
-{
-	return dev->type == ARPHRD_ETHER && dev->addr_len == ETH_ALEN && !oxe_netdev_is_loopback(dev);
-}
-
-bool oxe_netdev_is_loopback(const struct net_device *dev)
-{
-	return READ_ONCE(dev->flags) & IFF_LOOPBACK;
-}
-
-bool oxe_netdev_is_up(const struct net_device *dev)
-{
-	return netif_running(dev) && netif_carrier_ok(dev);
-}
-
-/* The device below a VLAN, or NULL. */
-struct net_device *oxe_netdev_vlan_real(struct net_device *dev)
-{
-	return is_vlan_dev(dev) ? vlan_dev_real_dev(dev) : NULL;
-}
-
-/* The device that has the address, in the namespace where @near is. Under RCU. */
-struct net_device *oxe_netdev_owner(const struct net_device *near, const u8 address[16])
-{
-	struct in6_addr addr;
-
-	memcpy(&addr, address, sizeof(addr));
-	if (ipv6_addr_v4mapped(&addr))
-		return __ip_dev_find(dev_net_rcu(near), addr.s6_addr32[3], false);
-#if IS_ENABLED(CONFIG_IPV6)
-	return ipv6_dev_find(dev_net_rcu(near), &addr, NULL);
-#else
-	return NULL;
-#endif
-}
-
-/*
- * The namespace of a device, as an address to compare; NULL if the device is going away. If it is
- * just being moved, the new namespace. Process context.
- */
-const void *oxe_netdev_namespace(const struct net_device *dev)
-{
-	const struct net *net;
-
-	rtnl_lock();
-	net = dev->reg_state == NETREG_REGISTERED ? dev_net(dev) : NULL;
-	rtnl_unlock();
-	return net;
-}
-
-int oxe_netdev_notifier_register(struct notifier_block *nb)
-{
-	return register_netdevice_notifier(nb);
-}
-
-void oxe_netdev_notifier_unregister(struct notifier_block *nb)
-{
-	unregister_netdevice_notifier(nb);
-}
-
-struct net_device *oxe_netdev_of_notice(void *info)
-{
-	return netdev_notifier_info_to_dev(info);
-}
-
-/* --- Network namespaces --- */
-
-static struct pernet_operations oxe_net_ops;
-
-/* Has @exit called for each namespace that ends, after its devices have gone. */
-int oxe_net_register(void (*exit)(struct net *net))
-{
-	oxe_net_ops.exit = exit;
-	return register_pernet_subsys(&oxe_net_ops);
-}
-
-void oxe_net_unregister(void)
-{
-	unregister_pernet_subsys(&oxe_net_ops);
-}
-
-/* The namespace of a device with a reference, or NULL if it is about to end. */
-struct net *oxe_net_get(const struct net_device *dev)
-{
-	struct net *net;
-
-	rcu_read_lock();
-	net = maybe_get_net(dev_net_rcu(dev));
-	rcu_read_unlock();
-	return net;
-}
-
-void oxe_net_put(struct net *net)
-{
-	put_net(net);
-}
-
-/* --- Multicast groups --- */
-
-void oxe_rtnl_lock(void)
-{
-	rtnl_lock();
-}
-
-void oxe_rtnl_unlock(void)
-{
-	rtnl_unlock();
-}
-
-/*
- * The device receives packets to the group, and the IP stack takes them, until as many calls of
- * oxe_group_leave(), or until the device leaves its namespace. Under RTNL.
- */
-int oxe_group_join(struct net_device *dev, const u8 *gid, bool v6)
-{
-	struct in_device *in_dev;
-	__be32 group;
-
-	if (v6) {
-#if IS_ENABLED(CONFIG_IPV6)
-		return ipv6_dev_mc_inc(dev, (const struct in6_addr *)gid);
-#else
-		return -EAFNOSUPPORT;
-#endif
-	}
-	in_dev = __in_dev_get_rtnl(dev);
-	if (!in_dev)
-		return -ENODEV;
-	memcpy(&group, gid + 12, sizeof(group));
-	ip_mc_inc_group(in_dev, group);
-	return 0;
-}
-
-void oxe_group_leave(struct net_device *dev, const u8 *gid, bool v6)
-{
-	struct in_device *in_dev;
-	__be32 group;
-
-	if (v6) {
-#if IS_ENABLED(CONFIG_IPV6)
-		ipv6_dev_mc_dec(dev, (const struct in6_addr *)gid);
-#endif
-		return;
-	}
-	in_dev = __in_dev_get_rtnl(dev);
-	memcpy(&group, gid + 12, sizeof(group));
-	if (in_dev)
-		ip_mc_dec_group(in_dev, group);
-}
-
-/* --- Routes, and packets to send --- */
-
-static struct dst_entry *lookup4(struct net *net, const struct oxe_flow *flow)
+static struct dst_entry *lookup4(const struct net_device *near, const struct oxe_flow *flow)
 {
 	struct flowi4 fl = {
-		.flowi4_oif = flow->oif,
+		.flowi4_oif = near->ifindex,
 		.flowi4_dscp = inet_dsfield_to_dscp(flow->tclass),
 		.flowi4_proto = IPPROTO_UDP,
 		.fl4_sport = htons(flow->sport),
@@ -226,21 +33,22 @@ static struct dst_entry *lookup4(struct net *net, const struct oxe_flow *flow)
 
 	memcpy(&fl.saddr, flow->saddr + 12, sizeof(fl.saddr));
 	memcpy(&fl.daddr, flow->daddr + 12, sizeof(fl.daddr));
-	rt = ip_route_output_key(net, &fl);
+	rt = ip_route_output_key(dev_net_rcu(near), &fl);
 	return IS_ERR(rt) ? ERR_CAST(rt) : &rt->dst;
 }
 
-static struct dst_entry *lookup6(struct net *net, const struct oxe_flow *flow, u32 *cookie)
+static struct dst_entry *lookup6(const struct net_device *near, const struct oxe_flow *flow,
+				 u32 *cookie)
 {
 #if IS_ENABLED(CONFIG_IPV6)
+	struct net *net = dev_net_rcu(near);
 	struct flowi6 fl = {
-		.flowi6_oif = flow->oif,
+		.flowi6_oif = near->ifindex,
 		.flowlabel = ip6_make_flowinfo(flow->tclass, htonl(flow->label)),
 		.flowi6_proto = IPPROTO_UDP,
 		.fl6_sport = htons(flow->sport),
 		.fl6_dport = htons(flow->dport),
 	};
-	const struct net_device *near;
 	struct dst_entry *dst;
 
 	memcpy(&fl.saddr, flow->saddr, sizeof(fl.saddr));
@@ -249,9 +57,8 @@ static struct dst_entry *lookup6(struct net *net, const struct oxe_flow *flow, u
 	 * IPv4's lookup refuses a source address that is not this host's. The default GID may be
 	 * one: a link-local address made from the MAC.
 	 */
-	near = dev_get_by_index_rcu(net, flow->oif);
 	if (!(ipv6_addr_type(&fl.saddr) & IPV6_ADDR_LINKLOCAL) &&
-	    !ipv6_chk_addr_and_flags(net, &fl.saddr, near, !near, 0, 0))
+	    !ipv6_chk_addr_and_flags(net, &fl.saddr, near, false, 0, 0))
 		return ERR_PTR(-EINVAL);
 	dst = ip6_route_output(net, NULL, &fl);
 	if (dst->error) {
@@ -268,17 +75,15 @@ static struct dst_entry *lookup6(struct net *net, const struct oxe_flow *flow, u
 #endif
 }
 
-/* The route to the destination from the namespace where @near is, with a reference; or an error. */
+/* The route to the destination by the interface @near, with a reference; or an error. */
 struct dst_entry *oxe_route_lookup(const struct net_device *near, const struct oxe_flow *flow,
 				   u32 *cookie)
 {
 	struct dst_entry *dst;
-	struct net *net;
 
 	*cookie = 0;
 	rcu_read_lock();
-	net = dev_net_rcu(near);
-	dst = flow->v6 ? lookup6(net, flow, cookie) : lookup4(net, flow);
+	dst = flow->v6 ? lookup6(near, flow, cookie) : lookup4(near, flow);
 	rcu_read_unlock();
 	return dst;
 }

@@ -21,13 +21,29 @@ u32 oxe_netdev_mtu(const struct net_device *dev);
 bool oxe_netdev_supports_udp_gso(const struct net_device *dev, bool v6);
 void oxe_netdev_name(const struct net_device *dev, char name[16]);
 void oxe_netdev_address(const struct net_device *dev, u8 address[6]);
-bool oxe_netdev_is_ether(const struct net_device *dev);
+/* Kinds of network devices. */
+enum oxe_netdev_kind {
+	OXE_NETDEV_OTHER,
+	OXE_NETDEV_ETHERNET,
+	OXE_NETDEV_VLAN,
+	OXE_NETDEV_IP,		/* carries IP packets without a hardware address, as lo and tunnels do */
+};
+
+enum oxe_netdev_kind oxe_netdev_kind(const struct net_device *dev);
 bool oxe_netdev_is_loopback(const struct net_device *dev);
 bool oxe_netdev_is_up(const struct net_device *dev);
 struct net_device *oxe_netdev_vlan_real(struct net_device *dev);
+struct net_device *oxe_netdev_first_lower(struct net_device *dev,
+					  bool (*is_wanted)(struct net_device *lower, void *data),
+					  void *data);
 struct net_device *oxe_netdev_owner(const struct net_device *near, const u8 address[16]);
 
-const void *oxe_netdev_namespace(const struct net_device *dev);
+u64 oxe_netdev_namespace(const struct net_device *dev);
+u64 oxe_netdev_net(const struct net_device *dev);
+u64 oxe_net_cookie(const struct net *net);
+u64 oxe_net_of_caller(void);
+int oxe_addr_notifier_register(void (*added)(struct net_device *dev));
+void oxe_addr_notifier_unregister(void);
 int oxe_netdev_notifier_register(struct notifier_block *nb);
 void oxe_netdev_notifier_unregister(struct notifier_block *nb);
 struct net_device *oxe_netdev_of_notice(void *info);
@@ -67,6 +83,7 @@ struct oxe_rx {
 	const u8 *data;		/* the UDP payload: linear bytes of it */
 	void *chunk;		/* where the payload was copied to, or NULL */
 	struct net_device *dev;
+	u64 net;		/* the cookie of its namespace */
 	u32 ip_len;
 	u32 linear;
 	u32 len;		/* all of the UDP payload, fragments included */
@@ -87,6 +104,8 @@ int oxe_rx_copy(const struct sk_buff *skb, u32 offset, u8 *to, u32 len);
 void oxe_rx_walk(struct sk_buff *skb, u32 offset, u32 len, struct oxe_walk *walk);
 u32 oxe_rx_walk_next(struct oxe_walk *walk, u32 consumed, const u8 **data);
 void oxe_rx_walk_abort(struct oxe_walk *walk);
+struct net_device *oxe_rx_l3_slave(const struct sk_buff *skb, const struct net_device *dev,
+				   bool v6);
 bool oxe_rx_source_mac(const struct sk_buff *skb, u8 mac[6]);
 void oxe_rx_reject(struct sk_buff *skb, const struct oxe_rx *rx);
 void oxe_rx_detach(struct sk_buff *skb, struct oxe_rx *rx);
@@ -97,7 +116,6 @@ void oxe_skb_drop(struct sk_buff *skb);
 struct oxe_flow {
 	u8 saddr[16];
 	u8 daddr[16];
-	u32 oif;
 	u32 label;
 	u16 sport;
 	u16 dport;

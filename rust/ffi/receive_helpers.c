@@ -5,6 +5,7 @@
  */
 #include <linux/etherdevice.h>
 #include <linux/if_vlan.h>
+#include <linux/ipv6.h>
 #include <linux/netfilter_ipv4.h>
 #include <linux/netfilter_ipv6.h>
 #include <linux/skbuff.h>
@@ -228,6 +229,7 @@ bool oxe_rx_attrs(struct sk_buff *skb, struct oxe_rx *rx)
 		return false;
 	}
 	rx->dev = skb->dev;
+	rx->net = dev_net_rcu(skb->dev)->net_cookie;
 	rx->vlan = is_vlan_dev(skb->dev) ? vlan_dev_vlan_id(skb->dev) : 0xffff;
 	rx->len = skb->len - sizeof(struct udphdr);
 	rx->gso_size = rx->len;
@@ -281,6 +283,21 @@ u32 oxe_rx_walk_next(struct oxe_walk *walk, u32 consumed, const u8 **data)
 void oxe_rx_walk_abort(struct oxe_walk *walk)
 {
 	skb_abort_seq_read((struct skb_seq_state *)walk);
+}
+
+/*
+ * The device by which a packet came that arrived at @dev, if that is a VRF (or another l3 master)
+ * above it; else NULL. Under RCU.
+ */
+struct net_device *oxe_rx_l3_slave(const struct sk_buff *skb, const struct net_device *dev,
+				   bool v6)
+{
+	int index;
+
+	if (!netif_is_l3_master(dev))
+		return NULL;
+	index = v6 ? inet6_sdif(skb) : inet_sdif(skb);
+	return index ? dev_get_by_index_rcu(dev_net_rcu(dev), index) : NULL;
 }
 
 bool oxe_rx_source_mac(const struct sk_buff *skb, u8 mac[6])

@@ -71,7 +71,7 @@ impl NetDevice {
         unsafe { ffi::oxe_netdev_supports_udp_gso(self.as_raw(), false) }
     }
 
-    /// The hardware address. Meaningful if [`NetDevice::is_ether`].
+    /// The hardware address. Meaningful for [`Kind::Ethernet`].
     pub(crate) fn address(&self) -> [u8; 6] {
         let mut address = [0; 6];
         // SAFETY: the device lives; its address has room for 32 bytes, ours for the 6 that are
@@ -80,10 +80,15 @@ impl NetDevice {
         address
     }
 
-    /// Whether it sends Ethernet frames: any device of that type but the loopback one.
-    pub(crate) fn is_ether(&self) -> bool {
+    /// Its kind.
+    pub(crate) fn kind(&self) -> Kind {
         // SAFETY: the device lives.
-        unsafe { ffi::oxe_netdev_is_ether(self.as_raw()) }
+        match unsafe { ffi::oxe_netdev_kind(self.as_raw()) } {
+            ffi::oxe_netdev_kind_OXE_NETDEV_ETHERNET => Kind::Ethernet,
+            ffi::oxe_netdev_kind_OXE_NETDEV_VLAN => Kind::Vlan,
+            ffi::oxe_netdev_kind_OXE_NETDEV_IP => Kind::Ip,
+            _ => Kind::Other,
+        }
     }
 
     /// Whether it is a namespace's loopback device.
@@ -105,8 +110,14 @@ impl NetDevice {
     /// Process context, without the RTNL lock, for which it waits.
     pub(crate) fn namespace(&self) -> Option<Namespace> {
         // SAFETY: the device lives.
-        let net = unsafe { ffi::oxe_netdev_namespace(self.as_raw()) };
-        (!net.is_null()).then_some(Namespace(net as usize))
+        let cookie = unsafe { ffi::oxe_netdev_namespace(self.as_raw()) };
+        (cookie != 0).then_some(Namespace(cookie))
+    }
+
+    /// The namespace where the device is now, even if it is going away.
+    pub(crate) fn present_namespace(&self) -> Namespace {
+        // SAFETY: the device lives.
+        Namespace(unsafe { ffi::oxe_netdev_net(self.as_raw()) })
     }
 
     /// Calls `f` with the real device at the bottom, if this is a VLAN. `f` must not sleep.
@@ -117,6 +128,19 @@ impl NetDevice {
         // SAFETY: a VLAN holds the device below it until it is freed itself.
         (!real.is_null()).then(|| f(unsafe { Self::from_raw(real) }))
     }
+}
+
+/// A kind of network devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It sends Ethernet frames.
+    Ethernet,
+    /// A VLAN on another one.
+    Vlan,
+    /// It carries IP packets, and has no hardware address: the loopback device, tunnels.
+    Ip,
+    /// Any other.
+    Other,
 }
 
 /// A reference to a network device, given up when dropped (any context).
@@ -158,9 +182,27 @@ impl Drop for Netdev {
     }
 }
 
-/// The identity of a network namespace, to be compared only while the namespace lives.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Namespace(pub(super) usize);
+/// The identity of a network namespace: its cookie. No other namespace ever has the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Namespace(pub(super) u64);
+
+impl Namespace {
+    /// The namespace with this cookie.
+    pub(crate) fn from_cookie(cookie: u64) -> Self {
+        Namespace(cookie)
+    }
+
+    /// The namespace of the calling process. Process context.
+    pub(crate) fn of_caller() -> Self {
+        // SAFETY: no requirements beyond the context.
+        Namespace(unsafe { ffi::oxe_net_of_caller() })
+    }
+}
+
+/// The identity of a network device: an address to compare, which is never dereferenced. Another
+/// device may have it after this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NetdevId(pub(crate) usize);
 
 /// An interface name.
 pub(crate) struct Name([u8; 16]);

@@ -40,8 +40,6 @@ pub(crate) struct Flow {
     pub(crate) hop_limit: u8,
     /// IPv6 flow label: 20 bits.
     pub(crate) flow_label: u32,
-    /// The index of the outgoing interface, or zero for the one that the route lookup finds.
-    pub(crate) interface: u32,
 }
 
 impl Flow {
@@ -148,8 +146,8 @@ unsafe impl Send for Route {}
 unsafe impl Sync for Route {}
 
 impl Route {
-    /// Looks up the route for `flow` in the network namespace where `near` is. Process and softirq
-    /// context.
+    /// Looks up the route for `flow`, which has an address of `near`: by that interface, in its
+    /// network namespace. Process and softirq context.
     ///
     /// Fails as sending would: `ENETUNREACH`, `EHOSTUNREACH`, `EINVAL` for a source address that is
     /// not this machine's.
@@ -158,7 +156,6 @@ impl Route {
         let key = ffi::oxe_flow {
             saddr: flow.source,
             daddr: flow.destination,
-            oif: flow.interface,
             label: flow.flow_label & 0x000f_ffff,
             sport: flow.source_port,
             dport: flow.destination_port,

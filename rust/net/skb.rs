@@ -2,7 +2,7 @@
 
 //! Packets: those that a UDP socket received, and those to be sent.
 
-use super::netdev::NetDevice;
+use super::netdev::{Namespace, NetDevice};
 use super::room::{Room, RoomHandler};
 use super::route::{Header, Route};
 use crate::ffi;
@@ -31,7 +31,7 @@ use kernel::sync::atomic::{Atomic, Full, Release};
 /// `linear` at `data`, all inside the linear part of the packet, or in a chunk that the packet was
 /// copied to, which is ours alone.
 pub(crate) struct RxSkb {
-    skb: NonNull<ffi::sk_buff>,
+    pub(super) skb: NonNull<ffi::sk_buff>,
     rx: ffi::oxe_rx,
     /// Where the datagram begins in the packet's payload, and how long it is: `base + len` is at
     /// most `rx.len`.
@@ -112,6 +112,12 @@ impl RxSkb {
     pub(crate) unsafe fn device<'a>(&self) -> &'a NetDevice {
         // SAFETY: a packet's device is there as long as the RCU section in which it arrived.
         unsafe { NetDevice::from_raw(self.rx.dev) }
+    }
+
+    /// The network namespace in which it arrived.
+    #[inline]
+    pub(crate) fn namespace(&self) -> Namespace {
+        Namespace(self.rx.net)
     }
 
     /// Drops the packet's socket, route and device, which may go when the RCU section ends in which

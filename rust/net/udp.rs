@@ -37,8 +37,7 @@ pub(crate) trait Receiver: 'static {
 struct Sockets {
     /// The identifier by which [`Tunnel`]s refer to them.
     id: u64,
-    /// The namespace: an address to compare, which is never dereferenced.
-    net: usize,
+    namespace: Namespace,
     /// Held for their drop; that of IPv6 is absent if the kernel has no IPv6.
     _sockets: (Socket, Option<Socket>),
     users: usize,
@@ -99,7 +98,9 @@ impl Drop for Namespaces {
 /// Called by the namespace code. Process context.
 unsafe extern "C" fn ended(net: *mut ffi::net) {
     let mut list = LIST.lock();
-    let found = list.sockets.iter().position(|s| s.net == net as usize);
+    // SAFETY: the namespace has not ended yet.
+    let namespace = Namespace(unsafe { ffi::oxe_net_cookie(net) });
+    let found = list.sockets.iter().position(|s| s.namespace == namespace);
     if let Some(at) = found {
         pr_warn!("udp: a network namespace ended with sockets in use\n");
         drop(list.sockets.remove(at));
@@ -125,8 +126,8 @@ impl Tunnel {
         }
         let net = Net::of(dev).ok_or(ENODEV)?;
         let mut list = LIST.lock();
-        let address = net.0.as_ptr() as usize;
-        if let Some(sockets) = list.sockets.iter_mut().find(|s| s.net == address) {
+        let namespace = net.id();
+        if let Some(sockets) = list.sockets.iter_mut().find(|s| s.namespace == namespace) {
             sockets.users += 1;
             return Ok(Self { id: sockets.id });
         }
@@ -142,7 +143,7 @@ impl Tunnel {
         list.next_id = id.wrapping_add(1);
         let sockets = Sockets {
             id,
-            net: address,
+            namespace,
             _sockets: (v4, v6),
             users: 1,
         };
@@ -156,38 +157,35 @@ impl Tunnel {
     pub(crate) fn is_in(&self, namespace: Option<Namespace>) -> bool {
         let list = LIST.lock();
         let ours = list.sockets.iter().find(|s| s.id == self.id);
-        ours.is_some_and(|s| namespace == Some(Namespace(s.net)))
+        ours.is_some_and(|s| namespace == Some(s.namespace))
     }
 }
 
 impl Drop for Tunnel {
-    /// Closes the sockets if there is no other user. When it returns, each call of the receiver
-    /// that had begun is over. Process context, with or without the RTNL lock.
+    /// Closes the sockets if there is no other user. If so, each call of the receiver that had begun
+    /// is over when it returns. Process context, with or without the RTNL lock.
     fn drop(&mut self) {
-        {
-            // The sockets are closed under the lock, so that the port is free when the next user
-            // opens it.
-            let mut list = LIST.lock();
-            // Nothing is found if the namespace ended before.
-            if let Some(at) = list.sockets.iter().position(|s| s.id == self.id) {
-                let last = match list.sockets.get_mut(at) {
-                    Some(sockets) => {
-                        sockets.users = sockets.users.saturating_sub(1);
-                        sockets.users == 0
-                    }
-                    None => false,
-                };
-                if last {
-                    drop(list.sockets.remove(at));
-                }
-            }
+        // The sockets are closed under the lock, so that the port is free when the next user opens
+        // it.
+        let mut list = LIST.lock();
+        // Nothing is found if the namespace ended before.
+        let Some(at) = list.sockets.iter().position(|s| s.id == self.id) else {
+            return;
+        };
+        let Some(sockets) = list.sockets.get_mut(at) else {
+            return;
+        };
+        sockets.users = sockets.users.saturating_sub(1);
+        if sockets.users == 0 {
+            drop(list.sockets.remove(at));
+            drop(list);
+            settle();
         }
-        settle();
     }
 }
 
 /// Waits until each call of a receiver that has begun is over. Process context.
-fn settle() {
+pub(crate) fn settle() {
     // SAFETY: may be called wherever sleeping is allowed.
     unsafe { ffi::oxe_udp_settle() };
 }
@@ -200,6 +198,12 @@ impl Net {
     fn of(dev: &NetDevice) -> Option<Self> {
         // SAFETY: the device lives.
         NonNull::new(unsafe { ffi::oxe_net_get(dev.as_raw()) }).map(Net)
+    }
+
+    /// Its identity.
+    fn id(&self) -> Namespace {
+        // SAFETY: the namespace is held.
+        Namespace(unsafe { ffi::oxe_net_cookie(self.0.as_ptr()) })
     }
 }
 

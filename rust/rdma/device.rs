@@ -5,7 +5,7 @@
 use super::driver::Driver;
 use super::owner;
 use crate::ffi;
-use crate::net::netdev::NetDevice;
+use crate::net::netdev::{NetDevice, NetdevId};
 use core::ops::Deref;
 use core::ptr::NonNull;
 use kernel::types::Opaque;
@@ -64,6 +64,14 @@ impl<D: Driver> Device<D> {
         unsafe { ffi::oxe_ib_port_changed(self.as_raw()) };
     }
 
+    /// Has ib_core look for addresses that are not in the GID table, and add them.
+    ///
+    /// ib_core does this by itself for Ethernet interfaces. Process context, without RTNL.
+    pub(crate) fn rescan_gids(&self) {
+        // SAFETY: the device is valid.
+        unsafe { ffi::rdma_roce_rescan_device(self.as_raw()) };
+    }
+
     /// The node GUID. Its first byte on the wire is the most significant.
     pub(crate) fn node_guid(&self) -> u64 {
         // SAFETY: the device is valid, and this does not change.
@@ -112,11 +120,20 @@ impl<D: Driver> DeviceRef<D> {
         Some(DeviceRef(ib.cast()))
     }
 
-    /// Whether `gid` is in the port's table as an address of interface `oif`, which is in the
-    /// namespace where `near` is. Any context.
-    pub(crate) fn has_gid(&self, near: &NetDevice, oif: u32, gid: &[u8; 16]) -> bool {
-        // SAFETY: device and interface are valid, and so are 16 bytes.
-        unsafe { ffi::oxe_gid_is_here(self.as_raw(), near.as_raw(), oif, gid.as_ptr()) }
+    /// Our `index`th device that has `gid` as an address of `ndev`, which it need not be on. Any
+    /// context but hard irqs.
+    pub(crate) fn by_gid(ndev: &NetDevice, gid: &[u8; 16], index: u32) -> Option<Self> {
+        // SAFETY: the interface is valid, and the GID is 16 bytes.
+        let ib = unsafe { ffi::oxe_gid_device(ndev.as_raw(), gid.as_ptr(), index) };
+        // INVARIANT: GIDs are added for devices of this module alone, all of which
+        // `Device::<D>::register` makes.
+        Some(DeviceRef(NonNull::new(ib)?.cast()))
+    }
+
+    /// Whether the device has `gid` as an address of `netdev`. Any context.
+    pub(crate) fn has_gid(&self, netdev: NetdevId, gid: &[u8; 16]) -> bool {
+        // SAFETY: the device is valid, and so are 16 bytes.
+        unsafe { ffi::oxe_gid_is_of(self.as_raw(), netdev.0, gid.as_ptr()) }
     }
 
     /// Has a worker unregister the device. May be called under RTNL, and more than once.

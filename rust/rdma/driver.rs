@@ -56,6 +56,9 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// A memory window.
     type Mw: Send + Sync;
 
+    /// What the driver keeps for each GID. Dropped in process context, perhaps under RTNL.
+    type GidUse: Send + Sync;
+
     /// The names of the port's counters; at most 64.
     const COUNTERS: &'static [&'static CStr];
 
@@ -76,6 +79,10 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// The device is about to go, or to move. Processes still have it, and lose it when this has
     /// returned. They may call verbs meanwhile and shortly afterwards.
     fn removing(dev: &Device<Self>);
+
+    /// The device is about to get a GID, an address of `netdev`. Process context, perhaps under
+    /// RTNL. The value is dropped when look-ups no longer find the GID.
+    fn add_gid(dev: &Device<Self>, netdev: &NetDevice) -> Option<Self::GidUse>;
 
     /// A process opens the device.
     fn alloc_ucontext(dev: &Device<Self>) -> Result<Self::Ucontext>;

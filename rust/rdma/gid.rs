@@ -3,12 +3,12 @@
 //! Address vectors: the source and the destination of the RoCEv2 packets of a queue pair or an
 //! address handle.
 
+use super::gid_table;
 use crate::ffi;
+use crate::net::netdev::{Namespace, NetdevId};
 use core::ptr::NonNull;
 use kernel::error::to_result;
-use kernel::ffi::{c_int, c_void};
 use kernel::prelude::*;
-use kernel::sync::atomic::{Acquire, Atomic, Release};
 
 /// The IP version of a RoCEv2 address vector: that of its GIDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,47 +41,10 @@ pub(crate) struct AhAttr {
     traffic_class: u8,
     sl: u8,
     flow_label: u32,
-    oif: u32,
+    netdev: NetdevId,
+    namespace: Namespace,
     vlan: Option<u16>,
     own: Option<u32>,
-}
-
-/// Counts the GIDs that ports have lost, for all devices together.
-static LOST: Atomic<u32> = Atomic::new(0);
-
-/// The generation of the ports' GIDs. While it does not change, a GID that was found stays valid;
-/// GIDs may be added meanwhile. Any context.
-#[inline]
-pub(crate) fn generation() -> u32 {
-    LOST.load(Acquire)
-}
-
-/// Changes the [`generation`], so that its users look up GIDs again. Any context.
-pub(crate) fn outdate() {
-    let _ = LOST.fetch_add(1, Release);
-}
-
-/// # Safety
-///
-/// Only ib_core calls this, through the table that [`super::ops`] makes.
-pub(super) unsafe extern "C" fn add_gid(
-    _attr: *const ffi::ib_gid_attr,
-    _context: *mut *mut c_void,
-) -> c_int {
-    0
-}
-
-/// A GID is gone: lookups do not find it any more.
-///
-/// # Safety
-///
-/// Only ib_core calls this, through the table that [`super::ops`] makes.
-pub(super) unsafe extern "C" fn del_gid(
-    _attr: *const ffi::ib_gid_attr,
-    _context: *mut *mut c_void,
-) -> c_int {
-    outdate();
-    0
 }
 
 impl AhAttr {
@@ -115,10 +78,14 @@ impl AhAttr {
         self.sl
     }
 
-    /// The index of the network interface that has the source GID: the device's, or an upper one
-    /// such as a VLAN.
-    pub(crate) fn oif(&self) -> u32 {
-        self.oif
+    /// The network interface that has the source GID: the device's, or an upper one such as a VLAN.
+    pub(crate) fn netdev(&self) -> NetdevId {
+        self.netdev
+    }
+
+    /// The network namespace of that interface.
+    pub(crate) fn namespace(&self) -> Namespace {
+        self.namespace
     }
 
     /// The id of the VLAN that this interface is: 12 bits (IEEE 802.1Q).
@@ -126,7 +93,7 @@ impl AhAttr {
         self.vlan
     }
 
-    /// The [`generation`] of GIDs when the address vector was read, if the destination was then an
+    /// The generation of GIDs ([`gid_table::generation`]) when the address vector was read, if the destination was then an
     /// address of the same interface as the source.
     pub(crate) fn own(&self) -> Option<u32> {
         self.own
@@ -155,7 +122,7 @@ impl AhAttr {
         if !attrs.roce_v2 {
             return Err(super::error::unsupported());
         }
-        let generation = generation();
+        let generation = gid_table::generation();
         // SAFETY: both members of the union are made of plain bytes.
         let dgid = unsafe { *raw.grh.dgid.raw.as_ref() };
         if attrs.ipv4 != is_mapped(&dgid) {
@@ -171,10 +138,11 @@ impl AhAttr {
             traffic_class: raw.grh.traffic_class,
             sl: raw.sl,
             flow_label: raw.grh.flow_label & ffi::IB_GRH_FLOWLABEL_MASK,
-            oif: attrs.ifindex,
+            netdev: NetdevId(attrs.ndev),
+            namespace: Namespace::from_cookie(attrs.net),
             vlan: Some(attrs.vlan).filter(|id| *id < 0x1000),
             // SAFETY: as above; `dgid` is 16 bytes.
-            own: unsafe { ffi::oxe_gid_is_own(entry.as_ptr(), dgid.as_ptr()) }
+            own: unsafe { ffi::oxe_gid_is_of(entry.as_ref().device, attrs.ndev, dgid.as_ptr()) }
                 .then_some(generation),
         })
     }

@@ -8,7 +8,7 @@
 
 use super::driver::Driver;
 use super::{
-    device, gid, mmap, ops_ah, ops_cq, ops_device, ops_mr, ops_mw, ops_post, ops_qp, ops_srq,
+    device, gid_table, mmap, ops_ah, ops_cq, ops_device, ops_mr, ops_mw, ops_post, ops_qp, ops_srq,
     ops_ucontext,
 };
 use crate::ffi;
@@ -46,8 +46,8 @@ impl<D: Driver> Table<D> {
         } else {
             Some(ops_device::get_hw_stats::<D>)
         },
-        add_gid: Some(gid::add_gid),
-        del_gid: Some(gid::del_gid),
+        add_gid: Some(gid_table::add_gid::<D>),
+        del_gid: Some(gid_table::del_gid::<D>),
         dealloc_driver: Some(device::dealloc_driver::<D>),
 
         alloc_ucontext: Some(ops_ucontext::alloc_ucontext::<D>),

@@ -7,7 +7,8 @@ use super::driver::Driver;
 use super::port::PORT;
 use super::{link, ops, owner};
 use crate::ffi;
-use crate::net::netdev::NetDevice;
+use crate::net::netdev::{Kind, NetDevice};
+use crate::sync::random_u32;
 use core::ptr::NonNull;
 use kernel::error::to_result;
 use kernel::prelude::*;
@@ -65,7 +66,7 @@ impl<D: Driver> Device<D> {
             (*ib).link_ops = link_ops;
             (*ib).name_assign_type = ffi::rdma_nl_name_assign_type_RDMA_NAME_ASSIGN_TYPE_USER;
             (*ib).node_type = ffi::RDMA_NODE_IB_CA as u8;
-            (*ib).node_guid = guid(ndev.address());
+            (*ib).node_guid = guid(ndev);
             (*ib).phys_port_cnt = PORT;
             (*ib).num_comp_vectors = ffi::oxe_possible_cpus() as kernel::ffi::c_int;
             (*ib).uverbs_cmd_mask |= ops::COMMANDS;
@@ -100,8 +101,15 @@ impl<D: Driver> Device<D> {
     }
 }
 
-/// The EUI-64 of a MAC address, as it lies in memory (RFC 4291, appendix A).
-fn guid(mac: [u8; 6]) -> u64 {
-    let [a, b, c, d, e, f] = mac;
+/// The GUID of a device, as it lies in memory: the EUI-64 of the interface's MAC address (RFC 4291,
+/// appendix A), or of a random one, locally administered, if the interface has none.
+fn guid(ndev: &NetDevice) -> u64 {
+    let [a, b, c, d, e, f] = match ndev.kind() {
+        Kind::Ethernet => ndev.address(),
+        _ => {
+            let ([b, c, d, e], [f, ..]) = (random_u32().to_ne_bytes(), random_u32().to_ne_bytes());
+            [2, b, c, d, e, f]
+        }
+    };
     u64::from_ne_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f])
 }

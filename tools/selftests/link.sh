@@ -77,22 +77,40 @@ clear_all
 # Errors, and that none of them leaves anything.
 t "no device on a netdev that does not exist" \
 	fails "No such device|ENODEV|does not exist|Invalid" link_add $D nosuch0
-# lo is a netdev without Ethernet addresses; rdma_rxe takes it all the same (known of rxe).
-t "no device on lo" fails "Invalid argument|not supported" link_add $D lo
+# Devices without Ethernet; the RDMA core sees their addresses when the device is made, and oxe has it
+# look again.
+on_ip() { # NETDEV: a device on it, which gets the GID of an address that comes later
+	ip link set "$1" up && link_add $D "$1" && ip addr add 10.98.0.1/32 dev "$1" || return 1
+	[ "$LINK_TYPE" = rxe ] || wait_gid $D 10.98.0.1 || return 1
+	ip addr del 10.98.0.1/32 dev "$1" && link_del $D
+}
+t "a device on lo" on_ip lo
 t_tun() {
 	modprobe -q tun
 	[ -e /dev/net/tun ] || { echo "the kernel has no tun"; return 4; }
-	ip tuntap add dev tn0 mode tun && ip link set tn0 up &&
-		fails "Invalid argument|not supported" link_add $D tn0
+	ip tuntap add dev tn0 mode tun && on_ip tn0 && ip link del tn0
 }
-t "no device on a tun" t_tun
+t "a device on a tun" t_tun
 t_sit() {
 	modprobe -q sit
 	ip link add st0 type sit local 10.9.9.1 remote 10.9.9.2 ||
 		{ echo "the kernel has no sit"; return 4; }
-	ip link set st0 up && fails "Invalid argument|not supported" link_add $D st0
+	on_ip st0 && ip link del st0
 }
-t "no device on a sit tunnel" t_sit
+t "a device on a sit tunnel" t_sit
+t_vlan() {
+	modprobe -q 8021q
+	veth && ip link add link x0 name x0.3 type vlan id 3 && ip link set x0.3 up &&
+		fails "Invalid argument|not permitted" link_add $D x0.3
+}
+t "no device on a VLAN" t_vlan
+clear_all
+t_can() {
+	modprobe -q vcan
+	ip link add cn0 type vcan || { echo "the kernel has no vcan"; return 4; }
+	ip link set cn0 up && fails "Invalid argument|not supported" link_add $D cn0 && ip link del cn0
+}
+[ "$LINK_TYPE" = rxe ] || t "no device on a netdev that carries no IP" t_can
 clear_all
 t_twice() {
 	veth && link_add $D x0 && fails "File exists|exist" link_add ${D}b x0 &&
@@ -263,11 +281,13 @@ if [ "$LINK_TYPE" = oxe ]; then
 		veth && echo "a test looks at the log" >/dev/kmsg && link_add $D x0 || return 1
 		fails exist link_add ${D}b x0
 		fails "" link_add $D x1
-		fails "" link_add ${D}c lo
+		ip link add link x0 name x0.3 type vlan id 3 && ip link set x0.3 up || return 1
+		fails "" link_add ${D}c x0.3
 		logged "$D: on x0, MTU 1500, path MTU 1024, sends super-packets (UDP GSO)" &&
 			logged "${D}b: not made: x0 has a device already" &&
 			logged "$D: not made: a device has that name" &&
-			logged "${D}c: not made: lo is not an Ethernet-like interface" && link_del $D
+			logged "${D}c: not made: x0.3 is a VLAN, whose addresses a device on x0 serves" &&
+			link_del $D
 	}
 	t "the kernel log says what was made, and why nothing was" t_logged
 	clear_all

@@ -6,6 +6,7 @@
 use super::path::Path;
 use crate::device::mem::error::MemError;
 use crate::device::mem::payload::PayloadRef;
+use crate::net::netdev::Namespace;
 use crate::proto::wire::{PacketRepr, GRH_LEN};
 use crate::rdma::strided::StridedSrc;
 use crate::sync::memory::Payer;
@@ -29,6 +30,8 @@ pub(crate) enum LoopbackOrigin {
         source: [u8; 16],
         /// The destination address.
         destination: [u8; 16],
+        /// The network namespace of the addresses.
+        namespace: Namespace,
     },
     /// A datagram QP: what its packet on the wire would say of the way that it came. It is copied
     /// from the address handle, so that the receiver, which handles the packet under its lock, does
@@ -40,6 +43,8 @@ pub(crate) enum LoopbackOrigin {
         v6: bool,
         /// The id of the VLAN. Both addresses are of the same netdev.
         vlan: Option<u16>,
+        /// The network namespace of that netdev.
+        namespace: Namespace,
     },
 }
 
@@ -52,6 +57,7 @@ impl LoopbackOrigin {
             qpn,
             source: *source,
             destination: *destination,
+            namespace: path.namespace(),
         }
     }
 
@@ -62,6 +68,7 @@ impl LoopbackOrigin {
             grh_area: path.grh_area(len),
             v6: path.is_v6(),
             vlan: path.vlan(),
+            namespace: path.namespace(),
         }
     }
 }

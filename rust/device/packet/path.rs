@@ -4,10 +4,12 @@
 //! cached until the routing tables change.
 
 use crate::device::port::Port;
+use crate::net::netdev::{Namespace, NetdevId};
 use crate::net::route::{Flow, Header, Route};
 use crate::proto::wire::icrc::{DatagramFields, UDP_LEN};
 use crate::proto::wire::{Gid, GrhLayout, IcrcHead, GRH_LEN};
-use crate::rdma::gid::{self, AhAttr};
+use crate::rdma::gid::AhAttr;
+use crate::rdma::gid_table;
 use kernel::prelude::*;
 
 /// The UDP port of RoCEv2 (annex A17.3.2.2, assigned by IANA).
@@ -36,6 +38,9 @@ fn priority_class(service_level: u8) -> u8 {
 /// The path to a peer.
 pub(crate) struct Path {
     flow: Flow,
+    /// The netdev that has the source address, and the network namespace of that.
+    netdev: NetdevId,
+    namespace: Namespace,
     /// The IP and UDP headers of its packets, and the part of the ICRC that covers them.
     header: Header,
     icrc: IcrcHead,
@@ -82,13 +87,14 @@ impl Path {
                 0 => DEFAULT_HOP_LIMIT,
                 limit => limit,
             },
-            interface: attr.oif(),
         };
         let header = flow.header().ok_or(EINVAL)?;
         let (ip, udp) = header.as_bytes().split_last_chunk().ok_or(EINVAL)?;
         let icrc = IcrcHead::ip(ip, udp).map_err(|_| EINVAL)?;
         Ok(Path {
             flow,
+            netdev: attr.netdev(),
+            namespace: attr.namespace(),
             header,
             icrc,
             next_id: 0,
@@ -113,14 +119,14 @@ impl Path {
     /// Softirq or process context with bottom halves off.
     #[inline]
     pub(crate) fn leads_back(&mut self, port: &Port) -> bool {
-        self.loopback && (self.generation == gid::generation() || self.look_again(port))
+        self.loopback && (self.generation == gid_table::generation() || self.look_again(port))
     }
 
     #[cold]
     fn look_again(&mut self, port: &Port) -> bool {
-        let generation = gid::generation();
+        let generation = gid_table::generation();
         let (from, to) = (&self.flow.source, &self.flow.destination);
-        let own = port.has_gids(self.flow.interface, [from, to]);
+        let own = port.has_gids(self.netdev, [from, to]);
         if own {
             self.generation = generation;
         }
@@ -188,6 +194,13 @@ impl Path {
         self.flow.destination == *source && self.flow.source == *destination
     }
 
+    /// The network namespace that its packets leave from and arrive in. Others may have the same
+    /// addresses.
+    #[inline]
+    pub(crate) fn namespace(&self) -> Namespace {
+        self.namespace
+    }
+
     /// Drops the cached route.
     #[inline]
     pub(crate) fn forget_route(&mut self) {
@@ -208,7 +221,7 @@ impl Path {
         // group's members at the time of the lookup.
         if self.to_group || !self.route.as_ref().is_some_and(Route::is_valid) {
             self.route = None;
-            self.route = Some(port.route(&self.flow)?);
+            self.route = Some(port.route(self.netdev, &self.flow)?);
         }
         self.header.set_id(self.next_id);
         Ok((self.route.as_ref().ok_or(ENODEV)?, &self.header))

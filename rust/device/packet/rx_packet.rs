@@ -6,6 +6,7 @@ use super::loopback::{LoopbackOrigin, LoopbackPacket};
 use super::path::Path;
 use super::wire_packet::WirePacket;
 use crate::device::mem::error::MemError;
+use crate::net::netdev::Namespace;
 use crate::proto::wire::{PacketRepr, GRH_LEN};
 use crate::rdma::gid::Network;
 use crate::rdma::strided::StridedSrc;
@@ -140,6 +141,18 @@ impl RxPacket<'_> {
             RxPacket::Loopback(packet) => match packet.sender {
                 LoopbackOrigin::Datagram { vlan, .. } => vlan,
                 LoopbackOrigin::Connected { .. } => None,
+            },
+        }
+    }
+
+    /// The network namespace in which it arrived.
+    #[inline]
+    pub(crate) fn namespace(&self) -> Namespace {
+        match self {
+            RxPacket::Wire(packet) => packet.skb.namespace(),
+            RxPacket::Loopback(packet) => match packet.sender {
+                LoopbackOrigin::Connected { namespace, .. }
+                | LoopbackOrigin::Datagram { namespace, .. } => namespace,
             },
         }
     }

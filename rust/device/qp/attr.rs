@@ -87,6 +87,9 @@ fn check_values(qp: &Qp, attr: &QpAttr<'_>) -> Result {
     if bad {
         return Err(EINVAL);
     }
+    if let (Some(av), true) = (attr.av(), qp.is_user) {
+        qp.ctx.core.port.check_source(av)?;
+    }
     attr.path_mtu().map_or(Ok(()), |mtu| check_mtu(qp, mtu))
 }
 

@@ -8,6 +8,7 @@ use crate::device::cq::Cq;
 use crate::device::mem::mkey::Party;
 use crate::device::pd::PdId;
 use crate::device::Core;
+use crate::net::netdev::Namespace;
 use crate::rdma::qp::QpToken;
 use crate::sync::quota::Owner;
 use kernel::sync::Arc;
@@ -19,6 +20,8 @@ pub(crate) struct QpContext {
     pub(crate) pd: PdId,
     /// The user that it counts for.
     pub(crate) owner: Owner,
+    /// The network namespace of the process that made it; none for a kernel user.
+    pub(crate) namespace: Option<Namespace>,
     /// The `ib_qp`, for completions.
     pub(crate) token: QpToken,
     pub(crate) send_cq: Arc<Cq>,
@@ -33,6 +36,14 @@ impl QpContext {
     pub(crate) fn peer(&self) -> Party {
         let (pd, qpn) = (self.pd, self.qpn);
         Party::Peer { pd, qpn }
+    }
+
+    /// Whether a datagram that arrived in `namespace` may be for it: for a process, in its own
+    /// namespace or the device's; for a kernel user, in any.
+    #[inline]
+    pub(crate) fn may_receive_in(&self, namespace: Namespace) -> bool {
+        self.namespace
+            .is_none_or(|own| own == namespace || self.core.port.home() == namespace)
     }
 
     /// The identity of the QP in a completion.

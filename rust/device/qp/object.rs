@@ -17,6 +17,7 @@ use crate::device::ring::Ring;
 use crate::device::uabi::resp::{MmInfo, RxeCreateQpResp};
 use crate::device::uabi::wqe::RxeSge;
 use crate::device::{limits, Core};
+use crate::net::netdev::Namespace;
 use crate::net::room::Room;
 use crate::proto::transport::{ConnectedQp, Events, State};
 use crate::rdma::access::Access;
@@ -262,6 +263,7 @@ impl Qp {
             qpn,
             pd,
             owner: domain.owner.clone(),
+            namespace: is_user.then(Namespace::of_caller),
             token: events.token(),
             send_cq: init.send_cq.cq.clone(),
             recv_cq: init.recv_cq.cq.clone(),

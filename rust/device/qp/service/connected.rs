@@ -261,6 +261,10 @@ impl<C: ConnectedQp> Connected<C> {
             qp.core.counters.count(Count::WrongAddress);
             return Ok(());
         }
+        if packet.namespace() != path.namespace() {
+            qp.core.counters.count(Count::WrongNamespace);
+            return Ok(());
+        }
         if !packet.may_be_from(self.conn.attr().dest_qpn.get()) {
             qp.core.counters.count(Count::WrongSrcQp);
             return Ok(());

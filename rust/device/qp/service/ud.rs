@@ -3,6 +3,7 @@
 //! The UD service, also of the management QP (GSI): joins the transport with the queues, memory and
 //! packets of a datagram QP.
 
+use crate::device::counters::Count;
 use crate::device::cq::completion::Completion;
 use crate::device::limits;
 use crate::device::mem::error::MemError;
@@ -85,6 +86,10 @@ impl Ud {
         packet: RxPacket<'_>,
         deferred: &mut Deferred,
     ) -> Result<(), DropReason> {
+        if !qp.may_receive_in(packet.namespace()) {
+            qp.core.counters.count(Count::WrongNamespace);
+            return Ok(());
+        }
         let mut env = Env {
             qp,
             packet,
