@@ -15,6 +15,7 @@ cm_listening() { rdma resource show cm_id 2>/dev/null | grep -qE "state LISTEN.*
 
 LIMIT=120 # seconds a client may take, times SLOW
 PORT=20000
+WITHIN='' # the command in which both run, such as "ip vrf exec red"
 
 # pair READY SERVER-COMMAND CLIENT-COMMAND: the server on host A, and once it is READY ("tcp PORT",
 # "cm PORT" or "none") the client on host B; both as shell lines. Passes if both end with 0. The
@@ -26,7 +27,8 @@ pair() {
 	local ready=$1 server=$2 client=$3 pid status=0 server_status=0 limit=$((LIMIT * SLOW))
 	# Not through in_a: a function in the background is one process more, and $! must be that of
 	# timeout.
-	nsenter --net=/run/netns/$NS_A timeout -k 2 $((limit + 5)) bash -c "$server" \
+	# shellcheck disable=SC2086 # no word, or some
+	nsenter --net=/run/netns/$NS_A timeout -k 2 $((limit + 5)) $WITHIN bash -c "$server" \
 		>"$TMP/server" 2>&1 9>&- &
 	pid=$!
 	case $ready in
@@ -40,7 +42,8 @@ pair() {
 		echo "the server never listened"
 		return 1
 	}
-	in_b timeout -k 2 $limit bash -c "$client" >"$TMP/client" 2>&1 9>&- || status=$?
+	# shellcheck disable=SC2086 # no word, or some
+	in_b timeout -k 2 $limit $WITHIN bash -c "$client" >"$TMP/client" 2>&1 9>&- || status=$?
 	# A server whose client failed may wait for ever; one whose client ended well ends by
 	# itself.
 	if [ $status != 0 ]; then
