@@ -14,7 +14,7 @@ need_module || skip_all "the module cannot be loaded"
 clear_all() {
 	local name
 	[ ! -d /sys/class/infiniband/$D ] || link_del $D
-	for name in x0 x1 x2 br0 bo0 du0 vl0 tn0 st0 mv0 iv0; do
+	for name in x0 x1 x2 br0 bo0 du0 tn0 st0 mv0 iv0; do
 		[ ! -d /sys/class/net/$name ] || ip link del $name 2>/dev/null
 	done
 	return 0
@@ -40,10 +40,6 @@ t_bond() {
 	ip link add bo0 type bond mode active-backup || { echo "the kernel has no bonds"; return 4; }
 	ip link set bo0 up && on bo0
 }
-t_vlan() {
-	modprobe -q 8021q
-	veth && ip link add link x0 name vl0 type vlan id 7 && ip link set vl0 up && on vl0
-}
 t_macvlan() {
 	modprobe -q macvlan
 	veth || return 1
@@ -51,7 +47,7 @@ t_macvlan() {
 		{ echo "the kernel has no macvlan"; return 4; }
 	ip link set mv0 up && on mv0
 }
-for kind in veth dummy bridge bond vlan macvlan; do
+for kind in veth dummy bridge bond macvlan; do
 	t "a device on a $kind" t_$kind
 	clear_all
 done
