@@ -93,8 +93,8 @@ impl AhAttr {
         self.vlan
     }
 
-    /// The generation of GIDs ([`gid_table::generation`]) when the address vector was read, if the destination was then an
-    /// address of the same interface as the source.
+    /// The generation of GIDs ([`gid_table::generation`]) when the address vector was read, if the
+    /// destination was then an address of the same interface as the source.
     pub(crate) fn own(&self) -> Option<u32> {
         self.own
     }

@@ -118,7 +118,7 @@ def forged(sender, head, destination, qpn, psn, payload):
 
 def same_address():
     """A pod with the same address on another network: its packets reach no queue pair of the first
-    one's, however well they are forged. From the right netdev the same packet is taken."""
+    one's, however well they are forged; its peer's still do."""
 
     def victim():
         enter(ONE)
