@@ -35,11 +35,13 @@ impl GidUse {
             return None;
         }
         let tunnel = Tunnel::open::<Receive>(netdev);
-        if tunnel.is_err() && may_log() {
-            pr_warn!(
-                "{}: nothing is received by this interface: UDP port 4791 is in use in its netns\n",
-                netdev.name()
-            );
+        match &tunnel {
+            Err(error) if may_log() => pr_warn!(
+                "{}: this interface receives nothing: error {} for UDP port 4791 in its netns\n",
+                netdev.name(),
+                error.to_errno()
+            ),
+            _ => {}
         }
         Some(GidUse {
             core: core.clone(),

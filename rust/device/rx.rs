@@ -55,22 +55,19 @@ fn find_on(skb: &RxSkb, netdev: &NetDevice) -> Option<Arc<Core>> {
 }
 
 /// The device that has the destination address of a packet as an address of `netdev`. If there are
-/// several (ports of one bridge), the one that has the queue pair.
+/// several (ports of one bridge), the one that has the queue pair; if none has it, the first, which
+/// counts the packet.
 #[cold]
 fn find_by_gid(skb: &RxSkb, netdev: &NetDevice) -> Option<Arc<Core>> {
     let gid = skb.destination();
     if Gid::new(gid).is_multicast() {
         return find_by_group(netdev, &Gid::new(gid));
     }
-    let first = super::device_with(netdev, &gid, 0)?;
-    if super::device_with(netdev, &gid, 1).is_none() {
-        return Some(first);
-    }
+    let at = |index| super::device_with(netdev, &gid, index);
     let mut copy = [0; BTH_LEN];
     let (bth, _) = BthRepr::parse(skb.headers(&mut copy)?).ok()?;
     let has = |core: &Arc<Core>| core.qps.get(bth.dest_qp.get()).is_some();
-    let mut all = (0..).map_while(|index| super::device_with(netdev, &gid, index));
-    all.find(has)
+    (0..).map_while(at).find(has).or_else(|| at(0))
 }
 
 /// The first device on a netdev below `netdev` that has queue pairs in the group.
