@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Work that must fail, and how: completion statuses, flushing, retries, overflow of a CQ
-# (py/errors.py); elements of lists that no byte reaches (py/unused.py); requests of a wrong size
+# (py/errors.py, py/ended.py); elements of lists that no byte reaches (py/unused.py); requests of a wrong size
 # (py/sizes.py); datagrams that must be dropped (py/lost_datagrams.py); a peer without a route
 # (py/unreachable.py); states and attributes, limits, memory that cannot be registered
 # (py/misuse.py). This machine's kernel does not clear memory that it allocates, but fills freed
@@ -11,6 +11,7 @@
 . "$(dirname "$0")/lib.sh"
 hosts_up 1500
 relay_py errors
+relay_py ended
 relay_py unused
 relay_py sizes
 relay_py lost_datagrams

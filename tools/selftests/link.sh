@@ -243,6 +243,33 @@ t_many_links() {
 }
 t "made and deleted $ROUNDS times" t_many_links
 clear_all
+# Both ends of a device at once: one of them finds it gone, or being made to go.
+t_both_ways() {
+	local i pid
+	for i in $(seq $ROUNDS); do
+		veth && link_add $D x0 || return 1
+		link_del $D & pid=$!
+		sleep .00$((i % 8))
+		ip link del x0 || { echo "round $i: the netdev"; return 1; }
+		wait $pid || echo "round $i: the netdev was faster"
+		poll 60 gone || { echo "round $i"; return 1; }
+	done
+}
+t "deleted, and its netdev at the same time, $ROUNDS times" t_both_ways
+clear_all
+t_two_in_ns() {
+	local i
+	for i in $(seq $((ROUNDS / 2))); do
+		ip netns add oxt-l && ip link add x0 netns oxt-l type veth peer name x1 netns oxt-l &&
+			ip -n oxt-l link set x0 up && ip -n oxt-l link set x1 up &&
+			link_add $D x0 oxt-l && link_add ${D}b x1 oxt-l && ip netns del oxt-l &&
+			poll 60 gone && poll 60 gone_b || { echo "round $i"; return 1; }
+	done
+}
+gone_b() { [ ! -d /sys/class/infiniband/${D}b ]; }
+t "a namespace with two devices removed $((ROUNDS / 2)) times" t_two_in_ns
+ip netns del oxt-l 2>/dev/null
+clear_all
 t_many_ns() {
 	local i
 	for i in $(seq $ROUNDS); do

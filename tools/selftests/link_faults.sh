@@ -8,8 +8,10 @@
 . "$(dirname "$0")/lib.sh"
 faults_ready
 hosts_up 1500
-export NS_A NETDEV=oxvf LIMIT_PY=1800
-t "a netdev for link add" eval 'ip -n $NS_A link add $NETDEV type veth peer name oxvg &&' \
-	'ip -n $NS_A link set $NETDEV up && ip -n $NS_A link set oxvg up'
+export NETNS=oxt-f NETDEV=oxvf LIMIT_PY=1800
+t "a netdev for link add" eval 'ip netns add $NETNS && ip -n $NETNS link set lo up &&' \
+	'ip -n $NETNS link add $NETDEV type veth peer name oxvg &&' \
+	'ip -n $NETNS link set $NETDEV up && ip -n $NETNS link set oxvg up'
 relay_py link_faults
+ip netns del $NETNS
 finish

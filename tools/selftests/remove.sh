@@ -66,6 +66,18 @@ t_netdev() {
 		ends && again
 }
 t "netdev removed in mid-transfer" t_netdev
+# What was sent waits in the netdev's queue, and outlives device, socket and netdev there.
+t_queued() { # COMMAND...: the end
+	local status=0
+	in_a tc qdisc add dev $VETH_A root netem delay 700ms limit 10000 || return 1
+	traffic ib_write_bw -s 65536 || return 1
+	poll 60 eval "in_a tc -s qdisc show dev $VETH_A | grep -qE 'backlog [1-9]'" || status=1
+	timeout 120 "$@" && poll 60 gone $DEV_A || status=1
+	ends
+	again && return $status
+}
+t "netdev removed with packets in its queue" t_queued ip -n $NS_A link del $VETH_A
+t "link deleted with packets in its netdev's queue" t_queued rdma link del $DEV_A
 t_ns() {
 	# The namespace lives as long as a process in it does: the programs die with it, as a
 	# container's do.

@@ -5,6 +5,7 @@ Usage: faults.py [case...]
 """
 
 import errno
+import itertools
 
 import enums as e
 from pyverbs.cq import CQ, CompChannel
@@ -12,7 +13,7 @@ from pyverbs.device import Context
 from pyverbs.mr import MR, MW, MWBindInfo
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsRDMAError
-from pyverbs.qp import QP, QPCap, QPInitAttr
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SendWR
 
@@ -34,6 +35,7 @@ from oxetest import (
     out,
     poll,
     same,
+    until,
 )
 from rereg import ACCESS, rereg
 
@@ -197,6 +199,30 @@ def modify(step):
     b.close()
 
 
+def responder_resources():
+    """The number of the responder's resources changes; where that fails, atomics go on with those
+    that there were."""
+    a, b = End(host_a()), End(host_b())
+    connect(a, b)
+    a.to_state(e.IBV_QPS_SQD)
+    until(lambda: a.state() == e.IBV_QPS_SQD, "SQD")
+    numbers = itertools.cycle((128, 2, 64, 1))
+
+    def prepare():
+        b.send(e.IBV_WR_ATOMIC_FETCH_AND_ADD, b.sge(8), remote=a.remote(), atomic=(1, 0))
+        good(poll(b.cq))
+
+    def change(_):
+        attr = QPAttr()
+        attr.max_dest_rd_atomic = next(numbers)
+        a.qp.modify(attr, e.IBV_QP_MAX_DEST_RD_ATOMIC)
+
+    every_site(change, lambda *_: None, prepare)
+    prepare()
+    a.host.close()
+    b.host.close()
+
+
 def query():
     a, b = End(host_a()), End(host_b())
     connect(a, b)
@@ -290,6 +316,7 @@ CASES = [
     ("modify to RTR", modify, 1),
     ("modify to RTS", modify, 2),
     ("modify to ERR", modify, 3),
+    ("change the responder's resources", responder_resources),
     ("query a queue pair", query),
     ("attach to a multicast group", attach),
     ("post and send", traffic),

@@ -180,6 +180,32 @@ def atomic_write_twice():
     shut(a, b)
 
 
+def read_again_elsewhere():
+    """A READ that was answered comes again, of a range that the key does not cover, or that wraps:
+    it is dropped, and the connection goes on."""
+    a, b = victim()
+    b.send(e.IBV_WR_RDMA_READ, b.sge(8), remote=a.remote())
+    good(poll(b.cq))
+    sent = counters(DEV_A)["sent_pkts"] if OXE else 0
+    for address, length in (
+        (2**64 - 8, 16),
+        (2**64 - 4096, 8192),
+        (a.mr.buf, 2**32 - 1),
+        (a.mr.buf - 8, 16),
+        (a.mr.buf + a.mr.length - 8, 16),
+        (a.mr.buf + a.mr.length, 1),
+    ):
+        attacker.send(
+            roce.bth(roce.READ_REQUEST, a.qp.qp_num, PSN_B) + roce.reth(address, a.mr.rkey, length)
+        )
+    settle()
+    if OXE:
+        same(counters(DEV_A)["sent_pkts"] - sent, 0, "responses")
+    b.send(e.IBV_WR_RDMA_READ, b.sge(8), remote=a.remote())
+    good(poll(b.cq))
+    shut(a, b)
+
+
 def flushes_that_are_none():
     """A payload, reserved values, ranges beyond the key: refused."""
     for placement, level, at, length, payload in (
@@ -388,6 +414,7 @@ CASES = [
     ("a WRITE longer or shorter than it says", write_longer_than_said),
     ("ATOMIC WRITEs of another length", atomic_writes_of_another_length),
     ("an ATOMIC WRITE that comes twice", atomic_write_twice),
+    ("a READ that comes again, of another range", read_again_elsewhere),
     ("FLUSHes that are none", flushes_that_are_none),
     ("responses nobody asked for", responses_out_of_the_blue),
     ("read responses past the sink", response_past_the_sink),

@@ -168,7 +168,11 @@ def unbindable(kind, what):
         mw = MW(pd, kind)
     elif what == "a key that is not a region's":
         mr = MR(owner.host.pd, SIZE, LOCAL | BIND)
-    places = {"past the end": (SIZE - 100, 101), "before the start": (-1, 10)}
+    places = {
+        "past the end": (SIZE - 100, 101),
+        "before the start": (-1, 10),
+        "a range that wraps": (2**64 - 4096 - mr.buf, 8192 + mr.buf),
+    }
     info = owner.info(WRITE, *places.get(what, (0, 100)), mr=mr)
     if what == "a key that is not a region's":
         mr.close()
@@ -440,6 +444,7 @@ def cases():
             "rights that windows do not have",
             "past the end",
             "before the start",
+            "a range that wraps",
         ):
             yield f"{name}: not bound: {what}", unbindable, kind, what
         yield f"{name}: by way of another QP", of_another_qp, kind

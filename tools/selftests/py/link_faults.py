@@ -88,6 +88,13 @@ def delete(*_):
     same(os.path.exists(SYSFS), False, "the device is still there")
 
 
+def port_is_free():
+    """No device is left here, and none of its sockets."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with socket.socket(family, socket.SOCK_DGRAM) as udp:
+            udp.bind(("", 4791))
+
+
 def link_add():
     body = (
         attribute(DEV_NAME, text(NAME))
@@ -103,9 +110,14 @@ def link_add():
             if not os.path.exists(SYSFS):
                 raise
 
-    with open("/run/netns/" + os.environ["NS_A"], "rb") as file:
+    def prepare():
+        port_is_free()
+        return Netlink()
+
+    with open("/run/netns/" + os.environ["NETNS"], "rb") as file:
         os.setns(file.fileno(), os.CLONE_NEWNET)
-    every_site(call, delete, Netlink)
+    every_site(call, delete, prepare)
+    port_is_free()
 
 
 CASES = [("add a link", link_add)]

@@ -11,6 +11,7 @@ import mmap
 import os
 import random
 import struct
+import tempfile
 import threading
 import time
 
@@ -263,16 +264,17 @@ def no_memory():
 
 
 def read_only():
-    """Memory that the process must not write to, by way of a region that may be written."""
-    a, b, mine, theirs = ends()
-    theirs.fill(b"r" * SIZE)
-    theirs.protect(mmap.PROT_READ)
-    a.send(e.IBV_WR_RDMA_READ, mine.sge(100), remote=theirs.remote())
-    good(poll(a.cq))
-    a.send(e.IBV_WR_RDMA_WRITE, mine.sge(100), remote=theirs.remote())
-    same(status(poll(a.cq)[0]), "REM_ACCESS_ERR", "a WRITE")
-    same(theirs.bytes(8), b"r" * 8, "the bytes")
-    shut(a, b)
+    """Memory that the process must not write to, by way of a region that may be written: private
+    pages, and those of a file. It is read, and neither a WRITE, an atomic nor the response to a READ
+    changes it."""
+    for kind in ("anonymous", "file"):
+        for opcode in (
+            e.IBV_WR_RDMA_WRITE,
+            e.IBV_WR_ATOMIC_FETCH_AND_ADD,
+            e.IBV_WR_ATOMIC_CMP_AND_SWP,
+            e.IBV_WR_RDMA_READ,
+        ):
+            read_only_by(kind, opcode)
     a, b, mine, theirs = ends()
     readable = Memory(b.host, access=e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_ON_DEMAND)
     readable.fill(b"q" * SIZE)
@@ -280,6 +282,37 @@ def read_only():
     good(poll(a.cq))
     same(mine.bytes(100), b"q" * 100, "the bytes")
     shut(a, b)
+
+
+def read_only_by(kind, opcode):
+    a, b, mine, _ = ends()
+    reader = opcode == e.IBV_WR_RDMA_READ
+    with tempfile.TemporaryFile() as file:
+        file.truncate(SIZE)
+        sealed = Memory(
+            (a if reader else b).host, access=ODP, file=file if kind == "file" else None
+        )
+        sealed.fill(b"r" * SIZE)
+        sealed.protect(mmap.PROT_READ)
+        if reader:
+            # Into the sealed memory.
+            other = Memory(b.host)
+            a.send(opcode, sealed.sge(8), remote=other.remote())
+            same(status(poll(a.cq)[0]), "LOC_PROT_ERR", f"a READ into {kind} memory")
+        else:
+            a.send(e.IBV_WR_RDMA_READ, mine.sge(8), remote=sealed.remote())
+            good(poll(a.cq))
+            same(mine.bytes(8), b"r" * 8, "the bytes that are read")
+            atomic = (int.from_bytes(b"r" * 8, "little"), 1)
+            a.send(
+                opcode,
+                mine.sge(8),
+                remote=sealed.remote(),
+                atomic=None if opcode == e.IBV_WR_RDMA_WRITE else atomic,
+            )
+            same(status(poll(a.cq)[0]), "REM_ACCESS_ERR", f"{opcode} to {kind} memory")
+        same(sealed.bytes(16), b"r" * 16, f"the bytes of {kind} memory after {opcode}")
+        shut(a, b)
 
 
 def forked():

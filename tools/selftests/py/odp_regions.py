@@ -252,6 +252,9 @@ def given_up():
 
     def dies():
         a, b, source, sink = ends()
+        source.drop()
+        for memory in (source, sink):
+            advise(memory, PREFETCH_WRITE, 0)
         for n in range(16):
             a.send(e.IBV_WR_RDMA_WRITE, source.sge(PAGE, n * PAGE), remote=sink.remote(n * PAGE))
         os.kill(os.getpid(), 9)

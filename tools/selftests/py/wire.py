@@ -171,10 +171,12 @@ def opcodes():
 
 def unknown_opcodes():
     t = bench()
+    """Nor does one to the number of multicast find a table with it."""
     unknown = [0x18, 0x1F, 0x38, 0x7F, 0xFF]
-    with Counted("rcvd_unknown_opcode", len(unknown), at_least=True):
+    with Counted("rcvd_unknown_opcode", 2 * len(unknown), at_least=True):
         for opcode in unknown:
-            attacker.send(roce.bth(opcode, t.qpn, PSN_B) + bytes(64))
+            for qpn in (t.qpn, 0xFFFFFF):
+                attacker.send(roce.bth(opcode, qpn, PSN_B) + bytes(64))
     t.works()
 
 
