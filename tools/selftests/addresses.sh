@@ -8,7 +8,7 @@
 . "$(dirname "$0")/lib.sh"
 need_module
 LIMIT=20
-for module in 8021q bridge bonding vrf macvlan ipvlan tun wireguard; do
+for module in 8021q bridge bonding team vrf macvlan ipvlan tun wireguard; do
 	modprobe -q $module
 done
 
@@ -41,6 +41,18 @@ lay_vlan_bridge() {
 	below "$1" "$2" br0 bridge && above "$1" br0 v5 vlan id 5 && addresses "$1" v5 "$3" "$4"
 }
 lay_bond() { below "$1" "$2" bond0 bond mode active-backup && addresses "$1" bond0 "$3" "$4"; }
+# What teamd does: a team's mode is set before it has a port, one of its ports is made the active one,
+# and it has the MAC address of one.
+lay_team() {
+	local mac
+	mac=$(ip -n "$1" link show "$2" | awk '/link.ether/ { print $2 }')
+	ip -n "$1" link add team0 address "$mac" type team && in_ns "$1" teamnl team0 setoption mode activebackup &&
+		ip -n "$1" link set "$2" down && ip -n "$1" link set "$2" master team0 &&
+		ip -n "$1" link set "$2" up && ip -n "$1" link set team0 up &&
+		in_ns "$1" teamnl team0 setoption activeport \
+			"$(ip -n "$1" link show "$2" | sed -n '1s/:.*//p')" &&
+		addresses "$1" team0 "$3" "$4"
+}
 lay_vrf() {
 	WITHIN="ip vrf exec red"
 	below "$1" "$2" red vrf table 10 && addresses "$1" "$2" "$3" "$4"
@@ -109,6 +121,45 @@ wireguard_hosts() {
 	addresses $NS_A wg0 $IP4_A $IP6_A && addresses $NS_B wg0 $IP4_B $IP6_B || return 1
 	link_add $DEV_A wg0 $NS_A && link_add $DEV_B wg0 $NS_B || return 1
 	meet
+}
+
+# bonded_hosts: host A's addresses and device are on a bond of two slaves; each has a port of host B's
+# bridge at its other end.
+bonded_hosts() {
+	local slave
+	net_up || return 1
+	ip -n $NS_A addr flush dev $VETH_A scope global
+	ip -n $NS_B addr flush dev $VETH_B scope global
+	ip link add oxvc netns $NS_A type veth peer name oxvd netns $NS_B &&
+		ip -n $NS_A link add bond0 type bond mode active-backup miimon 50 &&
+		ip -n $NS_B link add br0 type bridge || return 1
+	for slave in $VETH_A oxvc; do
+		ip -n $NS_A link set $slave down && ip -n $NS_A link set $slave master bond0 &&
+			ip -n $NS_A link set $slave up || return 1
+	done
+	for slave in $VETH_B oxvd; do
+		ip -n $NS_B link set $slave master br0 && ip -n $NS_B link set $slave up || return 1
+	done
+	addresses $NS_A bond0 $IP4_A $IP6_A && addresses $NS_B br0 $IP4_B $IP6_B &&
+		link_add $DEV_A bond0 $NS_A && link_add $DEV_B br0 $NS_B || return 1
+	meet
+}
+# t_slaves: a connection goes on while the bond's active slave changes.
+t_slaves() {
+	local pid changes=0 slave
+	bonded_hosts || return 1
+	LIMIT=120 pingpong rc $GID4_A $GID4_B -e -n 3000 -s 3000 >"$TMP/slaves" 2>&1 & pid=$!
+	poll 60 eval "rdma resource show qp | grep -q 'state RTS'" || return 1
+	while kill -0 $pid 2>/dev/null; do
+		for slave in oxvc $VETH_A; do
+			ip -n $NS_A link set bond0 type bond active_slave $slave || return 1
+			changes=$((changes + 1))
+			sleep 0.2
+		done
+	done
+	wait $pid || { cat "$TMP/slaves"; return 1; }
+	echo "the active slave changed $changes times"
+	[ $changes -ge 6 ]
 }
 
 # hosts VARIANT: two hosts with a device each and the addresses of that variant.
@@ -211,6 +262,7 @@ more VLAN hosts vlan
 row bridge hosts bridge
 more "VLAN on a bridge" hosts vlan_bridge
 more bond hosts bond
+more team hosts team
 # ip puts a program into a VRF by a BPF program of its cgroup, which the debug kernel does not take.
 enters_vrf() {
 	ip link add oxvrf type vrf table 99 && ip link set oxvrf up && ip vrf exec oxvrf true
@@ -237,6 +289,10 @@ elif type wg >/dev/null; then
 	row WireGuard wireguard_hosts
 else
 	skip WireGuard "the program wg is missing"
+fi
+if [ -z "${SHORT:-}" ]; then
+	t "a bond's active slave changes under traffic" t_slaves
+	hosts_gone
 fi
 printf '%s\n' "where,${COLUMNS// /,}" "${TABLE[@]}" | diag
 finish
