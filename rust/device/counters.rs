@@ -3,75 +3,58 @@
 //! The counters of a port. `rdma statistic show` and the files under `hw_counters` show them.
 
 use crate::proto::transport::DropReason;
-use crate::proto::wire::ParseError;
+use crate::proto::wire::{counted, ParseError};
 use kernel::str::CStr;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
-/// Counters that are neither an error of the parser nor a drop reason of the transport.
-#[derive(Clone, Copy, Debug)]
-#[repr(usize)]
-pub(crate) enum Count {
-    SentPackets = 0,
-    RcvdPackets = 1,
-    SendErrors = 2,
-    LinkDowned = 3,
-    BadIcrc = 4,
-    NoQp = 5,
-    WrongAddress = 6,
-    NoMemory = 7,
-    WrongSrcQp = 8,
-    /// Counted besides `BadIcrc`.
-    BadIcrcGso = 9,
-    GroupOverflow = 10,
-    WrongNamespace = 11,
+counted! {
+    /// Counters that are neither an error of the parser nor a drop reason of the transport.
+    pub(crate) enum Count {
+        SentPackets = c"sent_pkts",
+        RcvdPackets = c"rcvd_pkts",
+        SendErrors = c"send_err",
+        LinkDowned = c"link_downed",
+        BadIcrc = c"rcvd_bad_icrc",
+        NoQp = c"rcvd_no_qp",
+        WrongAddress = c"rcvd_wrong_address",
+        NoMemory = c"send_no_memory",
+        WrongSrcQp = c"rcvd_wrong_src_qp",
+        /// Counted besides `BadIcrc`.
+        BadIcrcGso = c"rcvd_bad_icrc_gso",
+        GroupOverflow = c"rcvd_group_overflow",
+        WrongNamespace = c"rcvd_wrong_netns",
+    }
 }
 
-const OWN: usize = 12;
-const TOTAL: usize = OWN + ParseError::COUNT + DropReason::COUNT;
+/// The counters of each kind, in the order in which they are kept.
+const OWN: &[&CStr] = Count::COUNTERS;
+const PARSER: &[&CStr] = ParseError::COUNTERS;
+const DROPS: &[&CStr] = DropReason::COUNTERS;
+
+/// The number of counters.
+const TOTAL: usize = OWN.len() + PARSER.len() + DROPS.len();
+
+/// The name of the counter at `index`.
+const fn name(index: usize) -> &'static CStr {
+    if index < OWN.len() {
+        return OWN[index];
+    }
+    match (index - OWN.len()).checked_sub(PARSER.len()) {
+        None => PARSER[index - OWN.len()],
+        Some(index) => DROPS[index],
+    }
+}
 
 /// The names of the counters, in the order of their values.
-pub(crate) const NAMES: [&CStr; TOTAL] = [
-    c"sent_pkts",
-    c"rcvd_pkts",
-    c"send_err",
-    c"link_downed",
-    c"rcvd_bad_icrc",
-    c"rcvd_no_qp",
-    c"rcvd_wrong_address",
-    c"send_no_memory",
-    c"rcvd_wrong_src_qp",
-    c"rcvd_bad_icrc_gso",
-    c"rcvd_group_overflow",
-    c"rcvd_wrong_netns",
-    c"rcvd_too_short",
-    c"rcvd_bad_version",
-    c"rcvd_unknown_opcode",
-    c"rcvd_bad_pad",
-    c"rcvd_length_underflow",
-    c"rcvd_unexpected_payload",
-    c"rcvd_qp_state",
-    c"rcvd_wrong_service",
-    c"rcvd_bad_pkey",
-    c"rcvd_bad_qkey",
-    c"rcvd_too_long",
-    c"duplicate_request",
-    c"unknown_duplicate",
-    c"out_of_seq_request",
-    c"sent_rnr_err",
-    c"refused_request",
-    c"ghost_ack",
-    c"response_gap",
-    c"bad_response",
-    c"out_of_buffer",
-    c"rcvd_longer_than_buffer",
-    c"rcvd_no_grh",
-    c"duplicate_nak",
-    c"response_place_err",
-    c"duplicate_read_denied",
-    c"cnp_ignored",
-    c"page_fault",
-    c"early_ack",
-];
+pub(crate) const NAMES: [&CStr; TOTAL] = {
+    let mut names = [c""; TOTAL];
+    let mut index = 0;
+    while index < TOTAL {
+        names[index] = name(index);
+        index += 1;
+    }
+    names
+};
 
 /// The counters of one port. Read and written in any context.
 pub(crate) struct Counters([Atomic<u64>; TOTAL]);
@@ -104,13 +87,13 @@ impl Counters {
     /// Counts a datagram that is no packet.
     #[inline]
     pub(crate) fn parse_error(&self, error: ParseError) {
-        self.bump(OWN + error as usize, 1);
+        self.bump(OWN.len() + error as usize, 1);
     }
 
     /// Counts a packet that was dropped.
     #[inline]
     pub(crate) fn dropped(&self, cause: DropReason) {
-        self.bump(OWN + ParseError::COUNT + cause as usize, 1);
+        self.bump(OWN.len() + PARSER.len() + cause as usize, 1);
     }
 
     /// Copies the values to `out`, in the order of [`NAMES`].

@@ -3,7 +3,6 @@
 //! The receive path from the socket to the QP: finds the device and the QP of each packet.
 
 use super::counters::Count;
-use super::packet::path::ROCE_PORT;
 use super::packet::rx_batch::{RxBatch, RxGroup};
 use super::qp::engine;
 use super::qp::progress::Input;
@@ -13,7 +12,7 @@ use crate::net::netdev::NetDevice;
 use crate::net::skb::RxSkb;
 use crate::net::udp::Receiver;
 use crate::proto::wire::bth::BthRepr;
-use crate::proto::wire::{Gid, Qpn, BTH_LEN, ICRC_LEN};
+use crate::proto::wire::{Gid, Qpn, BTH_LEN, ICRC_LEN, ROCE_UDP_PORT};
 use crate::sync::{bh, work};
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -23,7 +22,7 @@ use kernel::workqueue::{self, WorkItem};
 pub(crate) struct Receive;
 
 impl Receiver for Receive {
-    const PORT: u16 = ROCE_PORT;
+    const PORT: u16 = ROCE_UDP_PORT;
     const MIN_LEN: u32 = (BTH_LEN + ICRC_LEN) as u32;
 
     fn receive(skb: RxSkb, netdev: &NetDevice) {

@@ -14,6 +14,7 @@
 pub mod aeth;
 pub mod atomic;
 pub mod bth;
+mod counted;
 pub mod deth;
 pub mod error;
 pub mod feth;
@@ -23,6 +24,7 @@ pub mod header;
 pub mod icrc;
 pub mod ieth;
 pub mod immdt;
+pub mod ip;
 pub mod opcode;
 pub mod packet;
 pub mod pkey;
@@ -34,15 +36,17 @@ pub mod rnr;
 pub use aeth::{AethRepr, NakCode, Syndrome, CREDIT_NONE};
 pub use atomic::{AtomicAckEthRepr, AtomicEthRepr};
 pub use bth::{BthRepr, BTH_LEN};
+pub(crate) use counted::counted;
 pub use deth::DethRepr;
 pub use error::{EmitError, ParseError};
 pub use feth::FethRepr;
 pub use gid::Gid;
-pub use grh::{GrhLayout, NetworkType, GRH_LEN};
+pub use grh::{GrhLayout, GRH_LEN};
 pub use header::HeaderRepr;
 pub use icrc::{Icrc, IcrcHead, IcrcSegments, ICRC_LEN};
 pub use ieth::IethRepr;
 pub use immdt::ImmDtRepr;
+pub use ip::{NetworkType, ROCE_UDP_PORT};
 pub use opcode::{ExtKind, Kind, Opcode, PayloadRule, Position, Service, Tail};
 pub use packet::{pad_for, Ext, PacketRepr, Parsed, MAX_HEADER_LEN};
 pub use pkey::PKey;
@@ -50,9 +54,6 @@ pub use psn::Psn;
 pub use qpn::Qpn;
 pub use reth::RethRepr;
 pub use rnr::RnrTimer;
-
-/// The UDP destination port of RoCEv2, in host order (IBTA annex A17.3.2.2, IANA "roce").
-pub const ROCE_UDP_PORT: u16 = 4791;
 
 /// The largest payload of one packet in bytes: the largest path MTU (IBTA 9.2, Table 64).
 pub const MAX_PAYLOAD: usize = 4096;

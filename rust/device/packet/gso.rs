@@ -13,7 +13,7 @@ use crate::net::crc::crc32_le;
 use crate::net::queue::TxQueue;
 use crate::net::skb::{TxSkb, TX_MAX};
 use crate::proto::wire::bth::{self, BTH_LEN};
-use crate::proto::wire::icrc::{DatagramFields, UDP_LEN};
+use crate::proto::wire::ip::{DatagramFields, UDP_LEN};
 use crate::proto::wire::{IcrcHead, PacketRepr, ICRC_LEN};
 use crate::rdma::strided::StridedDst;
 use core::cmp::Ordering;

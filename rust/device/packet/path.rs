@@ -6,24 +6,17 @@
 use crate::device::port::Port;
 use crate::net::netdev::{Namespace, NetdevId};
 use crate::net::route::{Flow, Header, Route};
-use crate::proto::wire::icrc::{DatagramFields, UDP_LEN};
+use crate::proto::wire::ip::{DatagramFields, ECN, ROCE_UDP_PORT, UDP_LEN};
 use crate::proto::wire::{Gid, GrhLayout, IcrcHead, GRH_LEN};
 use crate::rdma::gid::AhAttr;
 use crate::rdma::gid_table;
 use kernel::prelude::*;
-
-/// The UDP port of RoCEv2 (annex A17.3.2.2, assigned by IANA).
-pub(crate) const ROCE_PORT: u16 = 4791;
 
 /// The first UDP source port that RoCEv2 uses (annex A17.3.2.1).
 const FIRST_PORT: u16 = 0xc000;
 
 /// The hop limit for an address vector that has none (0): the usual one, as RoCEv2 is routed.
 const DEFAULT_HOP_LIMIT: u8 = 64;
-
-/// The bits of a traffic class that belong to the network (ECN, RFC 3168). Routers mark an
-/// ECN-capable packet instead of dropping it, and oxe's transport does not react to such marks.
-const ECN: u8 = 0x03;
 
 /// The PCP (or traffic class) that a service level asks for. There are eight of them. A process may
 /// have copied the service level from the completion of a datagram. Bit 3 there says that the value
@@ -79,7 +72,9 @@ impl Path {
             source: *attr.sgid(),
             destination: *attr.dgid(),
             source_port: source_port(attr.flow_label(), local_qpn, remote_qpn),
-            destination_port: ROCE_PORT,
+            destination_port: ROCE_UDP_PORT,
+            // Routers mark an ECN-capable packet instead of dropping it, and oxe's transport does not
+            // react to such marks.
             traffic_class: attr.traffic_class() & !ECN,
             priority_class: priority_class(attr.service_level()),
             flow_label: attr.flow_label(),

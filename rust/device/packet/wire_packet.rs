@@ -7,7 +7,7 @@ use crate::device::Core;
 use crate::net::crc::crc32_le;
 use crate::net::skb::RxSkb;
 use crate::proto::wire::bth::{self, BTH_LEN};
-use crate::proto::wire::icrc::{DatagramFields, UDP_LEN};
+use crate::proto::wire::ip::{DatagramFields, UDP_LEN};
 use crate::proto::wire::{
     GrhLayout, IcrcHead, PacketRepr, Parsed, GRH_LEN, ICRC_LEN, MAX_HEADER_LEN,
 };

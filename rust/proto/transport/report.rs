@@ -3,6 +3,8 @@
 //! Reports of the transport to its owner besides packets and completions: the verdict on a packet,
 //! and the events of the queue pair.
 
+use super::wire::counted;
+
 /// The transport's decision on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -14,63 +16,58 @@ pub enum Verdict {
     Dropped(DropReason),
 }
 
-/// The reason that a packet was not carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum DropReason {
-    /// The QP's state does not take such packets.
-    State = 0,
-    /// The opcode belongs to another transport service than the QP.
-    Service = 1,
-    /// The P_Key does not match the QP's.
-    PKey = 2,
-    /// The Q_Key is not the QP's.
-    QKey = 3,
-    /// The payload is longer than the path MTU (datagrams).
-    TooLong = 4,
-    /// A request that was carried out before; an RC responder responds again. For UC the beginning
-    /// of a message that has arrived before, or late.
-    Duplicate = 5,
-    /// A duplicate READ or atomic without a matching responder resource.
-    UnknownDuplicate = 6,
-    /// A request ahead of the expected PSN; for UC one of a message that was dropped.
-    OutOfSequence = 7,
-    /// No receive request is posted; the peer gets an RNR NAK and tries again.
-    NotReady = 8,
-    /// Refused: RC sends a NAK, which ends the connection, and UC drops the message.
-    Refused = 9,
-    /// An acknowledgement of nothing that is outstanding.
-    Ghost = 10,
-    /// A response, ACK or NAK after a lost response: the requester retransmits.
-    Gap = 11,
-    /// A response that the request did not ask for, or a reserved syndrome.
-    BadResponse = 12,
-    /// A datagram, or message of UC, for which no receive request is posted; it is lost.
-    NoReceive = 13,
-    /// A datagram, or message of UC, longer than the receive request that it would go to; it is
-    /// lost.
-    ReceiveTooShort = 14,
-    /// A datagram without the IP header for the GRH area of its receive buffer.
-    NoGrh = 15,
-    /// A NAK that was handled before, and came again.
-    RepeatedNak = 16,
-    /// A valid response that could not be stored in the requester's memory.
-    Unplaceable = 17,
-    /// A duplicate READ whose key is no longer valid.
-    StaleKey = 18,
-    /// A congestion notification, which oxe ignores (IBTA annex A17.9.3).
-    Cnp = 19,
-    /// A page of the memory that it is about is not present (on-demand paging). The requester sends
-    /// it again, after an RNR NAK if it is a request; a message of UC and a datagram are lost.
-    NotPresent = 20,
-    /// A request of a peer that has acknowledged a message before it was delivered: its completion,
-    /// which is held, comes first. The peer sends the request again.
-    EarlyAck = 21,
-}
-
-impl DropReason {
-    /// The number of reasons; each one `as usize` is less.
-    pub const COUNT: usize = 22;
+counted! {
+    /// The reason that a packet was not carried out.
+    pub enum DropReason {
+        /// The QP's state does not take such packets.
+        State = c"rcvd_qp_state",
+        /// The opcode belongs to another transport service than the QP.
+        Service = c"rcvd_wrong_service",
+        /// The P_Key does not match the QP's.
+        PKey = c"rcvd_bad_pkey",
+        /// The Q_Key is not the QP's.
+        QKey = c"rcvd_bad_qkey",
+        /// The payload is longer than the path MTU (datagrams).
+        TooLong = c"rcvd_too_long",
+        /// A request that was carried out before; an RC responder responds again. For UC the beginning
+        /// of a message that has arrived before, or late.
+        Duplicate = c"duplicate_request",
+        /// A duplicate READ or atomic without a matching responder resource.
+        UnknownDuplicate = c"unknown_duplicate",
+        /// A request ahead of the expected PSN; for UC one of a message that was dropped.
+        OutOfSequence = c"out_of_seq_request",
+        /// No receive request is posted; the peer gets an RNR NAK and tries again.
+        NotReady = c"sent_rnr_err",
+        /// Refused: RC sends a NAK, which ends the connection, and UC drops the message.
+        Refused = c"refused_request",
+        /// An acknowledgement of nothing that is outstanding.
+        Ghost = c"ghost_ack",
+        /// A response, ACK or NAK after a lost response: the requester retransmits.
+        Gap = c"response_gap",
+        /// A response that the request did not ask for, or a reserved syndrome.
+        BadResponse = c"bad_response",
+        /// A datagram, or message of UC, for which no receive request is posted; it is lost.
+        NoReceive = c"out_of_buffer",
+        /// A datagram, or message of UC, longer than the receive request that it would go to; it is
+        /// lost.
+        ReceiveTooShort = c"rcvd_longer_than_buffer",
+        /// A datagram without the IP header for the GRH area of its receive buffer.
+        NoGrh = c"rcvd_no_grh",
+        /// A NAK that was handled before, and came again.
+        RepeatedNak = c"duplicate_nak",
+        /// A valid response that could not be stored in the requester's memory.
+        Unplaceable = c"response_place_err",
+        /// A duplicate READ whose key is no longer valid.
+        StaleKey = c"duplicate_read_denied",
+        /// A congestion notification, which oxe ignores (IBTA annex A17.9.3).
+        Cnp = c"cnp_ignored",
+        /// A page of the memory that it is about is not present (on-demand paging). The requester sends
+        /// it again, after an RNR NAK if it is a request; a message of UC and a datagram are lost.
+        NotPresent = c"page_fault",
+        /// A request of a peer that has acknowledged a message before it was delivered: its completion,
+        /// which is held, comes first. The peer sends the request again.
+        EarlyAck = c"early_ack",
+    }
 }
 
 /// The events of the queue pair since the owner last took them: a set of flags.

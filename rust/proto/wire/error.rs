@@ -2,28 +2,25 @@
 
 //! Errors of reading and writing packets.
 
-/// The reason that a datagram is not a valid packet. Each has a counter in the driver; none causes
-/// a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum ParseError {
-    /// The datagram ends within its headers.
-    TooShort = 0,
-    /// The transport version is not 0.
-    BadVersion = 1,
-    /// The opcode is not defined.
-    UnknownOpcode = 2,
-    /// The pad does not make the payload a multiple of four, or there is nothing to pad.
-    BadPad = 3,
-    /// No room for pad and ICRC after the headers.
-    LengthUnderflow = 4,
-    /// A payload where the opcode has none.
-    UnexpectedPayload = 5,
-}
+use super::counted::counted;
 
-impl ParseError {
-    /// The number of reasons; each one `as usize` is less.
-    pub const COUNT: usize = 6;
+counted! {
+    /// The reason that a datagram is not a valid packet. Each has a counter in the driver; none causes
+    /// a response.
+    pub enum ParseError {
+        /// The datagram ends within its headers.
+        TooShort = c"rcvd_too_short",
+        /// The transport version is not 0.
+        BadVersion = c"rcvd_bad_version",
+        /// The opcode is not defined.
+        UnknownOpcode = c"rcvd_unknown_opcode",
+        /// The pad does not make the payload a multiple of four, or there is nothing to pad.
+        BadPad = c"rcvd_bad_pad",
+        /// No room for pad and ICRC after the headers.
+        LengthUnderflow = c"rcvd_length_underflow",
+        /// A payload where the opcode has none.
+        UnexpectedPayload = c"rcvd_unexpected_payload",
+    }
 }
 
 /// The reason that headers were not written.

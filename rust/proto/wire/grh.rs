@@ -6,44 +6,10 @@
 //! the IP header of the packet takes its place. An IPv6 header takes all 40 bytes. An IPv4 header
 //! takes the last 20 bytes, and the first 20 are unused.
 
-use super::icrc::DatagramFields;
-use super::Gid;
+use super::ip::{checksum, DatagramFields, NetworkType, IPV4_MIN_LEN};
 
 /// Length of the area in bytes.
 pub const GRH_LEN: usize = 40;
-
-/// Length of an IPv4 header without options in bytes.
-const IPV4_LEN: usize = 20;
-
-/// The network layer of a RoCEv2 packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NetworkType {
-    /// IPv4.
-    Ipv4,
-    /// IPv6.
-    Ipv6,
-}
-
-impl NetworkType {
-    /// The network layer over which packets from or to `gid` travel.
-    #[inline]
-    pub fn of(gid: &Gid) -> Self {
-        match gid.to_ipv4() {
-            Some(_) => NetworkType::Ipv4,
-            None => NetworkType::Ipv6,
-        }
-    }
-
-    /// The network layer of a packet whose IP header begins with `byte`.
-    #[inline]
-    pub const fn of_header(byte: u8) -> Option<Self> {
-        match byte >> 4 {
-            4 => Some(NetworkType::Ipv4),
-            6 => Some(NetworkType::Ipv6),
-            _ => None,
-        }
-    }
-}
 
 /// The place of the IP header in the area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +26,8 @@ impl GrhLayout {
     pub const fn of(network: NetworkType) -> Self {
         match network {
             NetworkType::Ipv4 => GrhLayout {
-                offset: GRH_LEN - IPV4_LEN,
-                len: IPV4_LEN,
+                offset: GRH_LEN - IPV4_MIN_LEN,
+                len: IPV4_MIN_LEN,
             },
             NetworkType::Ipv6 => GrhLayout {
                 offset: 0,
@@ -90,33 +56,18 @@ impl GrhLayout {
             [area[4], area[5]] = datagram.udp_len.to_be_bytes();
             return Some(area);
         }
-        let ip: &mut [u8; IPV4_LEN] = area.last_chunk_mut()?;
+        let ip: &mut [u8; IPV4_MIN_LEN] = area.last_chunk_mut()?;
         let total = datagram
             .udp_len
             .checked_add(u16::try_from(header.len()).ok()?)?;
         [ip[2], ip[3]] = total.to_be_bytes();
         [ip[4], ip[5]] = datagram.ip_id.to_be_bytes();
-        if header.len() == IPV4_LEN {
+        if header.len() == IPV4_MIN_LEN {
             [ip[10], ip[11]] = [0, 0];
             [ip[10], ip[11]] = checksum(ip).to_be_bytes();
         }
         Some(area)
     }
-}
-
-/// The checksum of an IPv4 header whose checksum field is zero.
-fn checksum(header: &[u8; IPV4_LEN]) -> u16 {
-    let words = header.chunks_exact(2);
-    let sum: u32 = words
-        .map(|word| {
-            word.iter()
-                .fold(0, |sum, byte| (sum << 8) | u32::from(*byte))
-        })
-        .sum();
-    // Ten words have two carries at most, the second of 1.
-    let folded = (sum & 0xffff).wrapping_add(sum >> 16);
-    let folded = (folded & 0xffff).wrapping_add(folded >> 16);
-    !folded as u16
 }
 
 #[cfg(test)]
@@ -199,14 +150,5 @@ mod tests {
             assert_eq!(GrhLayout::area(&[version << 4; 60]), None);
         }
         assert_eq!(GrhLayout::area(&[]), None);
-    }
-
-    #[test]
-    fn the_gid_decides_the_network() {
-        assert_eq!(
-            NetworkType::of(&Gid::from_ipv4([10, 0, 0, 1])),
-            NetworkType::Ipv4
-        );
-        assert_eq!(NetworkType::of(&Gid::new([0xfe; 16])), NetworkType::Ipv6);
     }
 }

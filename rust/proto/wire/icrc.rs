@@ -19,18 +19,10 @@
 //! inversion before or after. That is the kernel's `crc32_le`.
 
 use super::bth::BTH_LEN;
+use super::ip::{DatagramFields, IPV4_MAX_LEN, IPV4_MIN_LEN, IPV6_LEN, UDP_LEN};
 
 /// Length of the ICRC in bytes.
 pub const ICRC_LEN: usize = 4;
-
-/// Length of a UDP header in bytes.
-pub const UDP_LEN: usize = 8;
-/// Length of an IPv6 header in bytes.
-pub const IPV6_LEN: usize = 40;
-/// Shortest IPv4 header in bytes.
-pub const IPV4_MIN_LEN: usize = 20;
-/// Longest IPv4 header in bytes, with options.
-pub const IPV4_MAX_LEN: usize = 60;
 
 /// Room for the longest IP and UDP headers and the BTH. Behind headers of the usual length this
 /// also holds a whole short packet, as one call of the engine costs less than two.
@@ -117,17 +109,6 @@ fn id_part(id: u16) -> u32 {
     let [a, b, c, d] = &ID_PART;
     let part = |table: &[u32; 16], shift: u32| table[usize::from((id >> shift) & 15)];
     part(a, 12) ^ part(b, 8) ^ part(c, 4) ^ part(d, 0)
-}
-
-/// The fields in which the datagrams of one super-packet differ, in host order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DatagramFields {
-    /// Length of the UDP header and all that follows it, the ICRC included, in bytes: the UDP
-    /// header's length field. The IP length follows from it.
-    pub udp_len: u16,
-    /// The IPv4 identification; unused for IPv6. Segmentation increments it by one for each
-    /// datagram, modulo 2^16.
-    pub ip_id: u16,
 }
 
 /// The reason that headers were not accepted.

@@ -2,9 +2,9 @@
 
 //! Frames: IP, UDP and RoCEv2 as bytes, written and read with the code under test.
 
-use oxe_proto::wire::{icrc, IcrcHead, PacketRepr, Parsed, ICRC_LEN, ROCE_UDP_PORT};
+use oxe_proto::wire::{ip, IcrcHead, PacketRepr, Parsed, ICRC_LEN, ROCE_UDP_PORT};
 
-const UDP_LEN: usize = icrc::UDP_LEN;
+const UDP_LEN: usize = ip::UDP_LEN;
 const BTH_LEN: usize = 12;
 
 /// The CRC register after more bytes, as [`IcrcHead::start`] wants it.
@@ -25,9 +25,9 @@ pub struct Route {
 impl Route {
     fn ip_len(self) -> usize {
         if self.ipv6 {
-            icrc::IPV6_LEN
+            ip::IPV6_LEN
         } else {
-            icrc::IPV4_MIN_LEN
+            ip::IPV4_MIN_LEN
         }
     }
 
@@ -45,7 +45,7 @@ impl Route {
                 out.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host]);
             }
         } else {
-            let total = udp_len.wrapping_add(icrc::IPV4_MIN_LEN as u16);
+            let total = udp_len.wrapping_add(ip::IPV4_MIN_LEN as u16);
             out.extend([0x45, 0]);
             out.extend(total.to_be_bytes());
             out.extend(id.to_be_bytes());
@@ -114,8 +114,8 @@ fn icrc_of(frame: &[u8], ip_len: usize, end: usize) -> Option<[u8; ICRC_LEN]> {
 /// The RoCEv2 part of a frame, ICRC included.
 pub fn roce(frame: &[u8]) -> Option<&[u8]> {
     let ip_len = match frame.first()? >> 4 {
-        4 => icrc::IPV4_MIN_LEN,
-        6 => icrc::IPV6_LEN,
+        4 => ip::IPV4_MIN_LEN,
+        6 => ip::IPV6_LEN,
         _ => return None,
     };
     let udp = frame.get(ip_len..ip_len + UDP_LEN)?;
