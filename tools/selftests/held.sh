@@ -5,6 +5,7 @@
 # that a signal ends, and such that none does.
 . "$(dirname "$0")/lib.sh"
 [ -c /dev/fuse ] || mknod /dev/fuse c 10 229
+grep -q fuse /proc/filesystems || modprobe fuse
 for kind in killable stuck; do
 	hosts_up 1500
 	relay_py held $kind
