@@ -46,6 +46,12 @@ test-arm64:
 check:
 	@$(scripts)/check
 
+test-host:
+	@$(scripts)/test-host '$(T)' $(P)
+
+fix:
+	@$(scripts)/fix
+
 rules:
 	@$(scripts)/setup
 	@$(scripts)/in-buildroot $(scripts)/rules
@@ -113,6 +119,9 @@ help:
 	@echo 'test-arm64     the module for Debian'"'"'s arm64 kernel, and a few tests on an emulated' \
 		'machine of that kind'
 	@echo 'check          format, clippy, host tests, layering rules'
+	@echo 'test-host      the host tests of the protocol core; T=<part of a name> for some, P=sim for' \
+		'the simulator'"'"'s'
+	@echo 'fix            mends the format of Rust code and what is made of the sources'
 	@echo 'rules          the rules of the specification that the protocol cites, and the tests' \
 		'of each'
 	@echo 'doc            the documentation in the Rust sources as HTML, in build/doc'
@@ -149,6 +158,6 @@ help:
 	@echo 'your program   scripts/run-in-vm runs it between two hosts with oxe:' \
 		'scripts/run-in-vm --help'
 
-.PHONY: all demo test test-debug test-fit test-nightly test-soak test-arm64 check rules doc bench \
-	bench-compare shell install uninstall deb bundle bundle-sources test-bundle \
+.PHONY: all demo test test-debug test-fit test-nightly test-soak test-arm64 test-host check fix \
+	rules doc bench bench-compare shell install uninstall deb bundle bundle-sources test-bundle \
 	test-deb check-kernels setup clean distclean help
