@@ -37,9 +37,9 @@ impl GidUse {
         let tunnel = Tunnel::open::<Receive>(netdev);
         match &tunnel {
             Err(error) if may_log() => pr_warn!(
-                "{}: this interface receives nothing: error {} for UDP port 4791 in its netns\n",
+                "{}: receives nothing: UDP port 4791 cannot be opened in its netns: {:?}\n",
                 netdev.name(),
-                error.to_errno()
+                error
             ),
             _ => {}
         }

@@ -170,8 +170,8 @@ def opcodes():
 
 
 def unknown_opcodes():
+    """To a queue pair, and to the QP number of multicast."""
     t = bench()
-    """Nor does one to the number of multicast find a table with it."""
     unknown = [0x18, 0x1F, 0x38, 0x7F, 0xFF]
     with Counted("rcvd_unknown_opcode", 2 * len(unknown), at_least=True):
         for opcode in unknown:
