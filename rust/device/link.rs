@@ -97,8 +97,9 @@ pub(crate) const RXE: &CStr = c"/sys/module/rdma_rxe";
 /// # Errors
 ///
 /// EINVAL for a netdev that carries no IP packets or is a VLAN, ENODEV if it goes away or moves to
-/// another namespace meanwhile, EEXIST when the netdev already has a device, ENFILE when the name is in
-/// use, EADDRINUSE when another program has UDP port 4791, EBUSY when rdma_rxe is loaded, ENOMEM.
+/// another namespace meanwhile, EEXIST when the netdev already has a device, ENFILE when the name
+/// is in use, EADDRINUSE when another program has UDP port 4791, EBUSY when rdma_rxe is loaded,
+/// ENOMEM.
 pub(crate) fn add(name: &CStr, netdev: &NetDevice, compat: bool) -> Result {
     if netdev.kind() == Kind::Vlan {
         explain_vlan(name, netdev);

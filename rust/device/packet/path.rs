@@ -73,8 +73,8 @@ impl Path {
             destination: *attr.dgid(),
             source_port: source_port(attr.flow_label(), local_qpn, remote_qpn),
             destination_port: ROCE_UDP_PORT,
-            // Routers mark an ECN-capable packet instead of dropping it, and oxe's transport does not
-            // react to such marks.
+            // Routers mark an ECN-capable packet instead of dropping it, and oxe's transport does
+            // not react to such marks.
             traffic_class: attr.traffic_class() & !ECN,
             priority_class: priority_class(attr.service_level()),
             flow_label: attr.flow_label(),

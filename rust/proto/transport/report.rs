@@ -29,8 +29,8 @@ counted! {
         QKey = c"rcvd_bad_qkey",
         /// The payload is longer than the path MTU (datagrams).
         TooLong = c"rcvd_too_long",
-        /// A request that was carried out before; an RC responder responds again. For UC the beginning
-        /// of a message that has arrived before, or late.
+        /// A request that was carried out before; an RC responder responds again. For UC the
+        /// beginning of a message that has arrived before, or late.
         Duplicate = c"duplicate_request",
         /// A duplicate READ or atomic without a matching responder resource.
         UnknownDuplicate = c"unknown_duplicate",
@@ -61,11 +61,12 @@ counted! {
         StaleKey = c"duplicate_read_denied",
         /// A congestion notification, which oxe ignores (IBTA annex A17.9.3).
         Cnp = c"cnp_ignored",
-        /// A page of the memory that it is about is not present (on-demand paging). The requester sends
-        /// it again, after an RNR NAK if it is a request; a message of UC and a datagram are lost.
+        /// A page of the memory that it is about is not present (on-demand paging). The requester
+        /// sends it again, after an RNR NAK if it is a request; a message of UC and a datagram are
+        /// lost.
         NotPresent = c"page_fault",
-        /// A request of a peer that has acknowledged a message before it was delivered: its completion,
-        /// which is held, comes first. The peer sends the request again.
+        /// A request of a peer that has acknowledged a message before it was delivered: its
+        /// completion, which is held, comes first. The peer sends the request again.
         EarlyAck = c"early_ack",
     }
 }

@@ -2,9 +2,9 @@
 
 //! Reasons that are counted.
 
-/// Defines an enum of what is counted: each variant carries the name of its counter, which users see
-/// (`rdma statistic show`), as `Variant = c"name"`. `COUNTERS` has the names in the order of the
-/// variants, so that `COUNTERS[variant as usize]` is a variant's.
+/// Defines an enum of what is counted: each variant carries the name of its counter, which users
+/// see (`rdma statistic show`), as `Variant = c"name"`. `COUNTERS` has the names in the order of
+/// the variants, so that `COUNTERS[variant as usize]` is a variant's.
 ///
 /// A variant without a name does not compile, and a name cannot stand beside another variant.
 macro_rules! counted {

@@ -5,8 +5,8 @@
 use super::counted::counted;
 
 counted! {
-    /// The reason that a datagram is not a valid packet. Each has a counter in the driver; none causes
-    /// a response.
+    /// The reason that a datagram is not a valid packet. Each has a counter in the driver; none
+    /// causes a response.
     pub enum ParseError {
         /// The datagram ends within its headers.
         TooShort = c"rcvd_too_short",

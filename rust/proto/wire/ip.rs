@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The IP and UDP headers in front of a packet (IBTA annex A17.3): their lengths, and the fields that
-//! the protocol knows of.
+//! The IP and UDP headers in front of a packet (IBTA annex A17.3): their lengths, and the fields
+//! that the protocol knows of.
 
 use super::Gid;
 
