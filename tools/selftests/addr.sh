@@ -29,6 +29,21 @@ t "IPv6" pingpong $IP6_A $IP6_B -n 30
 link_local() { ip -n "$1" -6 addr show dev "$2" scope link | sed -n 's/.*inet6 \([^/]*\).*/\1/p'; }
 t_local() { pingpong "$(link_local $NS_A $VETH_A)" "$(link_local $NS_B $VETH_B)" -n 30; }
 t "IPv6 link-local" t_local
+# The GID of index 0 is the link-local one: programs that choose no index reach each other, and are
+# refused where the peer's address is IPv4.
+t_index_0() {
+	PORT=$((PORT + 1))
+	pair "tcp $PORT" "ibv_rc_pingpong -d $DEV_A -g 0 -p $PORT -c -e -n 30" \
+		"ibv_rc_pingpong -d $DEV_B -g 0 -p $PORT -c -e -n 30 $IP4_A"
+}
+t "GID index 0 at both ends" t_index_0
+t_index_0_to_ipv4() {
+	PORT=$((PORT + 1))
+	fails 'Failed to modify QP to RTR' \
+		pair "tcp $PORT" "ibv_rc_pingpong -d $DEV_A -g $GID4_A -p $PORT -n 3" \
+		"ibv_rc_pingpong -d $DEV_B -g 0 -p $PORT -n 3 $IP4_A"
+}
+t "GID index 0 to an IPv4 peer is refused" t_index_0_to_ipv4
 
 t_more() {
 	ip -n $NS_A addr add 10.78.0.1/24 dev $VETH_A && ip -n $NS_B addr add 10.78.0.2/24 dev $VETH_B &&

@@ -2,9 +2,7 @@
 """Bulk work of a process that does not run (F3): softirqs must not do it, which are
 charged to no process and go before all of them, but a worker that the scheduler preempts."""
 
-import ctypes
 import glob
-import mmap
 import os
 import re
 import signal
@@ -13,42 +11,35 @@ import sys
 import time
 
 import pyverbs.enums as e
+from pyverbs.cq import CQ
 from pyverbs.mr import MR
 from pyverbs.wr import SGE, SendWR
 
+from mapping import repeated
 from oxetest import ALL_ACCESS, SLOW, End, connect, host_a, main, same
 
 LEN = 1 << 30
 FILE = 2 << 20
-COUNT = 64
 SECONDS = 3
 
 
-def wide_mapping():
-    """An address range of LEN bytes, with the same pages of a small file again and again."""
-    fd = os.memfd_create("bulk")
-    os.ftruncate(fd, FILE)
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
-    prot = mmap.PROT_READ | mmap.PROT_WRITE
-    start = libc.mmap(None, LEN, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
-    for at in range(start, start + LEN, FILE):
-        same(libc.mmap(at, FILE, prot, mmap.MAP_SHARED | 0x10, fd, 0), at, "mapping")
-    return start
-
-
-def writer():
-    """Has COUNT WRITEs of LEN bytes queued between two queue pairs of one device, then waits."""
+def writer(pairs, count):
+    """Has so many WRITEs of LEN bytes queued from one queue pair to another of the same device, and
+    that for so many pairs, then waits."""
     host = host_a()
-    a, b = End(host, size=0, depth=COUNT), End(host, size=0, depth=COUNT)
-    connect(a, b)
-    source, sink = (MR(host.pd, LEN, ALL_ACCESS, wide_mapping()) for _ in range(2))
-    for n in range(COUNT):
-        sges = [SGE(source.buf, LEN, source.lkey)]
-        wr = SendWR(n, e.IBV_WR_RDMA_WRITE, num_sge=1, sg=sges, send_flags=e.IBV_SEND_SIGNALED)
-        wr.set_wr_rdma(sink.rkey, sink.buf)
-        a.qp.post_send(wr)
+    cq = CQ(host.ctx, 16)
+    source, sink = (MR(host.pd, LEN, ALL_ACCESS, repeated(LEN, FILE)) for _ in range(2))
+    ends = []
+    for _ in range(pairs):
+        a, b = (End(host, size=0, depth=count, sges=1, send_cq=cq, recv_cq=cq) for _ in range(2))
+        connect(a, b)
+        ends.append((a, b))
+    for a, _ in ends:
+        for n in range(count):
+            sges = [SGE(source.buf, LEN, source.lkey)]
+            wr = SendWR(n, e.IBV_WR_RDMA_WRITE, num_sge=1, sg=sges)
+            wr.set_wr_rdma(sink.rkey, sink.buf)
+            a.qp.post_send(wr)
     print("ready", flush=True)
     signal.pause()
 
@@ -92,12 +83,11 @@ def ping():
     return times[len(times) * 99 // 100]
 
 
-def stopped():
-    """A process with WRITEs of 64 GiB queued is stopped; the copies go on in a worker."""
+def stopped(pairs, count):
+    """A process with so many WRITEs of 1 GiB queued is stopped; the copies go on in a worker."""
     idle = min(ping() for _ in range(3))
-    with subprocess.Popen(
-        [sys.executable, __file__, "writer"], stdout=subprocess.PIPE, text=True
-    ) as child:
+    command = [sys.executable, __file__, "writer", str(pairs), str(count)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         try:
             same(child.stdout.readline().strip(), "ready", "the process")
             child.send_signal(signal.SIGSTOP)
@@ -123,9 +113,12 @@ def stopped():
     same(busy <= 2 * idle + spare, True, f"{busy:.0f} us against {idle:.0f} us")
 
 
-CASES = [("bulk work of a process that is stopped", stopped)]
+CASES = [
+    ("bulk work of a process that is stopped", stopped, 1, 64),
+    ("bulk work of ten thousand queue pairs of a process that is stopped", stopped, 5000, 1),
+]
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["writer"]:
-        writer()
+    if sys.argv[1:2] == ["writer"]:
+        writer(*map(int, sys.argv[2:]))
     main(CASES)

@@ -28,6 +28,7 @@ from oxetest import (
     same,
     shut,
     status,
+    until,
     with_events,
 )
 
@@ -361,6 +362,29 @@ def reset_and_again():
     shut(a, b)
 
 
+def completions_before_reset():
+    """Completions that were not polled before RESET are there afterwards, once and in front of
+    new ones: only the process may take them out of the CQ's ring."""
+    a, b = pair()
+    for i in range(3):
+        b.recv(b.sge(8), wr_id=i)
+        a.send(e.IBV_WR_SEND, a.sge(8), wr_id=i)
+    # This one waits for the others.
+    a.send(e.IBV_WR_RDMA_READ, a.sge(8), wr_id=3, remote=b.remote())
+    a.to_state(e.IBV_QPS_SQD)
+    until(lambda: a.qp.query(e.IBV_QP_STATE)[0].sq_draining == 0, "requests that are done")
+    for end in (a, b):
+        end.to_state(e.IBV_QPS_RESET)
+    connect(a, b)
+    b.recv(b.sge(8), wr_id=10)
+    a.send(e.IBV_WR_SEND, a.sge(8), wr_id=10)
+    same([wc.wr_id for wc in good(poll(a.cq, 5))], [0, 1, 2, 3, 10], "requests")
+    same([wc.wr_id for wc in good(poll(b.rcq, 4))], [0, 1, 2, 10], "receives")
+    none_pending(a.cq)
+    none_pending(b.rcq)
+    shut(a, b)
+
+
 # ---------------------------------------------------------------- completion queues
 
 
@@ -464,6 +488,7 @@ CASES = [
     ("flush in order", flush_order),
     ("receives posted in the error state", receives_in_error),
     ("reset and again", reset_and_again),
+    ("completions that were there before RESET", completions_before_reset),
     ("CQ overflow", cq_overflow),
     ("a full CQ keeps a place for the first error", full_cq),
 ]
