@@ -4,6 +4,7 @@
 # How scripts of the project start QEMU. Sourced after common.sh. QEMU is the build root's, or
 # OXE_QEMU=<binary> of this machine. The kernel kills it when the process that started it ends.
 
+. "$OXE_SCRIPTS/run/reports.sh"
 . "$OXE_SCRIPTS/run/emulator.sh"
 
 if [ -n "${OXE_QEMU:-}" ]; then

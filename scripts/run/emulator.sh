@@ -6,16 +6,6 @@
 # the functions say and die, and the array $emulator, the command that is QEMU. 6.2 is the least
 # version; 7.2 and newer have a better wire.
 
-# Reports that a sound kernel never makes (ref_tracker's own lack of memory, where faults are
-# injected, is none of them). No test provokes one of these on purpose.
-OXE_REPORTS='WARNING:|BUG:|Oops|Call Trace|KASAN|UBSAN|KCSAN|refcount_t:|suspicious RCU|'
-OXE_REPORTS+='possible (circular|recursive) locking|inconsistent lock state|'
-OXE_REPORTS+='unregister_netdevice: waiting|waiting for .* to become free|'
-OXE_REPORTS+='blocked for more than|rcu: INFO:|soft lockup|hard LOCKUP|'
-OXE_REPORTS+='sleeping function called|scheduling while atomic|ODEBUG|ref_tracker: [^m]|'
-OXE_REPORTS+='restrack: .*leak|general protection|Unable to handle|panicked at|'
-OXE_REPORTS+='list_(add|del) corruption|Kernel panic'
-
 # temporary NAME [LINE]: make the directory $run, for as long as this script lives. Another process
 # waits for the script's end, which even SIGKILL brings about: it is the reader of a pipe that the
 # script holds open. It then runs LINE, where $0 is the directory, and removes that. Children that

@@ -9,8 +9,7 @@
 hosts_up 4200
 LIMIT_PY=1800 relay_py longest
 MESSAGES=$(((1 << 24) + 200000))
-LIMIT=1500
-t "more WRITEs than MSNs on the wire" perf ib_write_bw 1 -s 8 -n $MESSAGES -Q 50 -t 200
-VIA=loop t "more SENDs than MSNs on one device" \
+LIMIT=1500 t "more WRITEs than MSNs on the wire" perf ib_write_bw 1 -s 8 -n $MESSAGES -Q 50 -t 200
+LIMIT=1500 VIA=loop t "more SENDs than MSNs on one device" \
 	perf ib_send_bw 1 -s 8 -n $MESSAGES -Q 50 -t 200 -r 500
 finish
