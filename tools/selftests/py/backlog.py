@@ -86,7 +86,7 @@ def many_reads():
     builds up."""
     a, b = End(host_a(), size=MIB), End(host_b())
     connect(a, b, psn_a=PSN_A, psn_b=PSN_B)
-    peer = roce.Attacker(NS_B, IP_B, IP_A)
+    peer = roce.Sender(NS_B, IP_B, IP_A)
     ask = [
         roce.bth(roce.READ_REQUEST, a.qp.qp_num, PSN_B + i * 1024)
         + roce.reth(a.mr.buf, a.mr.rkey, MIB)
@@ -136,7 +136,7 @@ def gone():
     """A queue pair that waits for room is destroyed: nothing waits for the queue."""
     a, b = End(host_a(), size=MIB), End(host_b())
     connect(a, b, psn_a=PSN_A, psn_b=PSN_B)
-    peer = roce.Attacker(NS_B, IP_B, IP_A)
+    peer = roce.Sender(NS_B, IP_B, IP_A)
     with SlowWire():
         for i in range(READS):
             peer.send(

@@ -182,22 +182,23 @@ def atomic_write_twice():
 
 def read_again_elsewhere():
     """A READ that was answered comes again, of a range that the key does not cover, or that wraps:
-    it is dropped, and the connection goes on."""
+    it is no part of what was answered, so it is dropped, and the connection goes on."""
     a, b = victim()
     b.send(e.IBV_WR_RDMA_READ, b.sge(8), remote=a.remote())
     good(poll(b.cq))
     sent = counters(DEV_A)["sent_pkts"] if OXE else 0
-    for address, length in (
+    ranges = (
         (2**64 - 8, 16),
         (2**64 - 4096, 8192),
         (a.mr.buf, 2**32 - 1),
         (a.mr.buf - 8, 16),
         (a.mr.buf + a.mr.length - 8, 16),
         (a.mr.buf + a.mr.length, 1),
-    ):
-        attacker.send(
-            roce.bth(roce.READ_REQUEST, a.qp.qp_num, PSN_B) + roce.reth(address, a.mr.rkey, length)
-        )
+    )
+    request = roce.bth(roce.READ_REQUEST, a.qp.qp_num, PSN_B)
+    with Counted("unknown_duplicate", len(ranges)):
+        for address, length in ranges:
+            attacker.send(request + roce.reth(address, a.mr.rkey, length))
     settle()
     if OXE:
         same(counters(DEV_A)["sent_pkts"] - sent, 0, "responses")

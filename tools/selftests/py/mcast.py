@@ -364,7 +364,7 @@ def noise(network):
     (a,), _ = members(network, 1, 0)
     a.attach(group)
     a.listen()
-    attacker = roce.Attacker(NS_B, os.environ["IP4_B"], group)
+    attacker = roce.Sender(NS_B, os.environ["IP4_B"], group)
     attacker.socket.setsockopt(
         socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(os.environ["IP4_B"])
     )

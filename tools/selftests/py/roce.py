@@ -62,12 +62,12 @@ def deth(qkey, qpn):
     return struct.pack("!II", qkey, qpn)
 
 
-def ipv4(source, destination, length, ident=0x1234):
+def ipv4(source, destination, length, ident=0x1234, tclass=0):
     """Header with its checksum zero: the kernel fills that in."""
     return struct.pack(
         "!BBHHHBBH4s4s",
         0x45,
-        0,
+        tclass,
         20 + length,
         ident,
         0x4000,
@@ -79,13 +79,29 @@ def ipv4(source, destination, length, ident=0x1234):
     )
 
 
+def ipv6(source, destination, length, tclass=0):
+    return struct.pack(
+        "!IHBB16s16s",
+        6 << 28 | tclass << 20,
+        length,
+        17,
+        64,
+        socket.inet_pton(socket.AF_INET6, source),
+        socket.inet_pton(socket.AF_INET6, destination),
+    )
+
+
 def icrc(ip, udp_payload, source_port):
     """The ICRC: over ones in place of the fields that a router may change; udp_payload without the
     ICRC."""
     masked = bytearray(ip)
-    masked[1] = 0xFF
-    masked[8] = 0xFF
-    masked[10:12] = b"\xff\xff"
+    if ip[0] >> 4 == 6:
+        masked[0:4] = b"\x6f\xff\xff\xff"
+        masked[7] = 0xFF
+    else:
+        masked[1] = 0xFF
+        masked[8] = 0xFF
+        masked[10:12] = b"\xff\xff"
     udp = struct.pack("!HHHH", source_port, PORT, 8 + len(udp_payload) + 4, 0xFFFF)
     body = bytearray(udp_payload)
     if len(body) > 4:
@@ -110,34 +126,37 @@ def in_namespace(namespace, function, *args):
     return result
 
 
-class Attacker:
-    """Sends UDP datagrams to port 4791 from a network namespace, under any IPv4 source address of
-    its own choice."""
+class Sender:
+    """Sends UDP datagrams to port 4791 from a network namespace, under any source address of its
+    own choice, IPv4 or IPv6."""
 
-    def __init__(self, namespace, source, destination):
-        self.source, self.destination = source, destination
+    def __init__(self, namespace, source, destination, tclass=0):
+        self.source, self.destination, self.tclass = source, destination, tclass
+        self.v6 = ":" in source
+        family = socket.AF_INET6 if self.v6 else socket.AF_INET
         self.socket = in_namespace(
-            namespace, socket.socket, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW
+            namespace, socket.socket, family, socket.SOCK_RAW, socket.IPPROTO_RAW
         )
         self.ident = 0
+
+    def header(self, length, ident):
+        """The IP header before so many bytes."""
+        if self.v6:
+            return ipv6(self.source, self.destination, length, self.tclass)
+        return ipv4(self.source, self.destination, length, ident, self.tclass)
 
     def raw(self, udp_payload, port=49152, length=None):
         """Sends the bytes as they are as the payload of a datagram; length: that in the UDP
         header."""
         self.ident = self.ident % 65535 + 1
-        udp = struct.pack(
-            "!HHHH", port, PORT, 8 + len(udp_payload) if length is None else length, 0
-        )
-        packet = (
-            ipv4(self.source, self.destination, 8 + len(udp_payload), self.ident)
-            + udp
-            + udp_payload
-        )
+        full = 8 + len(udp_payload)
+        udp = struct.pack("!HHHH", port, PORT, full if length is None else length, 0)
+        packet = self.header(full, self.ident) + udp + udp_payload
         self.socket.sendto(packet, (self.destination, 0))
 
     def send(self, body, port=49152, good=True):
         """BTH and what follows, with an ICRC appended, good or bad."""
-        ip = ipv4(self.source, self.destination, 8 + len(body) + 4, self.ident % 65535 + 1)
+        ip = self.header(8 + len(body) + 4, self.ident % 65535 + 1)
         crc = icrc(ip, body, port)
         self.raw(body + (crc if good else bytes((crc[0] ^ 1,)) + crc[1:]), port)
 

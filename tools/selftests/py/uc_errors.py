@@ -86,7 +86,7 @@ def lost_packets():
     b.to_init()
     b.to_rtr(peer.gid_value(), 99, psn=1000)
     b.to_rts()
-    attacker = roce.Attacker(NS_A, IP_A, IP_B)
+    attacker = roce.Sender(NS_A, IP_A, IP_B)
     uc, full = 0x20, b"x" * 1024
     send = lambda opcode, psn, data: attacker.send(
         roce.bth(uc | opcode, b.qp.qp_num, psn, ack=0) + data
@@ -180,7 +180,7 @@ def half_a_message():
     """A receive that a message has taken is flushed first, once; after a reset the queue pair works
     as new."""
     a, b = pair()
-    peer = roce.Attacker(NS_A, IP_A, IP_B)
+    peer = roce.Sender(NS_A, IP_A, IP_B)
     b.recv(b.sge(5000), wr_id=1)
     b.recv(b.sge(5000), wr_id=2)
     before = counters(b.host.name)["rcvd_pkts"]

@@ -9,18 +9,15 @@ the kernel tries the device's own link.
 
 import ctypes
 import ipaddress
-import mmap
 import os
-import socket
-import struct
 import subprocess
 import time
-import zlib
 
 import enums as e
 from pyverbs.mr import MR
 
 import roce
+from mapping import repeated
 from oxetest import (
     ALL_ACCESS,
     DEV_A,
@@ -67,30 +64,6 @@ class NoRoute:
         ip_a("-6", "route", "del", "unreachable", f"{IP_B}/128")
 
 
-class Peer:
-    """Sends RoCE packets by hand from host B to host A."""
-
-    def __init__(self):
-        self.socket = roce.in_namespace(
-            NS_B, socket.socket, socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW
-        )
-
-    def send(self, body, port=49152):
-        length = 8 + len(body) + 4
-        ends = socket.inet_pton(socket.AF_INET6, IP_B) + socket.inet_pton(socket.AF_INET6, IP_A)
-        masked = struct.pack("!IHBB", 0x6FFFFFFF, length, 17, 0xFF) + ends
-        masked += (
-            struct.pack("!HHHH", port, roce.PORT, length, 0xFFFF) + body[:4] + b"\xff" + body[5:]
-        )
-        crc = struct.pack("<I", zlib.crc32(b"\xff" * 8 + masked))
-        packet = (
-            struct.pack("!IHBB", 0x60000000, length, 17, 64)
-            + ends
-            + struct.pack("!HHHH", port, roce.PORT, length, 0)
-        )
-        self.socket.sendto(packet + body + crc, (IP_A, 0))
-
-
 def ends(*args, **kw):
     return End(host_a(GID6_A), *args, **kw), End(host_b(GID6_B), *args, **kw)
 
@@ -104,40 +77,15 @@ def need_oxe():
         raise Skip("other drivers count otherwise")
 
 
-def much_memory(length):
-    """Maps so many bytes, which are the same two MiB of memory again and again; gives their
-    address."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_long,
-    ]
-    rights, step = mmap.PROT_READ | mmap.PROT_WRITE, 2 << 20
-    start = libc.mmap(None, length, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
-    file = os.memfd_create("oxe")
-    os.truncate(file, step)
-    for at in range(start, start + length, step):
-        same(
-            libc.mmap(at, step, rights, mmap.MAP_SHARED | 0x10, file, 0), at, "a mapping"
-        )  # 0x10: MAP_FIXED
-    os.close(file)
-    return start
-
-
 def long_read():
     """The answer to a READ of 2^31 bytes is eight million packets. It is lost as a whole, not
     packet by packet."""
     need_oxe()
     a, b = ends()
     connect(a, b, psn_a=PSN_A, psn_b=PSN_B, mtu=e.IBV_MTU_256)
-    start = much_memory(GIB2)
+    start = repeated(GIB2, 2 << 20)
     region = MR(a.host.pd, GIB2, ALL_ACCESS, address=start)
-    peer = Peer()
+    peer = roce.Sender(NS_B, IP_B, IP_A)
     ask = roce.bth(roce.READ_REQUEST, a.qp.qp_num, PSN_B) + roce.reth(start, region.rkey, GIB2)
     with NoRoute():
         before = errors()

@@ -35,7 +35,7 @@ OXE = os.environ.get("LINK_TYPE", "oxe") == "oxe"
 NS_B, IP_A, IP_B = os.environ.get("NS_B", "oxt-b"), os.environ["IP4_A"], os.environ["IP4_B"]
 PSN_A, PSN_B = 0x100000, 0x200000  # a's and b's first send PSN
 
-attacker = roce.Attacker(NS_B, IP_B, IP_A)
+attacker = roce.Sender(NS_B, IP_B, IP_A)
 
 
 class Bench:
