@@ -105,9 +105,14 @@ pub(crate) fn add(name: &CStr, netdev: &NetDevice, compat: bool) -> Result {
         explain_vlan(name, netdev);
         return Err(EINVAL);
     }
-    make(name, netdev, compat)
-        .inspect(|()| report(name, netdev))
-        .inspect_err(|error| explain(name, netdev, *error))
+    make(name, netdev, compat).inspect_err(|error| explain(name, netdev, *error))?;
+    // ib_core compares the state of a port with that at the last notification. Without a first one,
+    // programs would be told of a change at any later event of the netdev.
+    if let Some(device) = DeviceRef::<Oxe>::by_netdev(netdev) {
+        device.port_changed();
+    }
+    report(name, netdev);
+    Ok(())
 }
 
 /// The device is there.
