@@ -13,6 +13,7 @@ from oxetest import (
     DEV_B,
     SIG,
     End,
+    Skip,
     connect,
     counters,
     good,
@@ -137,7 +138,10 @@ def translated():
     namespace = ENDS[0][0]
     table = "table ip oxt { chain out { type nat hook postrouting priority 100; "
     table += "udp dport 4791 snat to 10.77.0.55; }; }"
-    run("ip", "netns", "exec", namespace, "nft", "-f", "-", input=table, text=True)
+    try:
+        run("ip", "netns", "exec", namespace, "nft", "-f", "-", input=table, text=True)
+    except subprocess.CalledProcessError:
+        raise Skip("the kernel has no NAT") from None
     try:
         before = counters(DEV_B)["rcvd_bad_icrc"]
         a, b = End(host_a()), End(host_b())
