@@ -49,8 +49,8 @@ mod uabi_layout;
 pub(crate) use link::{Addresses, NetdevNotifier, RXE};
 
 use crate::net::netdev::NetDevice;
-use crate::rdma::device::DeviceRef;
 use crate::rdma::gid_table;
+use crate::rdma::lookup::DeviceRef;
 use crate::sync::lock::SpinLockBh;
 use crate::sync::quota::{Account, Quota};
 use crate::sync::registry::Registry;

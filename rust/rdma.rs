@@ -5,7 +5,7 @@
 //! A provider implements [`driver::Driver`] on the Rust data of its device; this module holds
 //! everything between that trait and the core's C structures, and knows no protocol:
 //!
-//! * [`device`]: registration, references, port events; [`link`]: `rdma link add` and `del`;
+//! * [`device`], [`lookup`]: devices, and references to them; [`link`]: `rdma link add` and `del`;
 //!   [`client`]: devices that come and go;
 //! * `ops*`: the operations table, generic over the driver, one file a kind of object;
 //! * [`events`]: completion and error upcalls, safe even if they come after their object is
@@ -13,8 +13,9 @@
 //! * [`udata`], [`mmap`], [`shared`]: driver-private data of verbs, and memory that a process and
 //!   the driver share;
 //! * [`umem`], [`mr`]: registered memory; [`odp`], [`fault`]: memory that is not pinned;
-//! * [`gid`]: address vectors; [`gid_table`]: the GIDs of the devices; [`wr`], [`wc`]: work requests and completions of kernel users;
-//!   [`qp`]: attributes of queue pairs; [`attr`]: those of device and port;
+//! * [`gid`]: address vectors; [`gid_table`]: the GIDs of the devices; [`wr`], [`wc`]: work requests
+//!   and completions of kernel users; [`qp`]: attributes of queue pairs; [`attr`], [`port`]: those of
+//!   device and port;
 //! * [`rxe_abi`]: the layout of the structures that processes use, as the kernel's headers have it;
 //! * [`exclude`]: keeps rdma_rxe, which would take our devices for its own, out of the kernel.
 //!
@@ -35,9 +36,11 @@ pub(crate) mod fault;
 pub(crate) mod gid;
 pub(crate) mod gid_table;
 pub(crate) mod link;
+pub(crate) mod lookup;
 pub(crate) mod mmap;
 pub(crate) mod mr;
 pub(crate) mod odp;
+pub(crate) mod port;
 pub(crate) mod qp;
 pub(crate) mod rxe_abi;
 pub(crate) mod shared;
@@ -55,13 +58,14 @@ mod ops;
 mod ops_ah;
 mod ops_cq;
 mod ops_device;
+mod ops_gid;
 mod ops_mr;
 mod ops_mw;
+mod ops_pd;
 mod ops_post;
 mod ops_qp;
 mod ops_srq;
 mod ops_ucontext;
 mod owner;
-mod port;
 mod post;
 mod register;

@@ -13,12 +13,13 @@ use super::qp::object::{Qp, QpObject};
 use super::qp::progress::Input;
 use super::qp::srq::{Srq, SrqObject};
 use super::qp::{attr, engine, removal};
-use super::{counters, limits, link, Oxe};
+use super::{counters, limits, link, uabi, Oxe};
 use crate::net::netdev::NetDevice;
+use crate::parameters;
 use crate::proto::transport::State;
 use crate::proto::wire::Gid;
 use crate::rdma::access::Access;
-use crate::rdma::attr::{AtomicCap, DeviceAttr, DeviceCaps, OdpCaps, OdpOps, PortAttr};
+use crate::rdma::attr::{AtomicCap, DeviceAttr, DeviceCaps, DriverId, OdpCaps, OdpOps, PortAttr};
 use crate::rdma::device::Device;
 use crate::rdma::driver::{CqInit, Driver};
 use crate::rdma::error::unsupported;
@@ -91,6 +92,8 @@ impl Driver for Oxe {
     type Mw = MkeyObject;
     type GidUse = GidUse;
 
+    const DRIVER_ID: DriverId = DriverId::RXE;
+    const ABI_VERSION: u32 = uabi::VERSION;
     const COUNTERS: &'static [&'static CStr] = &counters::NAMES;
 
     fn query_device(dev: &Device<Self>, attr: &mut DeviceAttr) {
@@ -150,6 +153,10 @@ impl Driver for Oxe {
             }),
             ..*attr
         };
+    }
+
+    fn gid_table_len() -> u16 {
+        parameters::gids().clamp(limits::MIN_GIDS, limits::MAX_GIDS)
     }
 
     fn query_port(dev: &Device<Self>, attr: &mut PortAttr) -> Result {
@@ -262,7 +269,7 @@ impl Driver for Oxe {
     fn create_qp(
         dev: &Device<Self>,
         pd: &PdObject,
-        init: &QpInit<'_, Self>,
+        init: &QpInit<'_, CqObject, SrqObject>,
         events: QpEvents,
         user: Option<UserCtx<'_>>,
     ) -> Result<(QpObject, QpCreated)> {
@@ -288,7 +295,7 @@ impl Driver for Oxe {
         qp.qp.close();
     }
 
-    fn post_send(qp: &QpObject, wr: &SendWr<'_, Self>) -> Result {
+    fn post_send(qp: &QpObject, wr: &SendWr<'_, AhObject>) -> Result {
         let qp = &qp.qp;
         if !takes_sends(qp.state()) {
             return Err(EINVAL);

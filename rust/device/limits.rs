@@ -67,9 +67,10 @@ pub(crate) const MAX_MCAST_GRP: u32 = 256;
 pub(crate) const MAX_MCAST_QP_ATTACH: u32 = 64;
 /// Outstanding READs and atomics of one QP, in each direction.
 pub(crate) const MAX_RD_ATOMIC: u32 = 128;
-pub(crate) const MAX_PKEYS: u16 = 1;
-/// The one partition key: full member of the default partition.
-pub(crate) const DEFAULT_PKEY: u16 = 0xffff;
+/// Entries of a port's GID table: one for each address of the netdev, for which ib_core makes three
+/// files in sysfs.
+pub(crate) const MIN_GIDS: u16 = 16;
+pub(crate) const MAX_GIDS: u16 = 1024;
 /// How many requests of a send queue the driver takes into slots at a time; the others wait in the
 /// ring.
 pub(crate) const MAX_ACTIVE: u32 = 64;

@@ -14,6 +14,9 @@
 
 #![forbid(unsafe_code)]
 
+/// The version of this ABI. librxe takes no other.
+pub(crate) const VERSION: u32 = 2;
+
 pub(crate) mod cqe;
 pub(crate) mod resp;
 pub(crate) mod ring;

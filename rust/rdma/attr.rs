@@ -10,6 +10,15 @@ use kernel::prelude::*;
 /// 16).
 pub(crate) const PORT_CAP_CM: u32 = 1 << 16;
 
+/// A driver's number: `enum rdma_driver_id`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DriverId(pub(super) ffi::rdma_driver_id);
+
+impl DriverId {
+    /// That of rdma_rxe, and so of librxe, its provider.
+    pub(crate) const RXE: Self = Self(ffi::rdma_driver_id_RDMA_DRIVER_RXE);
+}
+
 /// Capabilities that are flags: `enum ib_device_cap_flags`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeviceCaps(u64);
@@ -332,13 +341,13 @@ impl PortAttr {
     }
 
     /// Fills the C structure, which the caller has zeroed.
-    pub(super) fn fill(&self, c: &mut ffi::ib_port_attr) {
+    pub(super) fn fill(&self, c: &mut ffi::ib_port_attr, gid_table_len: u16) {
         c.state = self.state as u32;
         c.phys_state = self.phys_state as u8;
         c.max_mtu = self.max_mtu.raw();
         c.active_mtu = self.active_mtu.raw();
         c.phys_mtu = self.active_mtu.bytes();
-        c.gid_tbl_len = i32::from(super::port::gid_table_len());
+        c.gid_tbl_len = i32::from(gid_table_len);
         c.pkey_tbl_len = super::port::PKEY_TABLE_LEN;
         c.port_cap_flags = self.port_cap_flags;
         c.max_msg_sz = self.max_msg_sz;

@@ -3,7 +3,7 @@
 //! The trait that an RDMA provider implements.
 
 use super::access::Access;
-use super::attr::{DeviceAttr, PortAttr};
+use super::attr::{DeviceAttr, DriverId, PortAttr};
 use super::device::Device;
 use super::events::{CqEvents, QpEvents, SrqEvents};
 use super::gid::AhAttr;
@@ -59,11 +59,21 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// What the driver keeps for each GID. Dropped in process context, perhaps under RTNL.
     type GidUse: Send + Sync;
 
+    /// The kernel's number of the driver, by which libibverbs finds the provider.
+    const DRIVER_ID: DriverId;
+
+    /// The version of what the provider and the driver share, by which libibverbs judges whether
+    /// they fit together.
+    const ABI_VERSION: u32;
+
     /// The names of the port's counters; at most 64.
     const COUNTERS: &'static [&'static CStr];
 
     /// Fills in limits and capabilities. Called while the device is being registered and later.
     fn query_device(dev: &Device<Self>, attr: &mut DeviceAttr);
+
+    /// The length of the port's GID table. It does not change while the device exists.
+    fn gid_table_len() -> u16;
 
     /// Fills in the state of the port. See [`PortAttr`] for what is preset.
     fn query_port(dev: &Device<Self>, attr: &mut PortAttr) -> Result;
@@ -174,7 +184,7 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     fn create_qp(
         dev: &Device<Self>,
         pd: &Self::Pd,
-        init: &QpInit<'_, Self>,
+        init: &QpInit<'_, Self::Cq, Self::Srq>,
         events: QpEvents,
         user: Option<UserCtx<'_>>,
     ) -> Result<(Self::Qp, QpCreated)>;
@@ -191,7 +201,7 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
 
     /// Posts one send request of a kernel user. [`Driver::doorbell`] follows after the last one.
     /// Any context.
-    fn post_send(qp: &Self::Qp, wr: &SendWr<'_, Self>) -> Result;
+    fn post_send(qp: &Self::Qp, wr: &SendWr<'_, Self::Ah>) -> Result;
 
     /// Starts the posted requests: after those of a kernel user (any context), and when a process
     /// rings the doorbell for the requests in its ring (process context).

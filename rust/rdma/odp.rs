@@ -8,7 +8,6 @@
 
 use super::access::Access;
 use super::device::Device;
-use super::driver::Driver;
 use super::fault::Held;
 use super::strided::StridedSrc;
 use super::umem::Word;
@@ -130,12 +129,7 @@ impl OdpMemory {
     /// Registers `len` bytes at address `start` of the calling process. Process context.
     ///
     /// EOVERFLOW or EINVAL for a range that wraps or is empty; ENOMEM.
-    pub(crate) fn new<D: Driver>(
-        dev: &Device<D>,
-        start: u64,
-        len: u64,
-        access: Access,
-    ) -> Result<Self> {
+    pub(crate) fn new<D>(dev: &Device<D>, start: u64, len: u64, access: Access) -> Result<Self> {
         let ib = NonNull::new(dev.as_raw()).ok_or(EINVAL)?;
         // A region of all memory of the process, which the device does not offer.
         if len == u64::MAX {

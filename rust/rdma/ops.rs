@@ -8,13 +8,10 @@
 
 use super::driver::Driver;
 use super::{
-    device, gid_table, mmap, ops_ah, ops_cq, ops_device, ops_mr, ops_mw, ops_post, ops_qp, ops_srq,
-    ops_ucontext,
+    device, mmap, ops_ah, ops_cq, ops_device, ops_gid, ops_mr, ops_mw, ops_pd, ops_post, ops_qp,
+    ops_srq, ops_ucontext,
 };
 use crate::ffi;
-
-/// The version of the ABI that rdma_user_rxe.h describes.
-const UVERBS_ABI: u32 = 2;
 
 /// Commands of processes that ib_core does not enable by itself: the doorbell, and arming a
 /// completion queue.
@@ -26,14 +23,14 @@ struct Table<D>(core::marker::PhantomData<D>);
 
 impl<D: Driver> Table<D> {
     const OPS: ffi::ib_device_ops = ffi::ib_device_ops {
-        driver_id: ffi::rdma_driver_id_RDMA_DRIVER_RXE,
-        uverbs_abi_ver: UVERBS_ABI,
+        driver_id: D::DRIVER_ID.0,
+        uverbs_abi_ver: D::ABI_VERSION,
 
         query_device: Some(ops_device::query_device::<D>),
         modify_device: Some(ops_device::modify_device),
         query_port: Some(ops_device::query_port::<D>),
         query_pkey: Some(ops_device::query_pkey),
-        get_port_immutable: Some(ops_device::get_port_immutable),
+        get_port_immutable: Some(ops_device::get_port_immutable::<D>),
         get_link_layer: Some(ops_device::get_link_layer),
         get_dev_fw_str: Some(ffi::oxe_ib_fw_str),
         alloc_hw_port_stats: if D::COUNTERS.is_empty() {
@@ -46,8 +43,8 @@ impl<D: Driver> Table<D> {
         } else {
             Some(ops_device::get_hw_stats::<D>)
         },
-        add_gid: Some(gid_table::add_gid::<D>),
-        del_gid: Some(gid_table::del_gid::<D>),
+        add_gid: Some(ops_gid::add_gid::<D>),
+        del_gid: Some(ops_gid::del_gid::<D>),
         dealloc_driver: Some(device::dealloc_driver::<D>),
 
         alloc_ucontext: Some(ops_ucontext::alloc_ucontext::<D>),
@@ -55,8 +52,8 @@ impl<D: Driver> Table<D> {
         disassociate_ucontext: Some(ops_ucontext::disassociate_ucontext),
         mmap: Some(mmap::mmap),
         mmap_free: Some(mmap::mmap_free),
-        alloc_pd: Some(ops_ucontext::alloc_pd::<D>),
-        dealloc_pd: Some(ops_ucontext::dealloc_pd::<D>),
+        alloc_pd: Some(ops_pd::alloc_pd::<D>),
+        dealloc_pd: Some(ops_pd::dealloc_pd::<D>),
 
         create_ah: Some(ops_ah::create_ah::<D>),
         create_user_ah: Some(ops_ah::create_user_ah::<D>),
@@ -116,7 +113,7 @@ impl<D: Driver> Table<D> {
         size_ib_ah: ops_ah::AhObject::<D>::SIZE,
         size_ib_cq: ops_cq::CqObject::<D>::SIZE,
         size_ib_mw: ops_mw::MwObject::<D>::SIZE,
-        size_ib_pd: ops_ucontext::PdObject::<D>::SIZE,
+        size_ib_pd: ops_pd::PdObject::<D>::SIZE,
         size_ib_qp: ops_qp::QpObject::<D>::SIZE,
         size_ib_srq: ops_srq::SrqObject::<D>::SIZE,
         size_ib_ucontext: ops_ucontext::ContextObject::<D>::SIZE,

@@ -6,8 +6,8 @@ use super::device::Device;
 use super::driver::Driver;
 use super::gid::AhAttr;
 use super::object::Object;
-use super::ops_ucontext::PdObject;
-use super::udata::UserCtx;
+use super::ops_pd::PdObject;
+use super::ops_ucontext::caller;
 use crate::ffi;
 use core::mem::{offset_of, size_of};
 use kernel::error::from_result;
@@ -35,7 +35,7 @@ pub(super) unsafe extern "C" fn create_user_ah<D: Driver>(
 ) -> c_int {
     from_result(|| {
         // SAFETY: ib_core gives the call's own `udata`, in a context of our device.
-        let user = unsafe { UserCtx::new::<D>(udata) }?.ok_or(EINVAL)?;
+        let user = unsafe { caller::<D>(udata) }?.ok_or(EINVAL)?;
         // SAFETY: ib_core gives a handle under construction and its attributes.
         let (value, number) = unsafe { create::<D>(ah, init, true) }?;
         let resp: CreateAhResp = [number, 0];

@@ -6,8 +6,7 @@ use super::device::Device;
 use super::driver::{CqInit, Driver};
 use super::events::CqEvents;
 use super::object::Object;
-use super::ops_ucontext::of_call;
-use super::udata::UserCtx;
+use super::ops_ucontext::{caller, of_call};
 use super::wc::WcSlots;
 use crate::ffi;
 use kernel::error::from_result;
@@ -47,7 +46,7 @@ pub(super) unsafe extern "C" fn create_cq<D: Driver>(
             unsafe { ffi::oxe_bundle_udata(bundle) }
         };
         // SAFETY: `udata` is null or the call's own, in a context of our device.
-        let user = unsafe { UserCtx::new::<D>(udata) }?;
+        let user = unsafe { caller::<D>(udata) }?;
         // SAFETY: ib_core gives a queue under construction of a device that is ours.
         let dev = unsafe { Device::<D>::from_raw((*cq).device) };
         // SAFETY: the queue is valid until `events` is closed: by `destroy_cq`, or by the error
@@ -77,7 +76,7 @@ pub(super) unsafe extern "C" fn resize_cq<D: Driver>(
 ) -> c_int {
     from_result(|| {
         // SAFETY: `udata` is the call's own, in a context of our device.
-        let user = unsafe { UserCtx::new::<D>(udata) }?.ok_or(EINVAL)?;
+        let user = unsafe { caller::<D>(udata) }?.ok_or(EINVAL)?;
         // SAFETY: the queue was initialised by `create_cq` and is not being destroyed.
         let part = unsafe { CqObject::<D>::get(cq) };
         let cqe = D::resize_cq(&part.driver, cqe, user)?;

@@ -3,8 +3,7 @@
 //! Operations on the device and its port.
 
 use super::attr::{DeviceAttr, PortAttr};
-use super::device::set_node_desc;
-use super::device::Device;
+use super::device::{set_node_desc, Device};
 use super::driver::Driver;
 use crate::ffi;
 use kernel::error::{from_result, to_result};
@@ -76,7 +75,7 @@ pub(super) unsafe extern "C" fn query_port<D: Driver>(
         // SAFETY: ib_core gives a device of ours.
         D::query_port(unsafe { Device::<D>::from_raw(ib) }, &mut told)?;
         // SAFETY: ib_core gives a zeroed structure to fill in.
-        told.fill(unsafe { &mut *attr });
+        told.fill(unsafe { &mut *attr }, D::gid_table_len());
         Ok(0)
     })
 }
@@ -112,7 +111,7 @@ pub(super) unsafe extern "C" fn query_pkey(
 /// # Safety
 ///
 /// Only ib_core calls this, through the table that [`super::ops`] makes.
-pub(super) unsafe extern "C" fn get_port_immutable(
+pub(super) unsafe extern "C" fn get_port_immutable<D: Driver>(
     _ib: *mut ffi::ib_device,
     port: u32,
     immutable: *mut ffi::ib_port_immutable,
@@ -122,7 +121,7 @@ pub(super) unsafe extern "C" fn get_port_immutable(
         // SAFETY: ib_core gives a structure to fill in.
         let immutable = unsafe { &mut *immutable };
         immutable.core_cap_flags = ffi::RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
-        immutable.gid_tbl_len = c_int::from(super::port::gid_table_len());
+        immutable.gid_tbl_len = c_int::from(D::gid_table_len());
         immutable.pkey_tbl_len = c_int::from(super::port::PKEY_TABLE_LEN);
         immutable.max_mad_size = super::port::MAD_SIZE;
         Ok(0)

@@ -7,7 +7,7 @@ use super::device::Device;
 use super::driver::Driver;
 use super::mr::{Advice, MrChange, Place};
 use super::object::Object;
-use super::ops_ucontext::PdObject;
+use super::ops_pd::PdObject;
 use super::post::errno;
 use super::umem::KernelMemory;
 use crate::ffi;

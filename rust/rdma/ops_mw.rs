@@ -6,7 +6,7 @@ use super::device::Device;
 use super::driver::Driver;
 use super::mr::MwType;
 use super::object::Object;
-use super::ops_ucontext::PdObject;
+use super::ops_pd::PdObject;
 use super::post::errno;
 use crate::ffi;
 use kernel::error::{from_result, to_result};

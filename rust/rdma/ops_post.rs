@@ -38,7 +38,7 @@ pub(super) unsafe extern "C" fn post_send<D: Driver>(
             Err(EINVAL)
         } else {
             // SAFETY: the user posts requests that go with the queue pair's service.
-            unsafe { SendWr::<D>::new(raw, part.kind) }
+            unsafe { SendWr::<D::Ah>::new(raw, part.kind) }
                 .and_then(|wr| D::post_send(&part.driver, &wr))
         };
         if result.is_err() {

@@ -7,11 +7,11 @@ use super::driver::Driver;
 use super::events::QpEvents;
 use super::object::Object;
 use super::ops_cq::CqObject;
+use super::ops_pd::PdObject;
 use super::ops_srq::SrqObject;
-use super::ops_ucontext::PdObject;
+use super::ops_ucontext::caller;
 use super::post::errno;
 use super::qp::{QpAttr, QpCaps, QpInit, QpQuery, QpType};
-use super::udata::UserCtx;
 use crate::ffi;
 use kernel::error::from_result;
 use kernel::ffi::c_int;
@@ -53,13 +53,13 @@ pub(super) unsafe extern "C" fn create_qp<D: Driver>(
             return Err(EINVAL);
         }
         // SAFETY: `udata` is null or the call's own, in a context of our device.
-        let user = unsafe { UserCtx::new::<D>(udata) }?;
+        let user = unsafe { caller::<D>(udata) }?;
         let is_user = user.is_some();
         // SAFETY: ib_core gives a queue pair under construction of a device that is ours.
         let dev = unsafe { Device::<D>::from_raw((*qp).device) };
         // SAFETY: the domain was made by `alloc_pd`, and outlives the queue pair.
         let pd = unsafe { PdObject::<D>::get((*qp).pd) };
-        let init = QpInit::<D> {
+        let init = QpInit {
             kind,
             // SAFETY: the queues are not null, were made by `create_cq`, and outlive the queue
             // pair.

@@ -6,10 +6,10 @@ use super::device::Device;
 use super::driver::Driver;
 use super::events::SrqEvents;
 use super::object::Object;
-use super::ops_ucontext::PdObject;
+use super::ops_pd::PdObject;
+use super::ops_ucontext::{caller, caller_with_input};
 use super::post::{errno, post_each};
 use super::srq::{SrqAttr, SrqChange};
-use super::udata::UserCtx;
 use crate::ffi;
 use kernel::error::from_result;
 use kernel::ffi::c_int;
@@ -44,7 +44,7 @@ pub(super) unsafe extern "C" fn create_srq<D: Driver>(
             return Err(super::error::unsupported());
         }
         // SAFETY: `udata` is null or the call's own, in a context of our device.
-        let user = unsafe { UserCtx::new::<D>(udata) }?;
+        let user = unsafe { caller::<D>(udata) }?;
         let is_user = user.is_some();
         // SAFETY: ib_core gives a queue under construction of a device that is ours.
         let dev = unsafe { Device::<D>::from_raw((*srq).device) };
@@ -95,7 +95,7 @@ pub(super) unsafe extern "C" fn modify_srq<D: Driver>(
             limit: (mask & limit != 0).then_some(attr.limit),
         };
         // SAFETY: `udata` is null or the call's own, in a context of our device.
-        let user = unsafe { UserCtx::with_input::<D>(udata) }?;
+        let user = unsafe { caller_with_input::<D>(udata) }?;
         // SAFETY: the queue was initialised by `create_srq` and is not being destroyed.
         let part = unsafe { SrqObject::<D>::get(srq) };
         D::modify_srq(&part.driver, &change, user)?;

@@ -5,17 +5,11 @@
 /// The only port of a device.
 pub(super) const PORT: u32 = 1;
 
-/// The length of a port's GID table, from the module's parameter. The table has one entry for each
-/// address of the netdev, and ib_core makes three files in sysfs for each entry.
-pub(super) fn gid_table_len() -> u16 {
-    crate::parameters::gids().clamp(16, 1024)
-}
-
 /// How many entries a port's P_Key table has; the only one is [`DEFAULT_PKEY`].
-pub(super) const PKEY_TABLE_LEN: u16 = 1;
+pub(crate) const PKEY_TABLE_LEN: u16 = 1;
 
 /// The default partition, full membership (IBTA Vol 1, 10.9.1.2).
-pub(super) const DEFAULT_PKEY: u16 = 0xffff;
+pub(crate) const DEFAULT_PKEY: u16 = 0xffff;
 
 /// The size of a management datagram in bytes (IBTA Vol 1, 13.4.2).
 pub(super) const MAD_SIZE: u32 = 256;

@@ -4,7 +4,6 @@
 
 use super::access::Access;
 use super::attr::Mtu;
-use super::driver::Driver;
 use super::gid::AhAttr;
 use crate::ffi;
 use kernel::prelude::*;
@@ -136,16 +135,16 @@ impl QpCaps {
     }
 }
 
-/// The requested attributes of a new queue pair.
-pub(crate) struct QpInit<'a, D: Driver> {
+/// The requested attributes of a new queue pair, which uses the driver's queues of these types.
+pub(crate) struct QpInit<'a, Cq, Srq> {
     /// The transport service.
     pub(crate) kind: QpType,
     /// Where send completions go.
-    pub(crate) send_cq: &'a D::Cq,
+    pub(crate) send_cq: &'a Cq,
     /// Where receive completions go; may be the same queue.
-    pub(crate) recv_cq: &'a D::Cq,
+    pub(crate) recv_cq: &'a Cq,
     /// Where receives come from in place of a queue of its own.
-    pub(crate) srq: Option<&'a D::Srq>,
+    pub(crate) srq: Option<&'a Srq>,
     /// The minimum sizes; unchecked.
     pub(crate) cap: QpCaps,
     /// Whether every send request completes as if it were signalled.

@@ -2,8 +2,9 @@
 
 //! Registration of devices.
 
-use super::device::{set_node_desc, Device, DeviceRef};
+use super::device::{set_node_desc, Device};
 use super::driver::Driver;
+use super::lookup::DeviceRef;
 use super::port::PORT;
 use super::{link, ops, owner};
 use crate::ffi;

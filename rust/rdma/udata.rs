@@ -3,10 +3,7 @@
 //! Driver-private data of verbs (udata): input and response that a process and the driver exchange
 //! beside a verb's own arguments.
 
-use super::driver::Driver;
 use super::mmap::{Cookie, Registry};
-use super::object::Object;
-use super::ops_ucontext::Context;
 use super::shared::SharedBuf;
 use crate::ffi;
 use core::marker::PhantomData;
@@ -31,44 +28,24 @@ pub(crate) struct UserCtx<'a> {
 }
 
 impl<'a> UserCtx<'a> {
-    /// From a verb's `udata`. `None` if it is null: then the caller is a kernel user.
-    ///
-    /// EOPNOTSUPP if the process passes driver-private input: the driver knows none.
+    /// The process of a call.
     ///
     /// # Safety
     ///
-    /// `udata` is null or that of a call on a device driven by `D`, which lasts for `'a` and has a
-    /// context.
-    pub(super) unsafe fn new<D: Driver>(udata: *mut ffi::ib_udata) -> Result<Option<Self>> {
-        if !udata.is_null() {
-            // SAFETY: a non-null `udata` is part of the call's attributes.
-            to_result(unsafe { ffi::oxe_udata_in_empty(udata) })?;
-        }
-        // SAFETY: as this function's own requirements.
-        unsafe { Self::with_input::<D>(udata) }
-    }
-
-    /// As [`UserCtx::new`], for a verb whose driver-private input the driver knows.
-    ///
-    /// # Safety
-    ///
-    /// As for [`UserCtx::new`].
-    pub(super) unsafe fn with_input<D: Driver>(udata: *mut ffi::ib_udata) -> Result<Option<Self>> {
-        let Some(udata) = NonNull::new(udata) else {
-            return Ok(None);
-        };
-        // SAFETY: a non-null `udata` is part of the call's attributes.
-        let context = unsafe { ffi::oxe_udata_ucontext(udata.as_ptr()) };
-        let context = NonNull::new(context).ok_or(EINVAL)?;
-        // SAFETY: the context was made by `alloc_ucontext`, and outlives calls in it.
-        let own = unsafe { Object::<ffi::ib_ucontext, Context<D>>::get(context.as_ptr()) };
+    /// `udata` and `context` are those of a call that lasts for `'a`, and `registry` is the
+    /// context's.
+    pub(super) unsafe fn new(
+        udata: NonNull<ffi::ib_udata>,
+        context: NonNull<ffi::ib_ucontext>,
+        registry: &'a Arc<Registry>,
+    ) -> Self {
         // INVARIANT: by the requirement of this function.
-        Ok(Some(UserCtx {
+        UserCtx {
             udata,
             context,
-            registry: &own.registry,
+            registry,
             _call: PhantomData,
-        }))
+        }
     }
 
     /// Writes the response to the process.

@@ -9,7 +9,6 @@
 use super::access::Access;
 use super::copy::copy;
 use super::device::Device;
-use super::driver::Driver;
 use super::strided::StridedSrc;
 use crate::ffi;
 use crate::sync::memory::GFP_CHARGED;
@@ -93,12 +92,7 @@ impl UserMemory {
     /// EINVAL for a range that wraps or is empty; ENOMEM over the limit of locked memory; EFAULT or
     /// another error of pinning if the process has no such memory, or if `access` includes writing
     /// and the process must not write it; EOPNOTSUPP for on-demand paging ([`super::odp`]).
-    pub(crate) fn pin<D: Driver>(
-        dev: &Device<D>,
-        start: u64,
-        len: u64,
-        access: Access,
-    ) -> Result<Self> {
+    pub(crate) fn pin<D>(dev: &Device<D>, start: u64, len: u64, access: Access) -> Result<Self> {
         let ib = NonNull::new(dev.as_raw()).ok_or(EINVAL)?;
         // SAFETY: the device is valid; any address and length may be asked for.
         let umem = from_err_ptr(unsafe {
@@ -232,7 +226,7 @@ impl Drop for UserMemory {
 /// The kernel's memory, by its virtual addresses.
 ///
 /// Kernel users name memory this way on a device that has no DMA of its own, with the key of the
-/// region that [`Driver::get_dma_mr`] registers. The glue makes this value for that call, and to
+/// region that [`get_dma_mr`](super::driver::Driver::get_dma_mr) registers. The glue makes this value for that call, and to
 /// copy the inline data of a request. The kernel gives the key to kernel users, and the user of the
 /// key answers for the addresses as for any pointer.
 ///

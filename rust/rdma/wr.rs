@@ -7,7 +7,6 @@
 //! part that the opcode has.
 
 use super::access::Access;
-use super::driver::Driver;
 use super::object::Object;
 use super::qp::QpType;
 use crate::ffi;
@@ -87,9 +86,9 @@ pub(crate) struct AtomicPart {
 }
 
 /// The part of a request about a datagram's destination.
-pub(crate) struct UdPart<'a, D: Driver> {
+pub(crate) struct UdPart<'a, Ah> {
     /// The address handle of the destination.
-    pub(crate) ah: &'a D::Ah,
+    pub(crate) ah: &'a Ah,
     /// The peer's QP number.
     pub(crate) remote_qpn: u32,
     /// The Q_Key to send. If its highest bit is set, that of the queue pair is sent instead.
@@ -123,20 +122,20 @@ enum Part {
     Reg,
 }
 
-/// A send request.
+/// A send request, whose destination is the driver's `Ah` if it is a datagram.
 ///
 /// # Invariants
 ///
 /// `raw` is the `wr` member of the structure that goes with `part`; it, the list in `sges`, and the
 /// address handle of a datagram do not change and stay valid during `'a`.
-pub(crate) struct SendWr<'a, D: Driver> {
+pub(crate) struct SendWr<'a, Ah> {
     raw: &'a ffi::ib_send_wr,
     sges: &'a [IbSge],
     part: Part,
-    _driver: PhantomData<fn() -> D>,
+    _ah: PhantomData<fn() -> Ah>,
 }
 
-impl<'a, D: Driver> SendWr<'a, D> {
+impl<'a, Ah: Send + Sync> SendWr<'a, Ah> {
     /// Wraps a request to a queue pair of type `kind`.
     ///
     /// EINVAL for an opcode that the service does not have, a wrong list, or a datagram without an
@@ -144,8 +143,8 @@ impl<'a, D: Driver> SendWr<'a, D> {
     ///
     /// # Safety
     ///
-    /// `raw` is a request that a user posted to a queue pair of type `kind` of a device driven by
-    /// `D`, following the rules of ib_core.
+    /// `raw` is a request that a user posted to a queue pair of type `kind` of a device whose driver
+    /// has address handles `Ah`, following the rules of ib_core.
     pub(super) unsafe fn new(raw: &'a ffi::ib_send_wr, kind: QpType) -> Result<Self> {
         // SAFETY: users give a list of that many elements.
         let sges = unsafe { sges(raw.sg_list, raw.num_sge) }?;
@@ -186,7 +185,7 @@ impl<'a, D: Driver> SendWr<'a, D> {
             raw,
             sges,
             part,
-            _driver: PhantomData,
+            _ah: PhantomData,
         };
         // SAFETY: `part` says that the structure is an `ib_ud_wr`.
         if part == Part::Ud && unsafe { (*wr.raw_as::<ffi::ib_ud_wr>()).ah }.is_null() {
@@ -260,7 +259,7 @@ impl<'a, D: Driver> SendWr<'a, D> {
     }
 
     /// The destination of a datagram.
-    pub(crate) fn ud(&self) -> Option<UdPart<'a, D>> {
+    pub(crate) fn ud(&self) -> Option<UdPart<'a, Ah>> {
         if self.part != Part::Ud {
             return None;
         }
@@ -268,7 +267,7 @@ impl<'a, D: Driver> SendWr<'a, D> {
         let wr = unsafe { &*self.raw_as::<ffi::ib_ud_wr>() };
         // SAFETY: not null (see `new`), an address handle of this device, which the user keeps
         // meanwhile.
-        let ah = unsafe { Object::<ffi::ib_ah, D::Ah>::get(wr.ah) };
+        let ah = unsafe { Object::<ffi::ib_ah, Ah>::get(wr.ah) };
         Some(UdPart {
             ah,
             remote_qpn: wr.remote_qpn,

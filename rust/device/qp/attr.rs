@@ -15,6 +15,7 @@ use crate::proto::wire::Psn;
 use crate::rdma::access::Access;
 use crate::rdma::attr::Mtu;
 use crate::rdma::error::unsupported;
+use crate::rdma::port::{DEFAULT_PKEY, PKEY_TABLE_LEN};
 use crate::rdma::qp::{QpAttr, QpQuery, QpState};
 use crate::sync::may_log;
 use kernel::prelude::*;
@@ -81,7 +82,7 @@ fn check_values(qp: &Qp, attr: &QpAttr<'_>) -> Result {
     let max_rd_atomic = |count: u8| u32::from(count) > limits::MAX_RD_ATOMIC;
     let bad = attr
         .pkey_index()
-        .is_some_and(|index| index >= limits::MAX_PKEYS)
+        .is_some_and(|index| index >= PKEY_TABLE_LEN)
         || attr.max_rd_atomic().is_some_and(max_rd_atomic)
         || attr.max_dest_rd_atomic().is_some_and(max_rd_atomic);
     if bad {
@@ -194,7 +195,7 @@ fn connected_change(attr: &QpAttr<'_>) -> Modify {
     Modify {
         state: attr.state().map(to_transport),
         dest_qpn: attr.dest_qp_num(),
-        pkey: attr.pkey_index().map(|_| limits::DEFAULT_PKEY),
+        pkey: attr.pkey_index().map(|_| DEFAULT_PKEY),
         pmtu: attr.path_mtu().map(Mtu::bytes),
         sq_psn: attr.sq_psn(),
         rq_psn: attr.rq_psn(),

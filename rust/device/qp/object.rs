@@ -10,7 +10,9 @@ use super::recv_queue::RecvQueue;
 use super::send_queue::SendQueue;
 use super::send_wqe::SqLimits;
 use super::service::Transport;
+use super::srq::SrqObject;
 use crate::device::cq::completion::Completion;
+use crate::device::cq::CqObject;
 use crate::device::packet::loopback::LoopbackQueue;
 use crate::device::pd::PdObject;
 use crate::device::ring::Ring;
@@ -137,7 +139,7 @@ pub(crate) struct QpObject {
 
 /// Checks the requested capabilities against the limits; returns those that the QP will have. Those
 /// for receives mean nothing with a shared receive queue (IBTA 11.2.5.1).
-fn check_caps(init: &QpInit<'_, crate::device::Oxe>) -> Result<QpCaps> {
+fn check_caps(init: &QpInit<'_, CqObject, SrqObject>) -> Result<QpCaps> {
     let mut cap = init.cap;
     if init.srq.is_some() {
         (cap.max_recv_wr, cap.max_recv_sge) = (0, 0);
@@ -201,7 +203,7 @@ impl Qp {
     pub(crate) fn create(
         core: &Arc<Core>,
         pd: &PdObject,
-        init: &QpInit<'_, crate::device::Oxe>,
+        init: &QpInit<'_, CqObject, SrqObject>,
         events: QpEvents,
         user: Option<UserCtx<'_>>,
     ) -> Result<QpObject> {
@@ -221,7 +223,7 @@ impl Qp {
         qpn: u32,
         core: &Arc<Core>,
         domain: &PdObject,
-        init: &QpInit<'_, crate::device::Oxe>,
+        init: &QpInit<'_, CqObject, SrqObject>,
         caps: QpCaps,
         events: QpEvents,
         user: Option<UserCtx<'_>>,

@@ -8,11 +8,11 @@
 
 use super::operation::{Form, Operation};
 use crate::device::mem::mkey;
+use crate::device::packet::ah::AhObject;
 use crate::device::ring::Ring;
 use crate::device::uabi::wqe::{
     send_flag, AtomicWr, Op, RdmaWr, RegWr, RxeRecvWqe, RxeSendWqe, RxeSge, UdWr,
 };
-use crate::device::Oxe;
 use crate::rdma::wr::{IbSge, RecvWr, SendWr};
 use crate::sync::lock::SpinLockIrq;
 use core::mem::size_of;
@@ -92,7 +92,7 @@ impl WqProducer {
     ///
     /// EINVAL for too many SGEs, too much inline data, or an opcode that the driver does not have;
     /// ENOMEM when the queue is full.
-    pub(crate) fn send(&self, wr: &SendWr<'_, Oxe>) -> Result {
+    pub(crate) fn send(&self, wr: &SendWr<'_, AhObject>) -> Result {
         let op = Op::from_u32(wr.opcode()).ok_or(EINVAL)?;
         let mut wqe = RxeSendWqe::new(wr.wr_id(), op, wr.flags(), wr.ex());
         match Operation::of(op).form {
@@ -154,7 +154,7 @@ impl WqProducer {
     }
 
     /// Posts a send request with inline data: copies the data now.
-    fn send_inline(&self, mut wqe: RxeSendWqe, wr: &SendWr<'_, Oxe>) -> Result {
+    fn send_inline(&self, mut wqe: RxeSendWqe, wr: &SendWr<'_, AhObject>) -> Result {
         let total = wr
             .sges()
             .iter()

@@ -5,7 +5,6 @@
 
 use crate::device::counters::Count;
 use crate::device::cq::completion::Completion;
-use crate::device::limits;
 use crate::device::mem::error::MemError;
 use crate::device::mem::payload::PayloadError;
 use crate::device::packet::gso::Packets;
@@ -22,6 +21,7 @@ use crate::proto::transport::{
     Verdict,
 };
 use crate::proto::wire::{PKey, Qpn, GRH_LEN};
+use crate::rdma::port::DEFAULT_PKEY;
 use crate::rdma::strided::StridedSrc;
 use kernel::prelude::*;
 
@@ -34,7 +34,7 @@ impl Ud {
     /// A QP in the reset state.
     pub(crate) fn new(qpn: u32) -> Self {
         Ud {
-            qp: UdQp::new(Qpn::new(qpn), PKey::new(limits::DEFAULT_PKEY)),
+            qp: UdQp::new(Qpn::new(qpn), PKey::new(DEFAULT_PKEY)),
         }
     }
 
