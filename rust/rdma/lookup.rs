@@ -25,9 +25,10 @@ unsafe impl<D: Driver> Sync for DeviceRef<D> {}
 impl<D: Driver> DeviceRef<D> {
     /// Our device on `ndev`, if there is one that is registered. Any context but hard irqs.
     pub(crate) fn by_netdev(ndev: &NetDevice) -> Option<Self> {
+        let id = D::DRIVER_ID.0;
         // SAFETY: the interface is valid.
-        let ib =
-            NonNull::new(unsafe { ffi::ib_device_get_by_netdev(ndev.as_raw(), D::DRIVER_ID.0) })?;
+        let ib = unsafe { ffi::ib_device_get_by_netdev(ndev.as_raw(), id) };
+        let ib = NonNull::new(ib)?;
         // The id may be that of another module, too. It is kept out, but memory safety must not
         // depend on that. SAFETY: the device is valid while we have the reference.
         if !unsafe { owner::is_ours(ib.as_ptr()) } {
