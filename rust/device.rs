@@ -144,7 +144,7 @@ impl Core {
     /// Process context, sleeps; may be called under RTNL.
     fn detach(&self) {
         let detached = self.port.detach();
-        gid_table::outdate();
+        gid_table::invalidate();
         // A QP or AH looks up and caches a route under its own lock. A context that found a route
         // before the port released the netdev either still holds that lock or has released it. A QP
         // or AH that is in neither table caches no route.
@@ -158,7 +158,7 @@ impl Core {
         self.qps.for_each(|qp| qp.forget_route());
         self.ahs.for_each(|ah| ah.forget_route());
         // A QP or AH that has just left its table may keep a route until it is dropped.
-        table::settle();
+        table::rcu_barrier();
     }
 }
 

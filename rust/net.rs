@@ -7,7 +7,8 @@
 //! * [`udp`]: the sockets of each network namespace, which receive packets;
 //! * [`skb`]: packets, received and to be sent;
 //! * [`route`]: the route to a destination, and the headers in front of a packet;
-//! * [`queue`]: packets that are ready to be sent; [`room`]: the bytes that a sender has in flight;
+//! * [`queue`]: packets that are ready to be sent; [`tx_limit`]: the bytes that a sender may have in
+//!   flight;
 //! * [`crc`]: the kernel's CRC-32.
 //!
 //! This module knows no protocol above UDP. It contains `unsafe` code, which must not leak out:
@@ -21,7 +22,7 @@ pub(crate) mod mcast;
 pub(crate) mod netdev;
 pub(crate) mod notifier;
 pub(crate) mod queue;
-pub(crate) mod room;
 pub(crate) mod route;
 pub(crate) mod skb;
+pub(crate) mod tx_limit;
 pub(crate) mod udp;

@@ -191,7 +191,7 @@ fn make(name: &CStr, netdev: &NetDevice, compat: bool) -> Result {
         netdev,
         try_init!(Oxe { core: Core::new(netdev)?, compat }? Error),
         |oxe| {
-            let sound = oxe.core.port.is_at_home(netdev);
+            let sound = oxe.core.port.is_in_own_netns(netdev);
             if !sound {
                 oxe.core.detach();
             }

@@ -45,23 +45,23 @@ pub(crate) struct Groups {
 
 /// Memory for one more group, and for one more queue pair.
 #[derive(Default)]
-struct Room {
+struct Reserve {
     groups: KVec<Group>,
     members: KVec<Member>,
 }
 
-/// Moves all to the room if `list` is full. Returns false if it is, and that has not enough. What
-/// is left in the room is to be dropped without the lock.
-fn grow<T>(list: &mut KVec<T>, room: &mut KVec<T>) -> bool {
+/// Moves all to the reserve if `list` is full. Returns false if it is, and that has not enough.
+/// What is left in the reserve is to be dropped without the lock.
+fn grow<T>(list: &mut KVec<T>, reserve: &mut KVec<T>) -> bool {
     if list.len() == list.capacity() {
-        if room.capacity() <= list.len() {
+        if reserve.capacity() <= list.len() {
             return false;
         }
         for value in list.drain_all() {
             // There is room for more than these.
-            let _ = room.push_within_capacity(value);
+            let _ = reserve.push_within_capacity(value);
         }
-        core::mem::swap(list, room);
+        core::mem::swap(list, reserve);
     }
     true
 }
@@ -98,28 +98,28 @@ impl Groups {
         if !gid.is_multicast() {
             return Err(EINVAL);
         }
-        let mut room = Room::default();
+        let mut reserve = Reserve::default();
         loop {
             let rtnl = Rtnl::lock();
-            let done = self.attach_with(&rtnl, port, gid, (qpn, owner), &mut room);
+            let done = self.attach_with(&rtnl, port, gid, (qpn, owner), &mut reserve);
             drop(rtnl);
             if done? {
                 return Ok(());
             }
             // Without the lock, as a process at the limit of its cgroup may wait long for memory.
-            room = self.room(gid)?;
+            reserve = self.reserve(gid)?;
         }
     }
 
     /// Memory for more groups and members than there are now. ENOMEM.
-    fn room(&self, gid: &Gid) -> Result<Room> {
+    fn reserve(&self, gid: &Gid) -> Result<Reserve> {
         let (groups, members) = {
             let list = self.list.lock();
             let group = find(&list, gid).ok().and_then(|at| list.get(at));
             (list.len(), group.map_or(0, |group| group.members.len()))
         };
         let more = |count: usize| count.saturating_mul(2).max(4);
-        Ok(Room {
+        Ok(Reserve {
             groups: KVec::with_capacity(more(groups), GFP_CHARGED)?,
             members: KVec::with_capacity(more(members), GFP_CHARGED)?,
         })
@@ -132,7 +132,7 @@ impl Groups {
         port: &Port,
         gid: &Gid,
         (qpn, owner): (u32, &Owner),
-        room: &mut Room,
+        reserve: &mut Reserve,
     ) -> Result<bool> {
         let member = Member {
             qpn,
@@ -150,7 +150,7 @@ impl Groups {
             if all >= most as usize || own >= owner.most(MAX_MCAST_QP_ATTACH) as usize {
                 return Err(ENOMEM);
             }
-            if !grow(&mut group.members, &mut room.members) {
+            if !grow(&mut group.members, &mut reserve.members) {
                 return Ok(false);
             }
             if own == 0 {
@@ -162,14 +162,14 @@ impl Groups {
         if list.len() >= Owner::KERNEL.most(MAX_MCAST_GRP) as usize {
             return Err(ENOMEM);
         }
-        if room.members.capacity() == 0 || !grow(&mut list, &mut room.groups) {
+        if reserve.members.capacity() == 0 || !grow(&mut list, &mut reserve.groups) {
             return Ok(false);
         }
         drop(list);
         owner.take(Kind::Group as usize, MAX_MCAST_GRP)?;
         mcast::join(rtnl, &netdev, address(gid))
             .inspect_err(|_| owner.give(Kind::Group as usize))?;
-        let mut members = replace(&mut room.members, KVec::new());
+        let mut members = replace(&mut reserve.members, KVec::new());
         let _ = members.push_within_capacity(member);
         let group = Group { gid: *gid, members };
         let mut list = self.list.lock();

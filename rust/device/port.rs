@@ -40,7 +40,7 @@ impl Drop for Detached {
     fn drop(&mut self) {
         if self.tunnel.take().is_some() {
             // Other users may have kept the sockets open.
-            udp::settle();
+            udp::synchronize();
         }
     }
 }
@@ -135,7 +135,7 @@ impl Port {
     /// sockets.
     ///
     /// Process context, without the RTNL lock.
-    pub(crate) fn is_at_home(&self, netdev: &NetDevice) -> bool {
+    pub(crate) fn is_in_own_netns(&self, netdev: &NetDevice) -> bool {
         // This comes before the lock, which is taken under RTNL elsewhere.
         let home = netdev.namespace();
         let tunnel = self.tunnel.lock();

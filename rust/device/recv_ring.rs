@@ -150,7 +150,7 @@ impl RecvRing {
     /// Takes the place of `old`, from which `posted` was copied: WQEs that were taken there
     /// meanwhile are taken here. With `more`, copies those that were posted meanwhile. Returns the
     /// producer's index. EINVAL if there are more than the ring holds.
-    pub(crate) fn succeed(&mut self, old: &RecvRing, posted: &Posted, more: bool) -> Result<u32> {
+    pub(crate) fn replace(&mut self, old: &RecvRing, posted: &Posted, more: bool) -> Result<u32> {
         let taken = old.head.wrapping_sub(posted.head);
         let mut end = posted.count;
         if more {

@@ -156,7 +156,7 @@ int oxe_route_class(const struct dst_entry *dst, u32 priority)
 
 /*
  * A packet with size bytes of memory. More than a page are a chunk, all of which counts as in
- * flight (room_helpers.c).
+ * flight (tx_limit_helpers.c).
  */
 static struct sk_buff *skb_of(u32 size)
 {

@@ -68,7 +68,7 @@ int oxe_udp_open(struct net *net, bool v6, u16 port,
 		 int (*receive)(struct sock *sk, struct sk_buff *skb),
 		 bool (*is_plain)(struct oxe_arrival arrival), struct sock **sk);
 void oxe_udp_close(struct sock *sk);
-void oxe_udp_settle(void);
+void oxe_udp_synchronize(void);
 
 /* Membership in multicast groups. Addresses are GIDs. */
 void oxe_rtnl_lock(void);
@@ -154,20 +154,20 @@ struct oxe_sent {
 void oxe_tx_send(struct sk_buff *list, struct oxe_sent *count);
 
 /* The bytes that a sender has in flight. */
-struct oxe_room;
-enum oxe_room_wait {
-	OXE_ROOM_IS_LEFT,
-	OXE_ROOM_WAITS,
-	OXE_ROOM_WAITS_ALREADY,
+struct oxe_tx_limit;
+enum oxe_tx_limit_wait {
+	OXE_TX_LIMIT_BELOW,
+	OXE_TX_LIMIT_WAITS,
+	OXE_TX_LIMIT_WAITS_ALREADY,
 };
 
-struct oxe_room *oxe_room_new(void (*wake)(void *owner), u32 (*adapt)(u32 limit, u64 waited),
+struct oxe_tx_limit *oxe_tx_limit_new(void (*wake)(void *owner), u32 (*adapt)(u32 limit, u64 waited),
 			      u32 limit);
-void oxe_room_free(struct oxe_room *room);
-bool oxe_room_left(const struct oxe_room *room);
-void oxe_room_take(const struct oxe_room *room, struct sk_buff *skb);
-enum oxe_room_wait oxe_room_wait(struct oxe_room *room, void *owner);
-void *oxe_room_cancel(struct oxe_room *room);
+void oxe_tx_limit_free(struct oxe_tx_limit *tx);
+bool oxe_tx_limit_below(const struct oxe_tx_limit *tx);
+void oxe_tx_limit_charge(const struct oxe_tx_limit *tx, struct sk_buff *skb);
+enum oxe_tx_limit_wait oxe_tx_limit_wait(struct oxe_tx_limit *tx, void *owner);
+void *oxe_tx_limit_cancel(struct oxe_tx_limit *tx);
 
 u32 oxe_crc32_le(u32 crc, const u8 *data, size_t len);
 

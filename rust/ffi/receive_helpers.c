@@ -195,12 +195,12 @@ void oxe_udp_close(struct sock *sk)
 
 	nf_unregister_net_hook(sock_net(sk), &hook->ops);
 	udp_tunnel_sock_release(sk);
-	/* A packet may still be passing through the hook, until oxe_udp_settle. */
+	/* A packet may still be passing through the hook, until oxe_udp_synchronize. */
 	kfree_rcu(hook, rcu);
 }
 
 /* Waits until no receive function of a closed socket is running. */
-void oxe_udp_settle(void)
+void oxe_udp_synchronize(void)
 {
 	synchronize_net();
 }

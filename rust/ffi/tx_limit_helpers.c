@@ -15,7 +15,7 @@
 #include "net_helpers.h"
 #include "sync_helpers.h"
 
-struct oxe_room {
+struct oxe_tx_limit {
 	struct socket_wq wq;
 	struct wait_queue_entry entry;
 	struct sock *sk;
@@ -26,94 +26,94 @@ struct oxe_room {
 };
 
 /* Called when half of the limit is free again. Any context; under the lock of the wait queue. */
-static int room_made(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
+static int half_free(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
 {
-	struct oxe_room *room = container_of(entry, struct oxe_room, entry);
-	u64 waited = ktime_get_ns() - room->since;
-	u32 limit = READ_ONCE(room->sk->sk_sndbuf);
+	struct oxe_tx_limit *tx = container_of(entry, struct oxe_tx_limit, entry);
+	u64 waited = ktime_get_ns() - tx->since;
+	u32 limit = READ_ONCE(tx->sk->sk_sndbuf);
 
-	WRITE_ONCE(room->sk->sk_sndbuf, room->adapt(limit, waited));
+	WRITE_ONCE(tx->sk->sk_sndbuf, tx->adapt(limit, waited));
 	list_del_init(&entry->entry);
-	room->wake(room->owner);
+	tx->wake(tx->owner);
 	return 0;
 }
 
 /*
- * A room of limit bytes (of skb->truesize). adapt returns the limit after a wait of so many
+ * A limit of so many bytes (of skb->truesize). adapt returns the limit after a wait of so many
  * nanoseconds for half of it. Process context; charged to the process. NULL without memory.
  */
-struct oxe_room *oxe_room_new(void (*wake)(void *owner), u32 (*adapt)(u32 limit, u64 waited),
+struct oxe_tx_limit *oxe_tx_limit_new(void (*wake)(void *owner), u32 (*adapt)(u32 limit, u64 waited),
 			      u32 limit)
 {
-	struct oxe_room *room = kzalloc(sizeof(*room), OXE_GFP_CHARGED);
+	struct oxe_tx_limit *tx = kzalloc(sizeof(*tx), OXE_GFP_CHARGED);
 
-	if (!room)
+	if (!tx)
 		return NULL;
 	/*
 	 * No protocol ever sees the socket: it only owns packets. It is in the namespace that never
 	 * ends.
 	 */
-	room->sk = sk_alloc(&init_net, PF_INET, OXE_GFP_CHARGED, &udp_prot, 1);
-	if (!room->sk) {
-		kfree(room);
+	tx->sk = sk_alloc(&init_net, PF_INET, OXE_GFP_CHARGED, &udp_prot, 1);
+	if (!tx->sk) {
+		kfree(tx);
 		return NULL;
 	}
-	sock_init_data(NULL, room->sk);
-	sock_set_flag(room->sk, SOCK_RCU_FREE);
-	room->sk->sk_sndbuf = limit;
-	room->wake = wake;
-	room->adapt = adapt;
-	init_waitqueue_head(&room->wq.wait);
-	init_waitqueue_func_entry(&room->entry, room_made);
-	INIT_LIST_HEAD(&room->entry.entry);
-	rcu_assign_pointer(room->sk->sk_wq, &room->wq);
-	return room;
+	sock_init_data(NULL, tx->sk);
+	sock_set_flag(tx->sk, SOCK_RCU_FREE);
+	tx->sk->sk_sndbuf = limit;
+	tx->wake = wake;
+	tx->adapt = adapt;
+	init_waitqueue_head(&tx->wq.wait);
+	init_waitqueue_func_entry(&tx->entry, half_free);
+	INIT_LIST_HEAD(&tx->entry.entry);
+	rcu_assign_pointer(tx->sk->sk_wq, &tx->wq);
+	return tx;
 }
 
 /*
  * There is no wait any more. Packets may still be in flight: the socket is freed with the last one.
  */
-void oxe_room_free(struct oxe_room *room)
+void oxe_tx_limit_free(struct oxe_tx_limit *tx)
 {
-	RCU_INIT_POINTER(room->sk->sk_wq, NULL);
-	sock_put(room->sk);
+	RCU_INIT_POINTER(tx->sk->sk_wq, NULL);
+	sock_put(tx->sk);
 	/* A context that frees a packet may be checking for a wait. */
-	kfree_rcu(room, wq.rcu);
+	kfree_rcu(tx, wq.rcu);
 }
 
-bool oxe_room_left(const struct oxe_room *room)
+bool oxe_tx_limit_below(const struct oxe_tx_limit *tx)
 {
-	return sk_wmem_alloc_get(room->sk) < READ_ONCE(room->sk->sk_sndbuf);
+	return sk_wmem_alloc_get(tx->sk) < READ_ONCE(tx->sk->sk_sndbuf);
 }
 
-/* Charges the packet to the room until it is freed, in whatever context that is. */
-void oxe_room_take(const struct oxe_room *room, struct sk_buff *skb)
+/* Charges the packet to the limit until it is freed, in whatever context that is. */
+void oxe_tx_limit_charge(const struct oxe_tx_limit *tx, struct sk_buff *skb)
 {
-	skb->sk = room->sk;
+	skb->sk = tx->sk;
 	skb->destructor = sock_wfree;
-	refcount_add(skb->truesize, &room->sk->sk_wmem_alloc);
+	refcount_add(skb->truesize, &tx->sk->sk_wmem_alloc);
 }
 
-/* Has wake called with the owner once there is room: half of the limit. Any context. */
-enum oxe_room_wait oxe_room_wait(struct oxe_room *room, void *owner)
+/* Has wake called with the owner once half of the limit is free. Any context. */
+enum oxe_tx_limit_wait oxe_tx_limit_wait(struct oxe_tx_limit *tx, void *owner)
 {
-	enum oxe_room_wait state = OXE_ROOM_WAITS_ALREADY;
+	enum oxe_tx_limit_wait state = OXE_TX_LIMIT_WAITS_ALREADY;
 	unsigned long flags;
 
-	spin_lock_irqsave(&room->wq.wait.lock, flags);
-	if (list_empty(&room->entry.entry)) {
-		room->owner = owner;
-		room->since = ktime_get_ns();
-		__add_wait_queue(&room->wq.wait, &room->entry);
+	spin_lock_irqsave(&tx->wq.wait.lock, flags);
+	if (list_empty(&tx->entry.entry)) {
+		tx->owner = owner;
+		tx->since = ktime_get_ns();
+		__add_wait_queue(&tx->wq.wait, &tx->entry);
 		/* A context that gives bytes back checks for a wait after that. */
 		smp_mb();
-		state = OXE_ROOM_WAITS;
-		if (sock_writeable(room->sk)) {
-			list_del_init(&room->entry.entry);
-			state = OXE_ROOM_IS_LEFT;
+		state = OXE_TX_LIMIT_WAITS;
+		if (sock_writeable(tx->sk)) {
+			list_del_init(&tx->entry.entry);
+			state = OXE_TX_LIMIT_BELOW;
 		}
 	}
-	spin_unlock_irqrestore(&room->wq.wait.lock, flags);
+	spin_unlock_irqrestore(&tx->wq.wait.lock, flags);
 	return state;
 }
 
@@ -121,16 +121,16 @@ enum oxe_room_wait oxe_room_wait(struct oxe_room *room, void *owner)
  * Ends the wait: wake is not called any more. Returns the owner, or NULL without a wait. wake is
  * not running when this returns.
  */
-void *oxe_room_cancel(struct oxe_room *room)
+void *oxe_tx_limit_cancel(struct oxe_tx_limit *tx)
 {
 	void *owner = NULL;
 	unsigned long flags;
 
-	spin_lock_irqsave(&room->wq.wait.lock, flags);
-	if (!list_empty(&room->entry.entry)) {
-		list_del_init(&room->entry.entry);
-		owner = room->owner;
+	spin_lock_irqsave(&tx->wq.wait.lock, flags);
+	if (!list_empty(&tx->entry.entry)) {
+		list_del_init(&tx->entry.entry);
+		owner = tx->owner;
 	}
-	spin_unlock_irqrestore(&room->wq.wait.lock, flags);
+	spin_unlock_irqrestore(&tx->wq.wait.lock, flags);
 	return owner;
 }

@@ -3,8 +3,8 @@
 //! Packets: those that a UDP socket received, and those to be sent.
 
 use super::netdev::{Namespace, NetDevice};
-use super::room::{Room, RoomHandler};
 use super::route::{Header, Route};
+use super::tx_limit::{TxLimit, TxLimitHandler};
 use crate::ffi;
 use crate::sync::bh::BhGuard;
 use core::marker::PhantomData;
@@ -450,16 +450,16 @@ impl<'bh> TxSkb<'bh> {
         }
     }
 
-    /// Charges the packet to `room` until the packet is freed. To be called once.
+    /// Charges the packet to `limit` until the packet is freed. To be called once.
     #[inline]
-    pub(crate) fn take_room<T: RoomHandler>(&mut self, room: &Room<T>) {
+    pub(crate) fn charge_to<T: TxLimitHandler>(&mut self, limit: &TxLimit<T>) {
         // SAFETY: the packet is ours, and belongs to no socket yet.
-        unsafe { ffi::oxe_room_take(room.as_raw(), self.skb.as_ptr()) };
+        unsafe { ffi::oxe_tx_limit_charge(limit.as_raw(), self.skb.as_ptr()) };
     }
 
     /// How many bytes of payload there is place for.
     #[inline]
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn tailroom(&self) -> usize {
         self.len
     }
 

@@ -105,7 +105,7 @@ unsafe extern "C" fn ended(net: *mut ffi::net) {
         pr_warn!("udp: a network namespace ended with sockets in use\n");
         drop(list.sockets.remove(at));
         drop(list);
-        settle();
+        synchronize();
     }
 }
 
@@ -179,15 +179,15 @@ impl Drop for Tunnel {
         if sockets.users == 0 {
             drop(list.sockets.remove(at));
             drop(list);
-            settle();
+            synchronize();
         }
     }
 }
 
 /// Waits until each call of a receiver that has begun is over. Process context.
-pub(crate) fn settle() {
+pub(crate) fn synchronize() {
     // SAFETY: may be called wherever sleeping is allowed.
-    unsafe { ffi::oxe_udp_settle() };
+    unsafe { ffi::oxe_udp_synchronize() };
 }
 
 /// A reference to a network namespace.

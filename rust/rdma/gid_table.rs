@@ -21,7 +21,7 @@ pub(crate) fn generation() -> u32 {
 }
 
 /// Changes the [`generation`], so that its users look up GIDs again. Any context.
-pub(crate) fn outdate() {
+pub(crate) fn invalidate() {
     let _ = LOST.fetch_add(1, Release);
 }
 

@@ -23,7 +23,7 @@ impl<D: Driver> Drop for Entry<D> {
     fn drop(&mut self) {
         // SAFETY: `add_gid` added it, and it is deleted once.
         unsafe { ffi::oxe_gid_del(self.found.as_ptr()) };
-        gid_table::outdate();
+        gid_table::invalidate();
     }
 }
 

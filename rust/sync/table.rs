@@ -305,13 +305,13 @@ pub(crate) struct Reclaim;
 impl Drop for Reclaim {
     /// Process context.
     fn drop(&mut self) {
-        settle();
+        rcu_barrier();
     }
 }
 
 /// Waits until the tables have given up their references to all objects that were removed. Process
 /// context.
-pub(crate) fn settle() {
+pub(crate) fn rcu_barrier() {
     // SAFETY: may be called wherever sleeping is allowed.
     unsafe { ffi::rcu_barrier() };
 }

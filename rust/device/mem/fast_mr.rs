@@ -150,8 +150,8 @@ impl FastMr {
         registered.key = wanted.key;
         registered.access = wanted.access;
         registered.range = wanted.range;
-        let (end, room) = (registered.end(), registered.room());
-        if end.ok_or(MemError::Bounds)? > room {
+        let (end, capacity) = (registered.end(), registered.capacity());
+        if end.ok_or(MemError::Bounds)? > capacity {
             return Err(MemError::Bounds);
         }
         registered.open();
@@ -282,7 +282,7 @@ impl Registered {
     }
 
     /// The bytes of all pages.
-    fn room(&self) -> u64 {
+    fn capacity(&self) -> u64 {
         (self.pages.list.len() as u64).saturating_mul(self.page_size())
     }
 

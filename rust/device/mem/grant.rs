@@ -4,7 +4,7 @@
 //! part of a region or window.
 
 use super::error::MemError;
-use super::mkey::{self, Admission, Mkey, Use};
+use super::mkey::{self, AccessRequest, Admission, Mkey};
 use super::writer::Writer;
 use crate::device::Core;
 use crate::proto::transport::AccessError;
@@ -32,7 +32,7 @@ impl Grant {
     ///
     /// Key; Bounds for [`Cover::Whole`](super::range::Cover::Whole).
     #[inline]
-    fn lookup(core: &Core, wanted: &Use) -> Result<Self, MemError> {
+    fn lookup(core: &Core, wanted: &AccessRequest) -> Result<Self, MemError> {
         let mkey = mkey::get(core, wanted.key)?;
         let admission = mkey.admit(wanted)?;
         Ok(Self::new(mkey, admission, wanted))
@@ -46,7 +46,7 @@ impl Grant {
     #[inline]
     pub(crate) fn lookup_cached(
         core: &Core,
-        wanted: &Use,
+        wanted: &AccessRequest,
         cache: &mut MkeyCache,
     ) -> Result<Self, MemError> {
         match Self::from_cache(wanted, cache) {
@@ -58,7 +58,7 @@ impl Grant {
     /// As [`Grant::lookup`], of the cached region. `None` if that has another key, is closed, or
     /// does not permit the use.
     #[inline]
-    pub(crate) fn from_cache(wanted: &Use, cache: &MkeyCache) -> Option<Self> {
+    pub(crate) fn from_cache(wanted: &AccessRequest, cache: &MkeyCache) -> Option<Self> {
         let mkey = cache.as_ref()?;
         let admission = mkey.admit(wanted).ok()?;
         Some(Self::new(mkey.clone(), admission, wanted))
@@ -72,7 +72,7 @@ impl Grant {
     #[inline(never)]
     pub(crate) fn lookup_anew(
         core: &Core,
-        wanted: &Use,
+        wanted: &AccessRequest,
         cache: &mut MkeyCache,
     ) -> Result<Self, MemError> {
         *cache = None;
@@ -82,7 +82,7 @@ impl Grant {
     }
 
     #[inline]
-    fn new(mkey: Arc<Mkey>, admission: Admission, wanted: &Use) -> Self {
+    fn new(mkey: Arc<Mkey>, admission: Admission, wanted: &AccessRequest) -> Self {
         Grant {
             mkey,
             generation: admission.generation,

@@ -33,7 +33,7 @@ pub(crate) enum Mkey {
 
 /// The user of a key.
 #[derive(Clone, Copy)]
-pub(crate) enum Party {
+pub(crate) enum Accessor {
     /// A work request of a QP of this PD names its own memory.
     Local(PdId),
     /// The peer of this QP names memory.
@@ -42,8 +42,8 @@ pub(crate) enum Party {
 
 /// The use that a work request or a peer wants to make of the memory that a key names.
 #[derive(Clone, Copy)]
-pub(crate) struct Use {
-    pub(crate) party: Party,
+pub(crate) struct AccessRequest {
+    pub(crate) accessor: Accessor,
     pub(crate) key: u32,
     pub(crate) va: u64,
     pub(crate) len: u32,
@@ -179,7 +179,7 @@ pub(crate) fn with_low_byte(key: u32, other: u32) -> u32 {
 }
 
 /// Whether the keys have the same index.
-pub(crate) fn are_akin(a: u32, b: u32) -> bool {
+pub(crate) fn same_index(a: u32, b: u32) -> bool {
     a >> KEY_SHIFT == b >> KEY_SHIFT
 }
 
@@ -201,18 +201,23 @@ pub(crate) fn bind(core: &Core, pd: PdId, qpn: u32, bind: &Bind) -> Result<(), M
     }
 }
 
-/// Invalidates `key` for `party` (IBTA 10.6.5). Contexts and errors: see [`FastMr::invalidate`] and
+/// Invalidates `key` for `accessor` (IBTA 10.6.5). Contexts and errors: see [`FastMr::invalidate`] and
 /// [`Mw::invalidate`]; Key also for a region that is not for fast registration.
 ///
 /// To invalidate the latest key of a region again does no harm, and is no error of a kernel user.
-pub(crate) fn invalidate(core: &Core, party: Party, qpn: u32, key: u32) -> Result<(), MemError> {
-    let pd = party.pd();
-    match (&*get(core, key)?, party) {
-        (Mkey::FastMr(mr), Party::Local(_)) => match mr.invalidate(pd, key) {
+pub(crate) fn invalidate(
+    core: &Core,
+    accessor: Accessor,
+    qpn: u32,
+    key: u32,
+) -> Result<(), MemError> {
+    let pd = accessor.pd();
+    match (&*get(core, key)?, accessor) {
+        (Mkey::FastMr(mr), Accessor::Local(_)) => match mr.invalidate(pd, key) {
             Err(MemError::Revoked) => Ok(()),
             result => result,
         },
-        (Mkey::FastMr(mr), Party::Peer { .. }) => mr.invalidate(pd, key),
+        (Mkey::FastMr(mr), Accessor::Peer { .. }) => mr.invalidate(pd, key),
         (Mkey::Mw(mw), _) => mw.invalidate(pd, qpn, key),
         (Mkey::Mr(_), _) => Err(MemError::Key),
     }
@@ -238,19 +243,19 @@ pub(crate) fn advise(
     }
 }
 
-impl Party {
+impl Accessor {
     #[inline]
     fn pd(self) -> PdId {
         match self {
-            Party::Local(pd) | Party::Peer { pd, .. } => pd,
+            Accessor::Local(pd) | Accessor::Peer { pd, .. } => pd,
         }
     }
 
     #[inline]
     fn side(self) -> Side {
         match self {
-            Party::Local(_) => Side::Local,
-            Party::Peer { .. } => Side::Peer,
+            Accessor::Local(_) => Side::Local,
+            Accessor::Peer { .. } => Side::Peer,
         }
     }
 }
@@ -291,28 +296,28 @@ impl Mkey {
     ///
     /// Key or Bounds: the checks of IBTA 10.6.3.1 for local access, of 9.7.4.1 for remote access.
     #[inline]
-    pub(super) fn admit(&self, wanted: &Use) -> Result<Admission, MemError> {
+    pub(super) fn admit(&self, wanted: &AccessRequest) -> Result<Admission, MemError> {
         let Mkey::Mr(mr) = self else {
-            return self.admit_passing(wanted);
+            return self.admit_temporary(wanted);
         };
-        if !mr.allows(wanted.party.pd(), wanted.key, wanted.access) || !mr.is_open() {
+        if !mr.allows(wanted.accessor.pd(), wanted.key, wanted.access) || !mr.is_open() {
             return Err(MemError::Key);
         }
         let range = mr.range();
         let len = range.covered(wanted.va, wanted.len, wanted.cover)?;
-        let generation = wanted.party.side().generation();
+        let generation = wanted.accessor.side().generation();
         Ok(Admission { generation, len })
     }
 
     /// As [`Mkey::admit`], of what is valid for a while.
     #[inline(never)]
-    fn admit_passing(&self, wanted: &Use) -> Result<Admission, MemError> {
+    fn admit_temporary(&self, wanted: &AccessRequest) -> Result<Admission, MemError> {
         let (key, access) = (wanted.key, wanted.access);
-        let admitted = match (self, wanted.party) {
-            (Mkey::FastMr(mr), party) => mr.admit(party.pd(), key, access),
-            (Mkey::Mw(mw), Party::Peer { pd, qpn }) => mw.admit(pd, qpn, key, access),
+        let admitted = match (self, wanted.accessor) {
+            (Mkey::FastMr(mr), accessor) => mr.admit(accessor.pd(), key, access),
+            (Mkey::Mw(mw), Accessor::Peer { pd, qpn }) => mw.admit(pd, qpn, key, access),
             // A window has an R_Key alone (IBTA 10.6.7.1).
-            (Mkey::Mr(_), _) | (Mkey::Mw(_), Party::Local(_)) => None,
+            (Mkey::Mr(_), _) | (Mkey::Mw(_), Accessor::Local(_)) => None,
         };
         let (generation, range) = admitted.ok_or(MemError::Key)?;
         let len = range.covered(wanted.va, wanted.len, wanted.cover)?;
@@ -340,13 +345,13 @@ impl Mkey {
     ) -> Result<(), MemError> {
         match self {
             Mkey::Mr(mr) => mr.for_each_chunk(Side::of(generation), va, len, each),
-            _ => self.for_each_passing_chunk(generation, va, len, each),
+            _ => self.for_each_temporary_chunk(generation, va, len, each),
         }
     }
 
     /// As [`Mkey::for_each_chunk`], of what is valid for a while.
     #[inline(never)]
-    fn for_each_passing_chunk(
+    fn for_each_temporary_chunk(
         &self,
         generation: u32,
         va: u64,
@@ -370,13 +375,13 @@ impl Mkey {
     ) -> Result<(), MemError> {
         match self {
             Mkey::Mr(mr) => mr.write(Side::of(generation), va, bytes),
-            _ => self.write_passing(generation, va, bytes),
+            _ => self.write_temporary(generation, va, bytes),
         }
     }
 
     /// As [`Mkey::write`], to what is valid for a while.
     #[inline(never)]
-    pub(super) fn write_passing(
+    pub(super) fn write_temporary(
         &self,
         generation: u32,
         va: u64,

@@ -22,7 +22,7 @@ pub(super) const MAX_AHEAD: u64 = 1 << 20;
 
 /// How long a failure is remembered for the access that asked, in nanoseconds: longer than the
 /// longest wait after an RNR NAK.
-const MEMORY: u64 = 2_000_000_000;
+const FAILURE_TTL_NS: u64 = 2_000_000_000;
 
 /// A range that an access has asked for.
 #[derive(Clone, Copy)]
@@ -151,7 +151,7 @@ impl OdpMr {
                 asked |= (old.offset, old.len, old.write) == (offset, len, write);
                 continue;
             };
-            let recent = now.saturating_sub(time) < MEMORY;
+            let recent = now.saturating_sub(time) < FAILURE_TTL_NS;
             let ours = (offset..end).contains(&at) && (write || !old.write);
             if ours || !recent {
                 *place = None;

@@ -17,7 +17,7 @@ pub(crate) enum Cover {
     /// All of them.
     Whole,
     /// None: the lookup is for as many from the first one on as there are.
-    Front,
+    Prefix,
 }
 
 impl Range {
@@ -30,7 +30,7 @@ impl Range {
     pub(crate) fn covered(&self, va: u64, len: u32, cover: Cover) -> Result<u32, MemError> {
         match cover {
             Cover::Whole => self.offset(va, len.into()).map(|_| len),
-            Cover::Front => Ok(self.bytes_from(va).min(len.into()) as u32),
+            Cover::Prefix => Ok(self.bytes_from(va).min(len.into()) as u32),
         }
     }
 

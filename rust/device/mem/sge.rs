@@ -4,7 +4,7 @@
 
 use super::error::MemError;
 use super::grant::{Grant, MkeyCache};
-use super::mkey::{Party, Use};
+use super::mkey::{AccessRequest, Accessor};
 use super::payload::{PayloadError, PayloadRef};
 use super::range::Cover;
 use crate::device::pd::PdId;
@@ -63,10 +63,10 @@ impl Sge {
         let (access, cover) = match purpose {
             Purpose::Source => (Access::NONE, Cover::Whole),
             Purpose::Response => (Access::LOCAL_WRITE, Cover::Whole),
-            Purpose::Receive => (Access::LOCAL_WRITE, Cover::Front),
+            Purpose::Receive => (Access::LOCAL_WRITE, Cover::Prefix),
         };
-        let wanted = Use {
-            party: Party::Local(pd),
+        let wanted = AccessRequest {
+            accessor: Accessor::Local(pd),
             key: raw.lkey,
             va: raw.addr,
             len: raw.length,

@@ -12,7 +12,7 @@ enum Target<'a> {
     /// A region that stays open meanwhile, and where its first byte is.
     Mr(OpenMr<'a>, u64),
     /// A fast registration or a window. Each part is checked.
-    Passing,
+    Temporary,
 }
 
 /// See the module's documentation.
@@ -46,7 +46,7 @@ impl<'a> Writer<'a> {
                 let (open, at) = mr.open(Side::of(generation), va, len.into())?;
                 Target::Mr(open, at)
             }
-            Mkey::FastMr(_) | Mkey::Mw(_) => Target::Passing,
+            Mkey::FastMr(_) | Mkey::Mw(_) => Target::Temporary,
         };
         Ok(Writer {
             target,
@@ -72,7 +72,7 @@ impl<'a> Writer<'a> {
         let va = self.va.wrapping_add(skip);
         let result = match &self.target {
             Target::Mr(open, at) => open.write(at.wrapping_add(skip), bytes),
-            Target::Passing => self.mkey.write_passing(self.generation, va, bytes),
+            Target::Temporary => self.mkey.write_temporary(self.generation, va, bytes),
         };
         result.map_err(|why| match why {
             MemError::NotPresent => {

@@ -142,7 +142,7 @@ impl<'bh> GsoBuilder<'bh> {
     /// super-packet.
     #[inline]
     pub(super) fn takes(&self, len: usize) -> u16 {
-        let left = self.skb.room().saturating_sub(self.used);
+        let left = self.skb.tailroom().saturating_sub(self.used);
         match len.cmp(&self.segment_size) {
             Ordering::Less => (len <= left).into(),
             Ordering::Equal => {
@@ -162,7 +162,7 @@ impl<'bh> GsoBuilder<'bh> {
     /// Whether a datagram of `len` bytes, the last one written, has completed the super-packet.
     #[inline]
     pub(super) fn ends_with(&self, len: usize) -> bool {
-        len < self.segment_size || self.used >= self.skb.room()
+        len < self.segment_size || self.used >= self.skb.tailroom()
     }
 }
 

@@ -113,12 +113,12 @@ impl Path {
     ///
     /// Softirq or process context with bottom halves off.
     #[inline]
-    pub(crate) fn leads_back(&mut self, port: &Port) -> bool {
-        self.loopback && (self.generation == gid_table::generation() || self.look_again(port))
+    pub(crate) fn is_local(&mut self, port: &Port) -> bool {
+        self.loopback && (self.generation == gid_table::generation() || self.recheck(port))
     }
 
     #[cold]
-    fn look_again(&mut self, port: &Port) -> bool {
+    fn recheck(&mut self, port: &Port) -> bool {
         let generation = gid_table::generation();
         let (from, to) = (&self.flow.source, &self.flow.destination);
         let own = port.has_gids(self.netdev, [from, to]);
@@ -128,11 +128,11 @@ impl Path {
         own
     }
 
-    /// As [`Path::leads_back`]. Once the path no longer leads back, its packets take the wire for
+    /// As [`Path::is_local`]. Once the path no longer leads back, its packets take the wire for
     /// good.
     #[inline]
-    pub(crate) fn keeps_leading_back(&mut self, port: &Port) -> bool {
-        self.loopback = self.leads_back(port);
+    pub(crate) fn latch_local(&mut self, port: &Port) -> bool {
+        self.loopback = self.is_local(port);
         self.loopback
     }
 
@@ -185,7 +185,7 @@ impl Path {
 
     /// Whether a packet from `source` to `destination` came from the peer to this side.
     #[inline]
-    pub(crate) fn joins(&self, source: &[u8; 16], destination: &[u8; 16]) -> bool {
+    pub(crate) fn matches(&self, source: &[u8; 16], destination: &[u8; 16]) -> bool {
         self.flow.destination == *source && self.flow.source == *destination
     }
 

@@ -56,17 +56,17 @@ impl RxPacket<'_> {
 
     /// Whether it came from the peer of `path`.
     #[inline]
-    pub(crate) fn came_by(&self, path: &Path) -> bool {
+    pub(crate) fn arrived_on(&self, path: &Path) -> bool {
         match self {
             RxPacket::Wire(packet) => {
-                !path.is_loopback() && path.joins(&packet.source, &packet.destination)
+                !path.is_loopback() && path.matches(&packet.source, &packet.destination)
             }
             RxPacket::Loopback(packet) => match &packet.sender {
                 LoopbackOrigin::Connected {
                     source,
                     destination,
                     ..
-                } => path.is_loopback() && path.joins(source, destination),
+                } => path.is_loopback() && path.matches(source, destination),
                 LoopbackOrigin::Datagram { .. } => false,
             },
         }

@@ -9,8 +9,8 @@ use crate::device::counters::Count;
 use crate::device::mem::error::MemError;
 use crate::device::Core;
 use crate::net::queue::TxQueue;
-use crate::net::room::{Room, RoomHandler};
 use crate::net::skb::{TxSkb, TX_MAX};
+use crate::net::tx_limit::{TxLimit, TxLimitHandler};
 use crate::rdma::strided::StridedDst;
 use crate::sync::bh::BhGuard;
 use kernel::prelude::*;
@@ -40,10 +40,10 @@ pub(crate) struct Unsent {
 /// Packets that are sent when the QP's lock is released: sending may run other parts of the network
 /// stack, which may call the driver again. All packets are of one QP. Those of a connected QP have
 /// one path.
-pub(crate) struct Batch<'bh, Q: RoomHandler> {
+pub(crate) struct Batch<'bh, Q: TxLimitHandler> {
     bh: &'bh BhGuard,
     owner: &'bh Arc<Q>,
-    room: &'bh Room<Q>,
+    limit: &'bh TxLimit<Q>,
     queue: TxQueue<'bh>,
     gso: Option<GsoBuilder<'bh>>,
     packets: usize,
@@ -51,14 +51,14 @@ pub(crate) struct Batch<'bh, Q: RoomHandler> {
     pub(crate) loopback: LoopbackQueue,
 }
 
-impl<'bh, Q: RoomHandler> Batch<'bh, Q> {
-    /// An empty batch of `owner`, whose packets take `room`.
+impl<'bh, Q: TxLimitHandler> Batch<'bh, Q> {
+    /// An empty batch of `owner`, whose packets are charged to `limit`.
     #[inline]
-    pub(crate) fn new(bh: &'bh BhGuard, owner: &'bh Arc<Q>, room: &'bh Room<Q>) -> Self {
+    pub(crate) fn new(bh: &'bh BhGuard, owner: &'bh Arc<Q>, limit: &'bh TxLimit<Q>) -> Self {
         Batch {
             bh,
             owner,
-            room,
+            limit,
             queue: TxQueue::new(bh),
             gso: None,
             packets: 0,
@@ -76,13 +76,13 @@ impl<'bh, Q: RoomHandler> Batch<'bh, Q> {
     /// it is notified then. A super-packet that is begun is still filled.
     #[inline]
     pub(crate) fn must_wait(&self) -> bool {
-        self.gso.is_none() && !self.room.is_left() && self.room.wait(self.owner)
+        self.gso.is_none() && !self.limit.is_below() && self.limit.wait(self.owner)
     }
 
     /// How many packets like those of `whole` fit into the super-packet, or into a new one if it
     /// has no room.
     #[inline]
-    pub(crate) fn room(&self, whole: &Whole) -> u16 {
+    pub(crate) fn remaining(&self, whole: &Whole) -> u16 {
         match self.gso.as_ref().map_or(0, |gso| gso.takes(whole.len)) {
             0 => whole.count,
             open => open,
@@ -180,7 +180,7 @@ impl<'bh, Q: RoomHandler> Batch<'bh, Q> {
                 core.counters.count(Count::NoMemory);
                 NoPacket::NoMemory
             })?;
-        skb.take_room(self.room);
+        skb.charge_to(self.limit);
         Ok(GsoBuilder::new(skb, len))
     }
 

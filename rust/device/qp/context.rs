@@ -5,7 +5,7 @@
 use super::srq::Srq;
 use crate::device::cq::completion::QpId;
 use crate::device::cq::Cq;
-use crate::device::mem::mkey::Party;
+use crate::device::mem::mkey::Accessor;
 use crate::device::pd::PdId;
 use crate::device::Core;
 use crate::net::netdev::Namespace;
@@ -33,9 +33,9 @@ pub(crate) struct QpContext {
 impl QpContext {
     /// The peer, as a user of this side's keys.
     #[inline]
-    pub(crate) fn peer(&self) -> Party {
+    pub(crate) fn peer(&self) -> Accessor {
         let (pd, qpn) = (self.pd, self.qpn);
-        Party::Peer { pd, qpn }
+        Accessor::Peer { pd, qpn }
     }
 
     /// Whether a datagram that arrived in `namespace` may be for it: for a process, in its own

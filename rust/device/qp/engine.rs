@@ -89,7 +89,7 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
         Input::Work(now) => *now,
         _ => Instant(timer::now_ns()),
     };
-    let mut batch = Batch::new(&bh, qp, &qp.room);
+    let mut batch = Batch::new(&bh, qp, &qp.tx_limit);
     let mut batches = 0;
     let mut inner = qp.inner.lock();
     let mut deferred = Deferred::default();

@@ -17,7 +17,7 @@ use kernel::workqueue;
 
 /// How long a QP polls its own ring, in nanoseconds, and the first wait. Each further wait is as
 /// long as all before it together.
-const OWN_TIME: u64 = FIRST_WAIT << 8;
+const SELF_POLL_NS: u64 = FIRST_WAIT << 8;
 const FIRST_WAIT: u64 = 10_000_000;
 
 /// How long the sweep waits between two steps, in nanoseconds.
@@ -68,8 +68,8 @@ impl FlushPoll {
     pub(crate) fn next(&mut self, now: Instant) -> Option<Instant> {
         let since = *self.since.get_or_insert(now);
         let elapsed = now.0.saturating_sub(since.0);
-        if self.due.is_none() && elapsed < OWN_TIME {
-            let wait = elapsed.max(FIRST_WAIT).min(OWN_TIME - elapsed);
+        if self.due.is_none() && elapsed < SELF_POLL_NS {
+            let wait = elapsed.max(FIRST_WAIT).min(SELF_POLL_NS - elapsed);
             self.due = Some(now.after(wait));
         }
         self.due

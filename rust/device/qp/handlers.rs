@@ -8,7 +8,7 @@ use super::flush;
 use super::object::Qp;
 use super::progress::Input;
 use crate::device::Core;
-use crate::net::room::RoomHandler;
+use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{Instant, State};
 use crate::sync::timer::{self, TimerHandler};
 use crate::sync::work;
@@ -27,8 +27,8 @@ impl TimerHandler for Qp {
     }
 }
 
-impl RoomHandler for Qp {
-    fn has_room(this: Arc<Self>) {
+impl TxLimitHandler for Qp {
+    fn below_limit(this: Arc<Self>) {
         let _ = work::queue_bh::<Qp, 0>(&this);
     }
 }

@@ -7,7 +7,7 @@ use super::progress::Progress;
 use super::send_queue::SendQueue;
 use crate::device::mem::error::MemError;
 use crate::device::mem::fast_mr::Registration;
-use crate::device::mem::mkey::{self, Party};
+use crate::device::mem::mkey::{self, Accessor};
 use crate::device::mem::mw::Bind;
 use crate::device::mem::range::Range;
 use crate::device::uabi::wqe::{MwWr, Op, RegWr, RxeSendWr};
@@ -66,7 +66,7 @@ pub(crate) fn finish_read(qp: &QpContext, sq: &SendQueue, n: u32) -> Result<(), 
 
 fn invalidate(qp: &QpContext, wr: &RxeSendWr) -> Result<(), MemError> {
     let key = u32::from_ne_bytes(wr.ex);
-    mkey::invalidate(&qp.core, Party::Local(qp.pd), qp.qpn, key)
+    mkey::invalidate(&qp.core, Accessor::Local(qp.pd), qp.qpn, key)
 }
 
 fn bind(qp: &QpContext, wr: &RxeSendWr) -> Result<(), MemError> {

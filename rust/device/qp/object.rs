@@ -20,7 +20,7 @@ use crate::device::uabi::resp::{MmInfo, RxeCreateQpResp};
 use crate::device::uabi::wqe::RxeSge;
 use crate::device::{limits, Core};
 use crate::net::netdev::Namespace;
-use crate::net::room::Room;
+use crate::net::tx_limit::TxLimit;
 use crate::proto::transport::{ConnectedQp, Events, State};
 use crate::rdma::access::Access;
 use crate::rdma::events::QpEvents;
@@ -117,7 +117,7 @@ pub(crate) struct Qp {
     /// `None` if receives come from a shared receive queue.
     pub(crate) recv_producer: Option<Pin<KBox<WqProducer>>>,
     /// The limit of its bytes on their way through the network stack.
-    pub(crate) room: Room<Qp>,
+    pub(crate) tx_limit: TxLimit<Qp>,
     #[pin]
     pub(crate) timer: Timer<Qp>,
     #[pin]
@@ -285,7 +285,7 @@ impl Qp {
                 idle <- kernel::new_condvar!("oxe_qp_idle"),
                 send_producer <- send_producer,
                 recv_producer,
-                room: Room::new()?,
+                tx_limit: TxLimit::new()?,
                 timer <- Timer::new(),
                 work <- kernel::new_work!("oxe_qp"),
                 bulk_work <- kernel::new_work!("oxe_qp_bulk"),
@@ -315,7 +315,7 @@ impl Qp {
         }
         // This comes after the path was dropped, as `Core::detach` looks for routes in the table.
         self.ctx.core.qps.remove(self.ctx.qpn);
-        self.room.cancel();
+        self.tx_limit.cancel();
         self.timer.cancel();
     }
 

@@ -119,7 +119,7 @@ impl WqProducer {
             Form::Bind | Form::Flush => return Err(EINVAL),
             Form::Register => {
                 let reg = wr.reg().ok_or(EINVAL)?;
-                if !mkey::are_akin(reg.mr_key, reg.key) {
+                if !mkey::same_index(reg.mr_key, reg.key) {
                     return Err(EINVAL);
                 }
                 wqe.wr.set_form(&RegWr {

@@ -165,7 +165,7 @@ impl RecvQueue {
     }
 
     /// How many bytes the current WQE holds.
-    pub(crate) fn room(&self) -> u32 {
+    pub(crate) fn remaining(&self) -> u32 {
         self.current.as_ref().map_or(0, |current| current.total)
     }
 

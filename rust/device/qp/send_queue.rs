@@ -32,8 +32,8 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// The number of slots that a queue begins with, and the factor by which it grows. Powers of two.
-const FEW: u32 = 2;
-const TIMES: usize = 4;
+const INITIAL_SLOTS: u32 = 2;
+const GROWTH: usize = 4;
 
 /// The send queue of one QP; the QP's lock guards it.
 pub(crate) struct SendQueue {
@@ -71,7 +71,11 @@ impl SendQueue {
         let room = sges.max(limits.max_inline as usize);
         let ring = Ring::new(limits.max_wr, RxeSendWqe::DATA + room, user)?;
         let most = ring.capacity().min(limits::MAX_ACTIVE).next_power_of_two();
-        let (slots, sges) = storage(most.min(FEW) as usize, limits.max_sge, GFP_CHARGED)?;
+        let (slots, sges) = storage(
+            most.min(INITIAL_SLOTS) as usize,
+            limits.max_sge,
+            GFP_CHARGED,
+        )?;
         Ok(SendQueue {
             ring,
             limits,
@@ -171,7 +175,7 @@ impl SendQueue {
     #[cold]
     fn grow(&mut self) -> bool {
         let old = self.slots.len();
-        let count = old.saturating_mul(TIMES).min(self.most);
+        let count = old.saturating_mul(GROWTH).min(self.most);
         if count <= old {
             return false;
         }

@@ -196,7 +196,7 @@ impl Srq {
         }
         self.producer.replace(|ring| {
             // A kernel user may have posted more. A process posts nothing during a resize.
-            let end = new.succeed(&state.ring, &posted, !self.user)?;
+            let end = new.replace(&state.ring, &posted, !self.user)?;
             *ring = new.ring().clone();
             Ok(end)
         })?;

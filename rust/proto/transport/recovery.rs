@@ -11,7 +11,7 @@ use super::wire::Psn;
 use super::{Attr, Instant, Status};
 
 /// The value of `rnr_retry` that stands for no limit.
-const FOR_EVER: u8 = 7;
+const RNR_RETRY_INFINITE: u8 = 7;
 
 /// How long the requester waits for a page of its own memory, in nanoseconds: the owner has asked
 /// for it. A page that is read from a disk takes several such waits, each of which costs one
@@ -230,7 +230,7 @@ impl Recovery {
     /// RnrRetryExc if the counter does not allow another one.
     #[cold]
     pub(super) fn on_rnr_nak(&mut self, now: Instant, attr: &Attr, code: u8) -> Result<(), Status> {
-        if attr.rnr_retry != FOR_EVER && self.rnr_retries >= attr.rnr_retry {
+        if attr.rnr_retry != RNR_RETRY_INFINITE && self.rnr_retries >= attr.rnr_retry {
             return Err(Status::RnrRetryExc);
         }
         self.stop();

@@ -20,7 +20,7 @@ use crate::device::qp::progress::{Deferred, Progress};
 use crate::device::qp::recv_queue::RecvQueue;
 use crate::device::qp::send_queue::SendQueue;
 use crate::device::qp::service::remote::{self, lookup};
-use crate::net::room::RoomHandler;
+use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{
     AccessError, AtomicOp, ConnectedQp, Connection, DropReason, Flush, Instant, Payload,
     PlaceError, RecvCompletion, RecvStart, Request, RequestQueue, RequesterOps, Resource,
@@ -115,7 +115,7 @@ impl<C: ConnectedQp> Connected<C> {
 
     /// Builds packets until none is due or the batch is full.
     #[inline]
-    pub(crate) fn transmit<Q: RoomHandler>(
+    pub(crate) fn transmit<Q: TxLimitHandler>(
         &mut self,
         qp: &QpContext,
         sq: &mut SendQueue,
@@ -136,7 +136,7 @@ impl<C: ConnectedQp> Connected<C> {
             if batch.must_wait() {
                 return Progress::Idle;
             }
-            let Some(transmit) = self.conn.poll_transmit(now, batch.room(&whole), sq) else {
+            let Some(transmit) = self.conn.poll_transmit(now, batch.remaining(&whole), sq) else {
                 return local_ops::carry_out_next(qp, &mut self.conn, sq);
             };
             let (keys, slots) = (&self.link.read_keys, &*sq);
@@ -189,7 +189,7 @@ impl<C: ConnectedQp> Connected<C> {
         let Some(path) = &mut self.link.path else {
             return self.lose(qp, sq, now);
         };
-        if !path.leads_back(&qp.core.port) {
+        if !path.is_local(&qp.core.port) {
             return self.lose(qp, sq, now);
         }
         while !loopback.is_full() {
@@ -257,7 +257,7 @@ impl<C: ConnectedQp> Connected<C> {
         // Without a path the queue pair has no peer yet.
         let path = self.link.path.as_ref().ok_or(DropReason::State)?;
         // A connection takes packets from its peer alone.
-        if !packet.came_by(path) {
+        if !packet.arrived_on(path) {
             qp.core.counters.count(Count::WrongAddress);
             return Ok(());
         }

@@ -5,7 +5,7 @@
 
 use crate::device::mem::error::MemError;
 use crate::device::mem::grant::{Grant, MkeyCache};
-use crate::device::mem::mkey::Use;
+use crate::device::mem::mkey::AccessRequest;
 use crate::device::mem::range::Cover;
 use crate::device::packet::rx_packet::RxPacket;
 use crate::device::qp::context::QpContext;
@@ -23,8 +23,8 @@ pub(super) fn lookup(
     access: Access,
     cache: &mut MkeyCache,
 ) -> Result<Grant, MemError> {
-    let wanted = Use {
-        party: qp.peer(),
+    let wanted = AccessRequest {
+        accessor: qp.peer(),
         key,
         va,
         len,
@@ -111,10 +111,10 @@ pub(super) fn flush(
     }
     let (va, len, cover) = match flush.range {
         Some((va, len)) => (va, len, Cover::Whole),
-        None => (0, 0, Cover::Front),
+        None => (0, 0, Cover::Prefix),
     };
-    let wanted = Use {
-        party: qp.peer(),
+    let wanted = AccessRequest {
+        accessor: qp.peer(),
         key: flush.rkey,
         va,
         len,

@@ -15,7 +15,7 @@ use crate::device::qp::context::QpContext;
 use crate::device::qp::progress::{Deferred, Progress};
 use crate::device::qp::recv_queue::RecvQueue;
 use crate::device::qp::send_queue::SendQueue;
-use crate::net::room::RoomHandler;
+use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{
     DropReason, Origin, PlaceError, RecvCompletion, RecvStart, Transmit, UdQp, UdResponderOps,
     Verdict,
@@ -40,7 +40,7 @@ impl Ud {
 
     /// Sends posted datagrams until the batch is full.
     #[inline]
-    pub(crate) fn transmit<Q: RoomHandler>(
+    pub(crate) fn transmit<Q: TxLimitHandler>(
         &mut self,
         qp: &QpContext,
         sq: &mut SendQueue,
@@ -108,7 +108,7 @@ impl Ud {
 
 /// Builds the packet of a datagram, or queues a loopback packet in its place.
 #[inline]
-fn send<Q: RoomHandler>(
+fn send<Q: TxLimitHandler>(
     qp: &QpContext,
     sq: &SendQueue,
     transmit: &Transmit,
@@ -121,7 +121,7 @@ fn send<Q: RoomHandler>(
     let len = transmit.payload.len();
     let wire_len = transmit.header.wire_len(len as usize);
     let sender = ah.with_path(|path| {
-        let back = path.keeps_leading_back(&qp.core.port);
+        let back = path.latch_local(&qp.core.port);
         back.then(|| LoopbackOrigin::datagram(path, wire_len))
     });
     let Some(sender) = sender else {
@@ -176,7 +176,7 @@ impl UdResponderOps for Env<'_> {
 
     #[inline]
     fn recv_room(&self) -> u32 {
-        self.rq.room()
+        self.rq.remaining()
     }
 
     #[inline]
