@@ -105,7 +105,6 @@ impl OdpOps {
 
 /// On-demand paging, by transport service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub(crate) struct OdpCaps {
     pub(crate) rc: OdpOps,
     pub(crate) uc: OdpOps,
@@ -118,7 +117,6 @@ pub(crate) struct OdpCaps {
 /// Values beyond the C field's range are clamped to it.
 #[derive(Clone, Debug, Default)]
 // The fields have the names of those of `struct ib_device_attr`.
-#[allow(missing_docs)]
 pub(crate) struct DeviceAttr {
     /// As a number: the first byte on the wire is the most significant.
     pub(crate) sys_image_guid: u64,
@@ -216,7 +214,6 @@ impl DeviceAttr {
 
 /// A path or port MTU: bytes of payload a packet carries (IBTA Vol 1, 11.2.5.2, path MTU).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)]
 #[repr(u32)]
 pub(crate) enum Mtu {
     M256 = ffi::ib_mtu_IB_MTU_256,
@@ -269,7 +266,6 @@ impl Mtu {
 
 /// The logical state of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 #[repr(u32)]
 pub(crate) enum PortState {
     #[default]
@@ -279,7 +275,6 @@ pub(crate) enum PortState {
 
 /// The physical state of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 #[repr(u8)]
 pub(crate) enum PhysState {
     #[default]
@@ -293,7 +288,6 @@ pub(crate) enum PhysState {
 /// rest.
 #[derive(Clone, Debug)]
 // The fields have the names of those of `struct ib_port_attr`.
-#[allow(missing_docs)]
 pub(crate) struct PortAttr {
     pub(crate) state: PortState,
     pub(crate) phys_state: PhysState,

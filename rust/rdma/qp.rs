@@ -47,7 +47,6 @@ impl QpType {
 
 /// The state of a queue pair (IBTA Vol 1, 10.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 #[repr(u32)]
 pub(crate) enum QpState {
     Reset = ffi::ib_qp_state_IB_QPS_RESET,

@@ -7,7 +7,7 @@
 //! the field's bytes.
 
 // rustc does not count the comparisons in `const _` as uses.
-#![allow(dead_code)]
+#![expect(dead_code)]
 
 use crate::ffi;
 use core::mem::{offset_of, size_of};

@@ -10,7 +10,6 @@ use core::marker::PhantomData;
 /// The completion status of a work request: `enum ib_wc_status`, whose numbers processes use too
 /// (IBTA Vol 1, 11.6.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 #[repr(u32)]
 pub(crate) enum WcStatus {
     #[default]
@@ -40,7 +39,6 @@ impl WcStatus {
 
 /// The operation that was completed: `enum ib_wc_opcode`, whose numbers processes use too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 #[repr(u32)]
 pub(crate) enum WcOpcode {
     #[default]

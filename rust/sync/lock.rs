@@ -38,7 +38,6 @@ macro_rules! new_spinlock_bh {
             $inner, ::kernel::optional_name!($($name)?), ::kernel::static_lock_class!())
     };
 }
-#[allow(unused_imports)] // A macro's path beside its types, for importers.
 pub(crate) use new_spinlock_bh;
 
 /// Makes an initialiser of a [`SpinLockIrq`] with a lockdep class of its own, and an optional name.
@@ -49,7 +48,6 @@ macro_rules! new_spinlock_irq {
             $inner, ::kernel::optional_name!($($name)?), ::kernel::static_lock_class!())
     };
 }
-#[allow(unused_imports)] // A macro's path beside its types, for importers.
 pub(crate) use new_spinlock_irq;
 
 /// Asks lockdep, where it is built in, whether the lock is held.

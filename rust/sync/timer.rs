@@ -76,7 +76,6 @@ macro_rules! impl_has_timer {
         }
     )*};
 }
-#[allow(unused_imports)] // A macro's path beside its types, for importers.
 pub(crate) use impl_has_timer;
 
 /// No deadline is set.

@@ -118,7 +118,7 @@ impl WirePacket {
         for datagram in rest.take(limit.into()) {
             let (packet, sent) = datagram.split_last_chunk_mut::<ICRC_LEN>()?;
             let bth: [u8; BTH_LEN] = *packet.first_chunk()?;
-            let Some(asks) = bth::next_asks(&before, &bth) else {
+            let Some(asks) = bth::following_ack_req(&before, &bth) else {
                 break;
             };
             if segments.over(crc32_le, packet)? != *sent {

@@ -155,7 +155,7 @@ pub fn set_psn(bth: &mut [u8; BTH_LEN], psn: Psn, ack_req: bool) {
 /// If `next` is the header of the packet after that of `this`, and differs in PSN and AckReq alone,
 /// returns its AckReq.
 #[inline]
-pub fn next_asks(this: &[u8; BTH_LEN], next: &[u8; BTH_LEN]) -> Option<bool> {
+pub fn following_ack_req(this: &[u8; BTH_LEN], next: &[u8; BTH_LEN]) -> Option<bool> {
     const ALIKE: usize = BTH_LEN - 4;
     let word = |bth: &[u8; BTH_LEN]| Some(u32::from_be_bytes(*bth.last_chunk()?));
     let psn = word(next)?;
@@ -185,18 +185,18 @@ mod tests {
             set_psn(&mut bth, next.psn, ack_req);
             assert_eq!(bth, view(next));
         }
-        assert_eq!(next_asks(&view(this), &view(next)), Some(true));
+        assert_eq!(following_ack_req(&view(this), &view(next)), Some(true));
         next.ack_req = false;
-        assert_eq!(next_asks(&view(this), &view(next)), Some(false));
+        assert_eq!(following_ack_req(&view(this), &view(next)), Some(false));
         let mut last = next;
         last.psn = Psn::new(Psn::MASK);
         next.psn = Psn::ZERO;
-        assert_eq!(next_asks(&view(last), &view(next)), Some(false));
-        assert_eq!(next_asks(&view(next), &view(next)), None);
+        assert_eq!(following_ack_req(&view(last), &view(next)), Some(false));
+        assert_eq!(following_ack_req(&view(next), &view(next)), None);
         for byte in 0..8 {
             let mut other = view(next);
             other[byte] ^= 1;
-            assert_eq!(next_asks(&view(last), &other), None);
+            assert_eq!(following_ack_req(&view(last), &other), None);
         }
     }
 
