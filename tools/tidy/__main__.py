@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The rules that hold the repository together, checked on its text.
+
+Usage: python3 -m tidy [SUBJECT...]		what is not in order, of these subjects or of all
+       python3 -m tidy --fix [SUBJECT...]	mends what can be: the drawing
+       python3 -m tidy --list			the subjects
+"""
+
+import sys
+
+from . import counters, drawing, files, layers, parts, regressions, sizes, unsafe
+from .source import Tree
+
+CODE = (layers, parts, unsafe)
+FILES = (sizes, files)
+DOCUMENTS = (drawing, counters, regressions)
+SUBJECTS = {module.__name__.split(".")[-1]: module for module in CODE + FILES + DOCUMENTS}
+
+
+def main(arguments, tree):
+    mend = arguments[:1] == ["--fix"]
+    if arguments == ["--list"]:
+        for name, module in SUBJECTS.items():
+            print(f"{name:12} {' '.join(module.__doc__.partition(chr(10) * 2)[0].split())}")
+        return 0
+    names = arguments[mend:] or list(SUBJECTS)
+    if unknown := set(names) - set(SUBJECTS):
+        print(f"no such subject: {' '.join(sorted(unknown))}", file=sys.stderr)
+        return 2
+    if mend:
+        for name in names:
+            getattr(SUBJECTS[name], "fix", lambda _: None)(tree)
+        return 0
+    problems = [problem for name in names for problem in SUBJECTS[name].check(tree)]
+    for problem in problems:
+        print(problem)
+    if not problems:
+        print(f"{len(tree.files)} files in order: {', '.join(names)}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], Tree()))

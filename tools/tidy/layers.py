@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Imports between the files of a crate: they form no circle, and go down by layers.
+
+An `Order` says so of one crate; another crate is one more line in ORDERS.
+"""
+
+import dataclasses
+import pathlib
+
+from . import rust
+from .imports import Imports
+from .source import Problem
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """The order of the files of one crate."""
+
+    root: pathlib.PurePosixPath
+    # The files whose modules lie beside them: lib.rs, main.rs.
+    crates: frozenset
+    # The modules in the folder `inside`, files and folders, by layers, the lowest first. Modules
+    # that are not named are on the highest.
+    inside: pathlib.PurePosixPath
+    layers: tuple = ()
+    # Files that others may import although they import those.
+    exempt: frozenset = frozenset()
+    # Whether what a folder's file has of its own counts for the files in the folder.
+    folder_files: bool = True
+
+    def files(self, tree):
+        """The files of the crate, without those for tests alone."""
+        return set(tree.under(self.root, ".rs")) - rust.test_files(tree, self.root, self.crates)
+
+    def layer_of(self, path):
+        """The number of a file's layer."""
+        if not path.is_relative_to(self.inside):
+            return len(self.layers)
+        module = path.relative_to(self.inside).parts[0].removesuffix(".rs")
+        numbers = (number for number, names in enumerate(self.layers) if module in names)
+        return next(numbers, len(self.layers))
+
+
+def order(root, crates, inside="", **more):
+    """An order whose files are named relative to its root."""
+    root = pathlib.PurePosixPath(root)
+    return Order(root, frozenset(root / name for name in crates), root / inside, **more)
+
+
+# The two exemptions of rust/: the trait Driver names the types of its arguments, and these are
+# generic over the driver; and what rust/device.rs and other files of folders have of their own
+# does not count for the files in these folders.
+RUST_EXEMPTIONS = {
+    "exempt": frozenset({pathlib.PurePosixPath("rust/rdma/driver.rs")}),
+    "folder_files": False,
+}
+RUST = order(
+    "rust",
+    {"oxe.rs"},
+    "device",
+    layers=(
+        {"uabi", "limits", "counters", "pd", "port", "ring", "recv_ring"},
+        {"mem"},
+        {"cq"},
+        {"packet"},
+        {"qp"},
+    ),
+    **RUST_EXEMPTIONS,
+)
+ORDERS = (RUST,)
+
+
+def check(tree, orders=ORDERS):
+    for each in orders:
+        imports = Imports(tree, each)
+        yield from circles(each, imports)
+        yield from rising(each, imports)
+        yield from unknown(each, imports)
+        yield from undeclared(each, imports)
+
+
+def circles(each, imports):
+    """The files in a circle. Those that import none of the files left are taken away, again and
+    again, and then those that none of the files left imports."""
+    left = {path: imports.of(path) - each.exempt - {path} for path in imports.files}
+    while free := {path for path, others in left.items() if not others & left.keys()}:
+        for path in free:
+            del left[path]
+    while top := {path for path in left if not any(path in others for others in left.values())}:
+        for path in top:
+            del left[path]
+    for path in sorted(left):
+        names = sorted(str(file.relative_to(each.root)) for file in left[path] & left.keys())
+        yield Problem(path, 1, f"is in a circle of imports: {' '.join(names)}")
+
+
+def rising(each, imports):
+    """Imports of files on a higher layer."""
+    folder_file = each.inside.with_suffix(".rs")
+    inside = {path for path in imports.files if path.is_relative_to(each.inside)}
+    others = inside | {folder_file} if each.folder_files else inside
+    for path in sorted(inside):
+        for other in sorted(imports.of(path) & others - each.exempt):
+            if each.layer_of(other) > each.layer_of(path):
+                name = other.relative_to(each.root)
+                yield Problem(path, 1, f"must not import {name}, which is on a higher layer")
+
+
+def unknown(each, imports):
+    """Layers that name no module."""
+    for name in sorted(name for names in each.layers for name in names):
+        if each.inside / f"{name}.rs" not in imports.files:
+            yield Problem(each.inside, 1, f"the layers name {name}, which is no module of it")
+
+
+def undeclared(each, imports):
+    """Folders whose files no import would lead to: there is no a.rs beside a/."""
+    for folder in sorted({path.parent for path in imports.files} - {each.root}):
+        if folder.with_suffix(".rs") not in imports.files:
+            text = f"its modules are declared by no {folder.with_suffix('.rs')}"
+            yield Problem(folder, 1, text)
