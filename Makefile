@@ -53,8 +53,7 @@ fix:
 	@$(scripts)/fix
 
 rules:
-	@$(scripts)/setup
-	@$(scripts)/in-buildroot $(scripts)/rules
+	@$(scripts)/tidy --rules
 
 doc:
 	@$(scripts)/doc

@@ -4,14 +4,16 @@
 Usage: python3 -m tidy [SUBJECT...]		what is not in order, of these subjects or of all
        python3 -m tidy --fix [SUBJECT...]	mends what can be: the drawing
        python3 -m tidy --list			the subjects
+       python3 -m tidy --rules			the rules that the protocol cites, with their tests
 """
 
 import sys
 
-from . import counters, drawing, files, layers, parts, regressions, sizes, unsafe
+from . import counters, drawing, files, layers, parts, regressions, rules, sizes
+from . import unsafe
 from .source import Tree
 
-CODE = (layers, parts, unsafe)
+CODE = (layers, parts, unsafe, rules)
 FILES = (sizes, files)
 DOCUMENTS = (drawing, counters, regressions)
 SUBJECTS = {module.__name__.split(".")[-1]: module for module in CODE + FILES + DOCUMENTS}
@@ -23,6 +25,8 @@ def main(arguments, tree):
         for name, module in SUBJECTS.items():
             print(f"{name:12} {' '.join(module.__doc__.partition(chr(10) * 2)[0].split())}")
         return 0
+    if arguments == ["--rules"]:
+        return print_rules(tree)
     names = arguments[mend:] or list(SUBJECTS)
     if unknown := set(names) - set(SUBJECTS):
         print(f"no such subject: {' '.join(sorted(unknown))}", file=sys.stderr)
@@ -37,6 +41,15 @@ def main(arguments, tree):
     if not problems:
         print(f"{len(tree.files)} files in order: {', '.join(names)}")
     return 1 if problems else 0
+
+
+def print_rules(tree):
+    found = rules.Rules(tree)
+    if found.problems:
+        print(*found.problems, sep="\n")
+        return 1
+    found.print()
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """The rules that the protocol cites, with their code, tests and judges: a line each, by section.
 
@@ -11,18 +10,17 @@
   one as long as one of its cited subsections does.
 - A citation that cannot be read, or stands elsewhere in a test, is an error.
 
-Usage: rules		prints the table, and after it the rules without a test
-       rules --check	prints errors alone
+`--rules` prints the table, and after it the rules without a test.
 """
 
 import collections
 import pathlib
 import re
-import sys
 
-TOP = pathlib.Path(__file__).resolve().parent.parent
-PROTO = TOP / "rust" / "proto"
-SIM = TOP / "tools" / "sim"
+from .source import Problem
+
+PROTO = pathlib.PurePosixPath("rust/proto")
+SIM = pathlib.PurePosixPath("tools/sim")
 # Without the simulator's foreign peer, which is one more implementation, and its cwnd, which is
 # about a policy of ours.
 JUDGES = "answers datagram deregister expect judge model placement rules send watch " + " ".join(
@@ -43,17 +41,13 @@ UNREAD = re.compile(
     r"IBTA (?:Vol|Table|annex|\d)|IBTA$|\bRFC \d|\bA\d+\.\d|\b(?<!-)[1-9]\d*(?:\.[1-9]\d*){2}"
     rf"|{READ}(?:,| and)$"
 )
+COMMENT = re.compile(r"(?:^|\s)//[/!]?(?: (.*))?$")
 ITEM = re.compile(
     r"\s*(?:pub(?:\([a-z]+\))? )?(?:const |async |unsafe )*"
     r"(fn|struct|enum|trait|impl|mod|type|const|static|union)\b(?:<[^>]*>)? ?(?:mut )?(\w*)"
 )
 # A field or a variant.
 MEMBER = re.compile(r"\s+(?:pub(?:\([a-z]+\))? )?(\w+)(?:[:,({ ]|$)")
-
-problems = []
-# For each rule the places that cite it, by kind; and whether those in code are all headings.
-table = collections.defaultdict(lambda: {"code": [], "tests": [], "judge": []})
-is_heading = collections.defaultdict(lambda: True)
 
 
 def order(rule):
@@ -63,7 +57,11 @@ def order(rule):
 
 
 def cited(text):
-    """The rules that a comment cites, and what is left of it."""
+    """The rules that a comment cites, and what is left of it.
+
+    >>> cited("IBTA 9.7.4, 9.7.5: as in RFC 5681 3.1")[0]
+    ['IBTA 9.7.4', 'IBTA 9.7.5']
+    """
     text = LIKENESS.sub("", text)
     rules = []
     for annex, sections, rfc, section in CITATION.findall(text):
@@ -124,72 +122,83 @@ def tests_begin(path, lines):
     return lines.index("mod tests {") if "mod tests {" in lines else len(lines)
 
 
-def note(rule, kind, place):
-    if place not in table[rule][kind]:
-        table[rule][kind].append(place)
+class Rules:
+    """All rules that a tree cites."""
 
+    def __init__(self, tree):
+        self.tree, self.problems = tree, []
+        # For each rule the places that cite it, by kind; and whether those in code are all
+        # headings.
+        self.table = collections.defaultdict(lambda: {"code": [], "tests": [], "judge": []})
+        self.is_heading = collections.defaultdict(lambda: True)
+        for path in tree.under(PROTO, ".rs"):
+            self.read(path, "code")
+        for name in JUDGES.split():
+            self.read(SIM / "src" / f"{name}.rs", "judge")
+        for path in tree.under(SIM / "tests", ".rs"):
+            self.read(path, "tests")
 
-def read(path, kind):
-    """Notes the citations of a file. They are of this kind, except those of tests."""
-    short = path.relative_to(PROTO if path.is_relative_to(PROTO) else SIM.parent)
-    lines = path.read_text().split("\n")
-    begin = tests_begin(path, lines)
-    for at, line in enumerate(lines):
-        comment = re.search(r"(?:^|\s)//[/!]?(?: (.*))?$", line)
-        text = comment and comment.group(1) or ""
-        rules, rest = cited(text)
-        where = f"{path.relative_to(TOP)}:{at + 1}"
-        if UNREAD.search(rest):
-            problems.append(f"{where}: this citation cannot be read: {text}")
-        if not rules:
-            continue
-        name, is_test = symbol(lines, at)
-        if at >= begin and not is_test:
-            problems.append(f"{where}: a test cites in the doc comment of its #[test]: {text}")
+    def note(self, rule, kind, place):
+        if place not in self.table[rule][kind]:
+            self.table[rule][kind].append(place)
+
+    def read(self, path, kind):
+        """Notes the citations of a file. They are of this kind, except those of tests."""
+        if path not in self.tree:
+            self.problems.append(Problem(path, 1, "is one of JUDGES, and no file"))
+        short = path.relative_to(PROTO if path.is_relative_to(PROTO) else SIM.parent)
+        lines = self.tree.text(path).split("\n")
+        begin = tests_begin(path, lines)
+        for at, line in enumerate(lines):
+            found = COMMENT.search(line)
+            text = found and found.group(1) or ""
+            rules, rest = cited(text)
+            if UNREAD.search(rest):
+                self.complain(path, at, f"this citation cannot be read: {text}")
+            if not rules:
+                continue
+            name, is_test = symbol(lines, at)
+            if at >= begin and not is_test:
+                self.complain(path, at, f"a test cites in the doc comment of its #[test]: {text}")
+            for rule in rules:
+                if at >= begin:
+                    self.note(rule, "tests", f"{short}::{name}")
+                else:
+                    self.note(rule, kind, f"{short}:{name}" if name else f"{short}")
+                    self.is_heading[rule] &= kind == "judge" or not name
+
+    def complain(self, path, at, text):
+        self.problems.append(Problem(path, at + 1, text))
+
+    def lacks_test(self, rule):
+        table = self.table
+        if table[rule]["tests"] or table[rule]["judge"]:
+            return False
+        inside = [name for name in table if name.startswith(f"{rule}.") and table[name]["code"]]
+        is_chapter = self.is_heading[rule] and inside
+        return not is_chapter or any(map(self.lacks_test, inside))
+
+    def show(self, title, rules):
+        print(f"\n{title}: {len(rules)}")
         for rule in rules:
-            if at >= begin:
-                note(rule, "tests", f"{short}::{name}")
-            else:
-                note(rule, kind, f"{short}:{name}" if name else f"{short}")
-                is_heading[rule] &= kind == "judge" or not name
+            places = (place for places in self.table[rule].values() for place in places)
+            print(f"{rule}; " + ", ".join(places))
+
+    def print(self):
+        rules = sorted(self.table, key=order)
+        for rule in rules:
+            kinds = self.table[rule].items()
+            cells = (f"{kind}: {', '.join(places) or '-'}" for kind, places in kinds)
+            print(f"{rule}; " + "; ".join(cells))
+        code = [rule for rule in rules if self.table[rule]["code"]]
+        lacking = [rule for rule in code if self.lacks_test(rule)]
+        self.show("Without a test", lacking)
+        self.show("Cited by tests and judges alone", [rule for rule in rules if rule not in code])
+        print(
+            f"\n{len(rules)} rules, {len(code)} of them cited by code, "
+            f"{len(code) - len(lacking)} of these with a test"
+        )
 
 
-def lacks_test(rule):
-    if table[rule]["tests"] or table[rule]["judge"]:
-        return False
-    inside = [other for other in table if other.startswith(f"{rule}.") and table[other]["code"]]
-    return not (is_heading[rule] and inside) or any(map(lacks_test, inside))
-
-
-def show(title, rules):
-    print(f"\n{title}: {len(rules)}")
-    for rule in rules:
-        print(f"{rule}; " + ", ".join(place for places in table[rule].values() for place in places))
-
-
-def main():
-    for path in sorted(PROTO.rglob("*.rs")):
-        read(path, "code")
-    for name in JUDGES.split():
-        read(SIM / "src" / f"{name}.rs", "judge")
-    for path in sorted((SIM / "tests").glob("*.rs")):
-        read(path, "tests")
-    if problems:
-        print("\n".join(problems))
-        return 1
-    if sys.argv[1:] == ["--check"]:
-        return 0
-    rules = sorted(table, key=order)
-    for rule in rules:
-        cells = (f"{kind}: {', '.join(places) or '-'}" for kind, places in table[rule].items())
-        print(f"{rule}; " + "; ".join(cells))
-    code = [rule for rule in rules if table[rule]["code"]]
-    lacking = [rule for rule in code if lacks_test(rule)]
-    show("Without a test", lacking)
-    show("Cited by tests and judges alone", [rule for rule in rules if rule not in code])
-    tested = len(code) - len(lacking)
-    print(f"\n{len(rules)} rules, {len(code)} of them cited by code, {tested} of these with a test")
-    return 0
-
-
-sys.exit(main())
+def check(tree):
+    return Rules(tree).problems
