@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What documents say of the code: counters, regressions."""
+"""What documents say of the code: counters, regressions, rows of the bench."""
 
+import json
 import unittest
 
-from tidy import counters, regressions
+from tidy import bench, counters, regressions
 
 from .trees import TreeCase
 
@@ -46,6 +47,38 @@ class Regressions(TreeCase):
     def test_lines_that_cannot_be_read(self):
         found = f"{self.NAME}:1: not '- ``file``: case; case'"
         self.assertSays({self.NAME: "    - tools/a.py: case\n"}, found)
+
+
+class Bench(TreeCase):
+    subject = bench
+    NAME = "Documentation/performance.rst"
+
+    def files(self, *shown, text=""):
+        rows = {"rows": {"loop, send 64 B": {}, "wire, latency": {}}}
+        rule = "===============  ====\n"
+        table = rule + "what             unit\n" + rule
+        table += "".join(f"{name:15}  us\n" for name in shown) + rule
+        other = f"{rule}kernel           x\n{rule}7.3.4\n{rule}"
+        document = f"{text}\n\n{table}\n{other}"
+        return {"tools/perf/table.json": json.dumps(rows), self.NAME: document}
+
+    def test_the_rows_of_the_table(self):
+        self.assertSays(self.files("loop, send 64 B", "wire, latency"))
+        self.assertSays(
+            self.files("loop, send 64 B", "loop, latency"),
+            f"{self.NAME}:7: tools/perf/table.json has no row 'loop, latency'",
+            f"{self.NAME}:1: does not show the row 'wire, latency'",
+        )
+
+    def test_rows_that_are_measured_by_name(self):
+        rows = ("loop, send 64 B", "wire, latency")
+        self.assertSays(self.files(*rows, text="``make bench PROFILE=1 ONLY='loop, send 64 B'``"))
+        self.assertSays(self.files(*rows, text="``make bench ONLY=latency``, ``ONLY=x``"))
+        for only in ("'loop, read'", "speed"):
+            self.assertSays(
+                self.files(*rows, text=f"``make bench ONLY={only}``"),
+                f"{self.NAME}:1: no row of tools/perf/table.json contains '{only.strip(chr(39))}'",
+            )
 
 
 if __name__ == "__main__":
