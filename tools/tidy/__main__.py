@@ -2,7 +2,7 @@
 """The rules that hold the repository together, checked on its text.
 
 Usage: python3 -m tidy [SUBJECT...]		what is not in order, of these subjects or of all
-       python3 -m tidy --fix [SUBJECT...]	mends what can be: the drawing
+       python3 -m tidy --fix [SUBJECT...]	mends what can be: modes of files, the drawing
        python3 -m tidy --list			the subjects
        python3 -m tidy --rules			the rules that the protocol cites, with their tests
 """

@@ -19,13 +19,13 @@ class Command(TreeCase):
         return status, out.getvalue()
 
     def test_in_order(self):
-        status, text = self.run_on({"a.md": "a\n"}, "sizes", "files")
-        self.assertEqual((status, text), (0, "1 files in order: sizes, files\n"))
+        status, text = self.run_on({"a.md": "a\n"}, "sizes", "links")
+        self.assertEqual((status, text), (0, "1 files in order: sizes, links\n"))
 
     def test_faults(self):
-        status, text = self.run_on({"a.sh": "b\n"}, "files")
-        lacks = "no SPDX-License-Identifier in the first three lines"
-        self.assertEqual((status, text), (1, f"a.sh:1: {lacks}\n"))
+        status, text = self.run_on({"a.sh": "\n" * 501}, "sizes")
+        long = "longer than 500 lines: split it by subject"
+        self.assertEqual((status, text), (1, f"a.sh:501: {long}\n"))
 
     def test_all_subjects_without_a_name(self):
         status, text = self.run_on({"a.sh": "b\n"})
@@ -34,7 +34,7 @@ class Command(TreeCase):
             self.assertIn(word, text)
 
     def test_unknown_subjects(self):
-        self.assertEqual(self.run_on({}, "colums"), (2, "no such subject: colums\n"))
+        self.assertEqual(self.run_on({}, "size"), (2, "no such subject: size\n"))
 
     def test_the_list_has_each_subject(self):
         status, text = self.run_on({}, "--list")
