@@ -106,57 +106,62 @@ distclean: clean
 
 help:
 	@echo 'all (default)  oxe.ko for the Debian kernel; KDIR=<prepared tree> for another'
-	@echo 'demo           everything from nothing: boot the stock kernel, run RDMA programs over oxe'
+	@echo 'demo           everything from nothing: boot the stock kernel, run RDMA programs' \
+		'over oxe'
 	@echo 'test           the tests: checks, host tests, tests in virtual machines'
-	@echo 'test-debug     the tests in the virtual machine, on a kernel with KASAN, lockdep and' \
-		'the like'
-	@echo 'test-soak      the tests in the virtual machine five times (REPEAT=) beside a load of' \
-		'two CPUs; ONLY=<names> for some'
+	@echo 'test-debug     the tests in the virtual machine, on a kernel with KASAN, lockdep' \
+		'and the like'
+	@echo 'test-soak      the tests in the virtual machine five times (REPEAT=) beside a load' \
+		'of two CPUs; ONLY=<names> for some'
 	@echo 'test-fit       does the module fit a kernel (KERNEL=)? The tests that show it'
 	@echo 'test-nightly   all that takes long, for hours; goes on where it was interrupted;' \
 		'PARTS=<names> for some'
-	@echo 'test-arm64     the module for Debian'"'"'s arm64 kernel, and a few tests on an emulated' \
-		'machine of that kind'
+	@echo 'test-arm64     the module for Debian'"'"'s arm64 kernel, and a few tests on an' \
+		'emulated machine of that kind'
 	@echo 'check          format, clippy, host tests, layering rules'
-	@echo 'test-host      the host tests of the protocol core; T=<part of a name> for some, P=sim for' \
-		'the simulator'"'"'s'
+	@echo 'test-host      the host tests of the protocol core; T=<part of a name> for some,' \
+		'P=sim for the simulator'"'"'s'
 	@echo 'fix            mends the format of Rust code and what is made of the sources'
-	@echo 'rules          the rules of the specification that the protocol cites, and the tests' \
-		'of each'
+	@echo 'rules          the rules of the specification that the protocol cites, and the' \
+		'tests of each'
 	@echo 'doc            the documentation in the Rust sources as HTML, in build/doc'
-	@echo 'bench          rxe, oxe, TCP and memcpy measured in one boot; ONLY=<part of a name> for' \
-		'some rows;'
-	@echo '               PROFILE=1 ONLY=<row> tells by function where the instructions of that' \
-		'row go;'
+	@echo 'bench          rxe, oxe, TCP and memcpy measured in one boot; ONLY=<part of a' \
+		'name> for some rows;'
+	@echo '               PROFILE=1 ONLY=<row> tells by function where the instructions of' \
+		'that row go;'
 	@echo '               REAL=1 compares oxe with rxe on two CPUs in real time;'
 	@echo '               TABLE=1 writes the table of costs, tools/perf/table.json'
-	@echo 'bench-compare  the instructions of a message beside the table; fails if a row is more' \
-		'than 1 % worse'
+	@echo 'bench-compare  the instructions of a message beside the table; fails if a row is' \
+		'more than 1 % worse'
 	@echo 'shell          a prompt in the virtual machine with oxe loaded'
 	@echo 'install        oxe for the running kernel of this machine, or for KVER=<version>;' \
 		'DESTDIR=, prefix='
 	@echo 'uninstall      remove that again'
 	@echo 'deb            the Debian packages, in build/deb'
-	@echo 'test-deb       these built twice, judged by lintian, and tested: installed, used, removed'
-	@echo 'bundle         what machines with oxe need, as one file to download, and oxe-run, which' \
-		'runs programs in'
+	@echo 'test-deb       these built twice, judged by lintian, and tested: installed, used,' \
+		'removed'
+	@echo 'bundle         what machines with oxe need, as one file to download, and oxe-run,' \
+		'which runs programs in'
 	@echo '               them anywhere; in build/bundle. KIND=full has MPI and storage too'
 	@echo 'bundle-sources the sources of all that is in that bundle, in build/bundle/sources'
 	@echo 'test-bundle    the bundle in roots of Debian 12, 13 and sid, as a user without root'
-	@echo 'check-kernels  which kernels has the archive today: those that oxe knows, newer ones?'
-	@echo 'setup          only fetch and prepare what the others need (kept outside the checkout)'
+	@echo 'check-kernels  which kernels has the archive today: those that oxe knows, newer' \
+		'ones?'
+	@echo 'setup          only fetch and prepare what the others need (kept outside the' \
+		'checkout)'
 	@echo 'clean          remove what was built in the checkout'
 	@echo 'distclean      that, and what setup keeps outside the checkout'
-	@echo 'variables      KERNEL=<version> the kernel, by its first numbers (7.2) or in full, or' \
-		'cloud, arm64, testing, sid;'
+	@echo 'variables      KERNEL=<version> the kernel, by its first numbers (7.2) or in full,' \
+		'or cloud, arm64, testing, sid;'
 	@echo '               by default the first in scripts/common.sh; test: that one alone'
 	@echo '               OXE_STRICT=1 takes no other kernel where the archive has lost it'
 	@echo '               JOBS=<tests in virtual machines at a time>  OXE_CACHE=<directory> ' \
 		'OXE_MIRROR=<Debian mirror>  V=1'
-	@echo '               OXE_ACCEL=tcg or kvm: how virtual machines run (KVM where it is usable)'
+	@echo '               OXE_ACCEL=tcg or kvm: how virtual machines run (KVM where it is' \
+		'usable)'
 	@echo 'your program   scripts/run-in-vm runs it between two hosts with oxe:' \
 		'scripts/run-in-vm --help'
 
 .PHONY: all demo test test-debug test-fit test-nightly test-soak test-arm64 test-host check fix \
-	rules doc bench bench-compare shell install uninstall deb bundle bundle-sources test-bundle \
-	test-deb check-kernels setup clean distclean help
+	rules doc bench bench-compare shell install uninstall deb bundle bundle-sources \
+	test-bundle test-deb check-kernels setup clean distclean help
