@@ -70,15 +70,17 @@ figures_devinfo() {
 		paste -sd' ' | awk '{ print $1 ", MTU " $2 " and " $3 ", MTU " $4 }'
 }
 figures_pingpong() {
-	sed -n 's/.* in \([0-9.]* seconds\) = \([0-9.]*\) usec.iter/\2 us a round trip/p' "$TMP/client"
+	sed -n 's/.* in \([0-9.]* seconds\) = \([0-9.]*\) usec.iter/\2 us a round trip/p' \
+		"$TMP/client"
 }
 figures_rping() { grep -c '^ping data' "$TMP/client" | sed 's/$/ pings, data compared/'; }
 figures_bw() {
 	awk '/^ *[0-9]+ +[0-9]+ +[0-9.]+/ { printf "%s bytes, %s Gb/s\n", $1, $4 }' "$TMP/client"
 }
 figures_lat() {
-	awk '/^ *[0-9]+ +[0-9]+ +[0-9.]+/ { printf "%s bytes, %s us one way (typical)\n", $1, $5 }' \
-		"$TMP/client"
+	awk '/^ *[0-9]+ +[0-9]+ +[0-9.]+/ {
+		printf "%s bytes, %s us one way (typical)\n", $1, $5
+	}' "$TMP/client"
 }
 
 echo "oxe demo: $(uname -sr), two hosts joined by a veth pair, link type $LINK_TYPE"

@@ -42,8 +42,8 @@ address() { ip link set enp1s0 up && ip address add "10.99.0.$1/24" dev enp1s0; 
 
 counter() { cat "/sys/class/infiniband/oxe0/ports/1/hw_counters/$1"; }
 
-# knock: an attempt to connect to the other machine has sent two packets (the second as the first was
-# not answered), and is given up.
+# knock: an attempt to connect to the other machine has sent two packets (the second as the first
+# was not answered), and is given up.
 knock() {
 	local before client
 	before=$(counter sent_pkts)

@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 		hints.ai_flags = RAI_PASSIVE;
 	if (rdma_getaddrinfo(argv[2], argv[3], &hints, &info))
 		die("rdma_getaddrinfo");
-	/* The peer's address has to be found within two seconds, which an emulated CPU may exceed. */
+	/* The peer's address is to be found in two seconds. An emulated CPU may need more. */
 	for (int attempt = 1; rdma_create_ep(&id, info, NULL, &attr); attempt++)
 		if (errno != ETIMEDOUT || attempt == 10)
 			die("rdma_create_ep");

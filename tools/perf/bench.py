@@ -11,8 +11,8 @@ peer. The counting plugin (tools/profile) gives the instructions beside it; coun
 puts both together.
 Usage: bench.py FILE [PATTERN]	writes FILE (JSON); only rows whose name contains PATTERN.
        bench.py --oxe FILE [PATTERN]	oxe alone
-       bench.py --profile FILE ROW	oxe's row alone, once more and for longer while its instructions
-       are counted (see tools/profile); what belongs to the counts goes beside FILE.
+       bench.py --profile FILE ROW	oxe's row alone, once more and for longer while its
+       instructions are counted (see tools/profile); what belongs to the counts goes beside FILE.
 """
 
 import json

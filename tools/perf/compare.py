@@ -6,8 +6,8 @@ table is larger, that is its tolerance.
 Usage: compare.py RUN PATTERN [RUN...]	each RUN is a directory of one boot (see scripts/bench). The
        first has the rows whose names contain PATTERN, the others some of them once more: the median
        counts. Ends with 1 if a row is worse, is missing or has no entry.
-       compare.py --again RUN PATTERN	prints the names of the rows that seem to differ, for further
-       boots: as a pattern
+       compare.py --again RUN PATTERN	prints the names of the rows that seem to differ, for
+       further boots: as a pattern
 """
 
 import dataclasses

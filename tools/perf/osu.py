@@ -38,9 +38,11 @@ def figures(counted, ns, dev, gid, ip):
             file.write(AGENT.format(directory=directory, device=dev[1], gid=gid[1], ns=ns[1]))
         os.chmod(agent, 0o700)
         result = subprocess.run(
-            f"ip netns exec {ns[0]} timeout {LIMIT} {counted} mpirun --allow-run-as-root --oversubscribe "
-            f"-n 2 --host {ip[0]}:1,{ip[1]}:1 --map-by node --prtemca plm_ssh_agent {agent} "
-            "--mca pml ucx --mca mpi_yield_when_idle 1 -x OXE_SERIES -x UCX_TLS=rc_verbs,ud_verbs:aux,self "
+            f"ip netns exec {ns[0]} timeout {LIMIT} {counted} mpirun --allow-run-as-root "
+            f"--oversubscribe -n 2 --host {ip[0]}:1,{ip[1]}:1 --map-by node "
+            f"--prtemca plm_ssh_agent {agent} "
+            "--mca pml ucx --mca mpi_yield_when_idle 1 -x OXE_SERIES "
+            "-x UCX_TLS=rc_verbs,ud_verbs:aux,self "
             f"python3 {os.path.abspath(__file__)}",
             shell=True,
             env={

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The rows of bench.py: what is measured, and under which name.
 
-Usage: rows.py [PATTERN]	the names that contain PATTERN; an error with the nearest if none does
+Usage: rows.py [PATTERN]	the names that contain PATTERN; if none does, an error with the
+       nearest
 """
 
 import difflib
@@ -62,7 +63,9 @@ def unreliable():
         yield (
             f"{where}{' 1500' if where == 'wire' else ''}, UC send {amount(size)}",
             "Gb/s",
-            lambda d, w=where, s=size: d.bandwidth("send", w, s, "-c UC -r 10000", 10000, 100 << 20),
+            lambda d, w=where, s=size: d.bandwidth(
+                "send", w, s, "-c UC -r 10000", 10000, 100 << 20
+            ),
             None,
         )
 

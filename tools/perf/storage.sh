@@ -3,9 +3,9 @@
 #
 # Figures of the kernel's storage over the driver LINK_TYPE, for bench.py: fio on NVMe over fabrics
 # or on NFS, 32 requests at a time, host and target in one kernel and on one device, their data in
-# memory. Prints a line for each figure, NAME VALUE REQUESTS: microseconds for each request of 4 KiB,
-# Gb/s with those of 1 MiB. The instructions of the figures are counted as those of the series from
-# OXE_SERIES on, with the library PRELOAD (ticks.c).
+# memory. Prints a line for each figure, NAME VALUE REQUESTS: microseconds for each request of 4
+# KiB, Gb/s with those of 1 MiB. The instructions of the figures are counted as those of the series
+# from OXE_SERIES on, with the library PRELOAD (ticks.c).
 # Usage: storage.sh nvme|nfs
 set -eu
 export TAP=0
@@ -14,7 +14,8 @@ export TAP=0
 
 # figure NAME FILE PATTERN BLOCK-SIZE MIB: all of it four times, as fio counts milliseconds.
 figure() {
-	env OXE_SERIES=$OXE_SERIES ${PRELOAD:+LD_PRELOAD=$PRELOAD} fio --name=figure --filename="$2" --rw="$3" --bs="$4" --size="$5m" --loops=4 --direct=1 \
+	env OXE_SERIES=$OXE_SERIES ${PRELOAD:+LD_PRELOAD=$PRELOAD} fio --name=figure \
+		--filename="$2" --rw="$3" --bs="$4" --size="$5m" --loops=4 --direct=1 \
 		--iodepth=32 --ioengine=libaio --output-format=json >"$TMP/fio"
 	python3 - "$1" "$TMP/fio" "$4" <<'T'
 import json, sys

@@ -6,8 +6,8 @@ A row has the figures of rxe, oxe and TCP or memcpy (of one boot), and oxe's cos
 message, or per operation; for memory of the kernel, kilobytes. The cost is the median of several
 boots, whose random numbers differ; the spread is the difference between the most and the least of
 them, in percent.
-Usage: table.py write KERNEL RUN...	replaces the rows that were measured; a RUN is a directory of
-       one boot (see scripts/bench), the first of which has all drivers
+Usage: table.py write KERNEL RUN...	replaces the rows that were measured; a RUN is a directory
+       of one boot (see scripts/bench), the first of which has all drivers
        table.py figures RUN	prints what was measured in one boot
        table.py rows	the rows as JSON, for the charts
 """

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Preloaded into perftest's programs and fio: tells the counting plugin (tools/profile) how many
- * requests have completed, each time that the program learns it. So the cost of a request is that in
- * the midst of the run, without the program's beginning and end. OXE_SERIES is the number of the
+ * requests have completed, each time that the program learns it. So the cost of a request is that
+ * in the midst of the run, without the program's beginning and end. OXE_SERIES is the number of the
  * run. ticks.py does the same for programs in Python.
  *
  * The layouts are libibverbs's and libaio's: parts of their ABI. The build root has no headers of

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A plugin for QEMU's translator: counts the instructions that the guest executes, in its kernel and
- * its programs; time in which the guest is idle has none. For machines with one CPU.
+ * A plugin for QEMU's translator: counts the instructions that the guest executes, in its kernel
+ * and its programs; time in which the guest is idle has none. For machines with one CPU.
  *
  * A program of the guest says when to look, by a NOP with a magic displacement (magic.h), which any
- * processor takes for a NOP: the plugin knows it when its block is translated, so nothing is polled,
- * and the same run has the same counts. Each such instruction is an event; the arguments are
+ * processor takes for a NOP: the plugin knows it when its block is translated, so nothing is
+ * polled, and the same run has the same counts. Each such instruction is an event; the arguments
+ * are
  *   to=FILE      an event is a line of it: name of the command, its argument, instructions so far
  *   blocks=FILE  how often each block of instructions ran between the ticks of the last series: a
  *                line for each: address, number of instructions, times (hexadecimal, decimal,
@@ -67,8 +68,8 @@ struct block {
 static struct block *blocks;
 
 /*
- * A series is looked at by so many instructions: no tick is known to be the last, and each look goes
- * through all blocks.
+ * A series is looked at by so many instructions: no tick is known to be the last, and each look
+ * goes through all blocks.
  */
 static const uint64_t STEP = 50 * 1000 * 1000;
 static uint64_t last_look;
@@ -160,7 +161,8 @@ static void translated(plugin_id id, struct qemu_plugin_tb *tb)
 		uint8_t bytes[16];
 		uint32_t word;
 
-		if (qemu_plugin_insn_data(insn, bytes, sizeof(bytes)) != sizeof(nop) + sizeof(word) ||
+		if (qemu_plugin_insn_data(insn, bytes, sizeof(bytes)) !=
+			    sizeof(nop) + sizeof(word) ||
 		    memcmp(bytes, nop, sizeof(nop)))
 			continue;
 		memcpy(&word, bytes + sizeof(nop), sizeof(word));

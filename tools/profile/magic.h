@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The NOP by which a program of the guest speaks to the counting plugin (count.c): nopl with a
- * displacement of 32 bits that holds a magic number, a command and its argument. tools/perf/ticks.py
- * has the same numbers.
+ * displacement of 32 bits that holds a magic number, a command and its argument.
+ * tools/perf/ticks.py has the same numbers.
  */
 #ifndef MAGIC_H
 #define MAGIC_H

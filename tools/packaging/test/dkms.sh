@@ -31,9 +31,11 @@ has_module() { [ "$(modinfo -F vermagic "$(module "$1")" | cut -d ' ' -f 1)" = "
 arrives() {
 	local script=/var/lib/dpkg/info/linux-headers-$1.postinst
 	if [ -e "$script" ]; then
-		DPKG_MAINTSCRIPT_NAME=postinst DPKG_MAINTSCRIPT_PACKAGE=linux-headers-$1 "$script" configure
+		DPKG_MAINTSCRIPT_NAME=postinst DPKG_MAINTSCRIPT_PACKAGE=linux-headers-$1 \
+			"$script" configure
 	else
-		run-parts --exit-on-error --arg="$1" --arg="/boot/vmlinuz-$1" /etc/kernel/header_postinst.d
+		run-parts --exit-on-error --arg="$1" \
+			--arg="/boot/vmlinuz-$1" /etc/kernel/header_postinst.d
 	fi
 }
 

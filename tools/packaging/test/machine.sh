@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The test of the packages, in the virtual machine: /oxe/phase says which part of it. After the first
-# the machine starts again, beside a second one with a copy of its disk. Prints TAP.
+# The test of the packages, in the virtual machine: /oxe/phase says which part of it. After the
+# first the machine starts again, beside a second one with a copy of its disk. Prints TAP.
 export LC_ALL=C HOME=/root
 kernel=$(uname -r)
 number=0
@@ -152,7 +152,8 @@ boot)
 	check "purged" dpkg -P oxe "linux-modules-oxe-$kernel"
 	check "no file is left" not grep . <(
 		find / -xdev -path /oxe -prune -o -iname '*oxe*' -print
-		xargs -d '\n' sh -c 'for file; do [ -d "$file" ] || ls -d "$file"; done' _ </var/files 2>/dev/null
+		xargs -d '\n' sh -c 'for file; do [ -d "$file" ] || ls -d "$file"; done' _ \
+			</var/files 2>/dev/null
 		grep -l oxe /lib/modules/"$kernel"/modules.{dep,alias})
 	;;
 esac

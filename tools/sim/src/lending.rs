@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Lent payloads: a connection with the path MTU of loopback lends the payloads that it sends,
-//! until the first of these packets reaches the peer, or is long lost. An honest peer acknowledges a
-//! packet after that. The attacker also acknowledges packets that are still on their way.
+//! until the first of these packets reaches the peer, or is long lost. An honest peer acknowledges
+//! a packet after that. The attacker also acknowledges packets that are still on their way.
 //!
 //! The judges: no request completes while its payload is lent, and nothing is flushed while any
 //! payload is. And over loopback no request is sent before the messages that its sender has
