@@ -30,10 +30,10 @@ PATH=$PATH:/usr/sbin:/sbin
 # is_kernel NAME: is this the name of one of Debian's kernels, as 7.3.4+deb13-cloud-amd64?
 is_kernel() { [[ $1 =~ ^[0-9][0-9.]*\+deb[0-9]+(\+[0-9]+)?-([a-z]+-)?(amd64|arm64)$ ]]; }
 
-# wanted_kernel: the kernel that KERNEL= names: one of the list by its first numbers (7.2), any by its
-# full name, arm64, cloud (the newest of the list in the flavour for clouds), or a suite of Debian's,
-# testing or sid, for the newest kernel there. Without KERNEL= "default": the first of the list
-# whose series the archive has.
+# wanted_kernel: the kernel that KERNEL= names: one of the list by its first numbers (7.2), any by
+# its full name, arm64, cloud (the newest of the list in the flavour for clouds), or a suite of
+# Debian's, testing or sid, for the newest kernel there. Without KERNEL= "default": the first of the
+# list whose series the archive has.
 wanted_kernel() {
 	local kernel
 	case ${KERNEL:-} in
@@ -47,16 +47,18 @@ wanted_kernel() {
 	done
 	is_kernel "$KERNEL" ||
 		die "KERNEL=$KERNEL is neither one of the kernels in scripts/common.sh" \
-			"(${OXE_KERNELS[*]}), nor the full name of another, as 7.3.4+deb13-cloud-amd64, nor" \
-			"arm64, cloud, testing or sid"
+			"(${OXE_KERNELS[*]}), nor the full name of another, as" \
+			"7.3.4+deb13-cloud-amd64, nor arm64, cloud, testing or sid"
 	echo "$KERNEL"
 }
 OXE_WANTED=$(wanted_kernel)
 [[ $OXE_WANTED != *-rt-* ]] ||
-	die "$OXE_WANTED: PREEMPT_RT is not supported. oxe's locks are taken with bottom halves or" \
-		"interrupts off, which that kernel does not let them be; take ${OXE_WANTED/-rt-/-}"
+	die "$OXE_WANTED: PREEMPT_RT is not supported. oxe's locks are taken with bottom halves" \
+		"or interrupts off, which that kernel does not let them be; take" \
+		"${OXE_WANTED/-rt-/-}"
 
-# hash_of WORD... -- FILE...: twelve hex digits naming these words and the contents of these scripts.
+# hash_of WORD... -- FILE...: twelve hex digits naming these words and the contents of these
+# scripts.
 hash_of() {
 	local words=()
 	while [ "$1" != -- ]; do
@@ -94,8 +96,9 @@ use_kernel() {
 	OXE_GCC=14
 	[ "$OXE_SUITE" = trixie ] || OXE_GCC=15
 
-	# Arguments of make for Debian's kernel, so that the module's version string and its compiler
-	# are those of the stock kernel; and for the debug kernel (Rust with KASAN needs clang).
+	# Arguments of make for Debian's kernel, so that the module's version string and its
+	# compiler are those of the stock kernel; and for the debug kernel (Rust with KASAN needs
+	# clang).
 	OXE_STOCK_ARGS="LOCALVERSION=+${OXE_KVER#*+}"
 	case $OXE_ARCH in
 	arm64)
@@ -114,8 +117,8 @@ use_kernel() {
 	of_root=$OXE_SUITE-$OXE_ARCH
 	OXE_BUILDROOT=$OXE_CACHE/buildroot-$of_root-$(hash_of -- mmdebstrap.sh setup-buildroot)
 	OXE_GUEST=$OXE_CACHE/guest-$of_root-$(hash_of -- mmdebstrap.sh setup-guest)
-	# The kernel: its sources (OXE_TREE: prepared for modules), its image and its modules; and what
-	# the virtual machine boots from.
+	# The kernel: its sources (OXE_TREE: prepared for modules), its image and its modules; and
+	# what the virtual machine boots from.
 	OXE_LINUX=$OXE_CACHE/linux-$OXE_KVER-$(hash_of -- setup-linux)
 	OXE_TREE=$OXE_LINUX/tree
 	OXE_BOOT=$OXE_CACHE/boot-$OXE_KVER-$(hash_of "$OXE_LINUX" -- setup-boot guest-initramfs)
@@ -160,8 +163,8 @@ listed_kernels() {
 need_build_directory() {
 	mkdir -p "$1" 2>/dev/null || true
 	[ -z "$(find "$1" -maxdepth 1 ! -writable -print -quit 2>&1)" ] ||
-		die "$(id -un) may not write in $1: an earlier run was another user's. Run make clean as" \
-			"root, or work as that user"
+		die "$(id -un) may not write in $1: an earlier run was another user's. Run make" \
+			"clean as root, or work as that user"
 }
 
 # packaging_of KERNEL...: the root in which make deb builds the packages for these kernels.
@@ -221,7 +224,8 @@ make_stage() {
 signs_of_life() {
 	local status log text
 	while status=0; read -rt 10 || status=$?; [ $status -gt 128 ]; do
-		log=$(find "$1".log "$1"/*.log "$OXE_CACHE"/setup-*.log -mmin -0.2 2>/dev/null | head -n 1)
+		log=$(find "$1".log "$1"/*.log "$OXE_CACHE"/setup-*.log -mmin -0.2 2>/dev/null |
+			head -n 1)
 		text=''
 		[ -z "$log" ] || text=$(tail -n 1 "$log" | tr -cd ' -~' | cut -c 1-70)
 		[ -n "$text" ] || text="$(du -sm "$1" 2>/dev/null | cut -f 1) MB so far"

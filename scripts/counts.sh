@@ -28,9 +28,9 @@ part() {
 	echo "== $title: $((SECONDS - began)) s"
 }
 
-# beside FUNCTION ARGUMENT...: one that counts, in the background; after, which waits for it, shows its
-# output and adds its counts. One at a time. It is a process group of its own, and ends with this
-# script.
+# beside FUNCTION ARGUMENT...: one that counts, in the background; after, which waits for it, shows
+# its output and adds its counts. One at a time. It is a process group of its own, and ends with
+# this script.
 beside() {
 	beside_output=$(mktemp)
 	set -m

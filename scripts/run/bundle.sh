@@ -19,7 +19,8 @@ build_program() { build_in_guest "$1"; }
 # find_images: $images. OXE_BUNDLE= names a bundle (or its address), or a directory that one was
 # unpacked in; otherwise it is the one beside this script, or where this script's is published.
 find_images() {
-	local beside bundle=${OXE_BUNDLE:-} cache=${OXE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/var}/.cache}/oxe}
+	local beside bundle=${OXE_BUNDLE:-} \
+		cache=${OXE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/var}/.cache}/oxe}
 	local digest=${OXE_BUNDLE_SHA256:-$bundle_digest}
 	beside=$(cd "$(dirname "${BASH_SOURCE[-1]}")" && pwd -P)/$bundle_name
 	if [ -z "$bundle" ]; then
@@ -28,12 +29,14 @@ find_images() {
 	fi
 	if [ -d "$bundle" ]; then
 		images=$(cd "$bundle" && pwd -P)
-		[ -e "$images/vmlinuz" ] || die "OXE_BUNDLE=$bundle is no directory with a bundle's images"
+		[ -e "$images/vmlinuz" ] ||
+			die "OXE_BUNDLE=$bundle is no directory with a bundle's images"
 		return 0
 	fi
 	[ -n "$bundle" ] || die "there is no bundle: give OXE_BUNDLE=<file or address>"
 	# A file that was named is looked at each time: it may be another one.
-	if [ -n "$digest" ] && [ -e "$cache/bundle-$digest/vmlinuz" ] && [ ! -f "${OXE_BUNDLE:-}" ]; then
+	if [ -n "$digest" ] && [ -e "$cache/bundle-$digest/vmlinuz" ] &&
+		[ ! -f "${OXE_BUNDLE:-}" ]; then
 		images=$cache/bundle-$digest
 		return 0
 	fi
@@ -80,8 +83,8 @@ find_emulator() {
 		fi
 	done
 	die "there is no QEMU for x86: install it (Debian, Ubuntu: qemu-system-x86; Fedora:" \
-		"qemu-system-x86-core; Arch: qemu-system-x86; Alpine: qemu-system-x86_64), or name one by" \
-		"OXE_QEMU="
+		"qemu-system-x86-core; Arch: qemu-system-x86; Alpine: qemu-system-x86_64), or" \
+		"name one by OXE_QEMU="
 }
 
 # verify FILE [DIGEST]: its digest, which is to be this one.
@@ -89,16 +92,17 @@ verify() {
 	local digest
 	digest=$(sha256sum <"$1")
 	digest=${digest%% *}
-	[ -z "${2:-}" ] || [ "$digest" = "$2" ] || die "$1 has the SHA-256 $digest, not $2: it is another" \
-		"bundle than this $oxe_run's, or damaged. OXE_BUNDLE_SHA256= names the digest that is wanted"
+	[ -z "${2:-}" ] || [ "$digest" = "$2" ] ||
+		die "$1 has the SHA-256 $digest, not $2: it is another bundle than this" \
+			"$oxe_run's, or damaged. OXE_BUNDLE_SHA256= names the digest that is wanted"
 	echo "$digest"
 }
 
 # mib BYTES: as 12.3.
 mib() { printf '%d.%d' $(($1 / 1048576)) $(($1 * 10 / 1048576 % 10)); }
 
-# fetch ADDRESS FILE DIGEST: into the file, which an interrupted attempt may have begun. Every second
-# a line tells bytes, rate and the time left; on a terminal in the place of the one before.
+# fetch ADDRESS FILE DIGEST: into the file, which an interrupted attempt may have begun. Every
+# second a line tells bytes, rate and the time left; on a terminal in the place of the one before.
 fetch() {
 	local command try file=$2 got=0
 	if type -P curl >/dev/null; then
@@ -107,21 +111,25 @@ fetch() {
 	elif type -P wget >/dev/null; then
 		command=(wget --quiet --continue --tries 3 --output-document "$file" "$1")
 	else
-		die "the bundle is fetched by curl or wget: install one of them, or fetch $1 by other means" \
-			"and name the file by OXE_BUNDLE="
+		die "the bundle is fetched by curl or wget: install one of them, or fetch $1 by" \
+			"other means and name the file by OXE_BUNDLE="
 	fi
 	take_download "$file"
 	for try in 1 2; do
 		got=$(stat -c %s "$file" 2>/dev/null) || got=0
-		[ "$got" = 0 ] || say "going on with a download that was interrupted, at $(mib "$got") MiB"
+		[ "$got" = 0 ] ||
+			say "going on with a download that was interrupted, at $(mib "$got") MiB"
 		# One that is whole already could not be gone on with.
 		if [ "$got" = 0 ] || [ "$got" != "${bundle_size:-0}" ]; then
-			follow_download "$file" "${command[@]}" || die "$1 could not be fetched: see above." \
-				"What has come is kept, and the next attempt goes on with it"
+			follow_download "$file" "${command[@]}" ||
+				die "$1 could not be fetched: see above. What has come is" \
+					"kept, and the next attempt goes on with it"
 		fi
-		if [ "$try" = 1 ] && [ "$got" != 0 ] && ! (verify "$file" "$3") >/dev/null 2>&1; then
+		if [ "$try" = 1 ] && [ "$got" != 0 ] &&
+			! (verify "$file" "$3") >/dev/null 2>&1; then
 			# What was there was of something else.
-			say "what was there of the download does not fit: once more from the beginning"
+			say "what was there of the download does not fit: once more from the" \
+				"beginning"
 			rm -f "$file"
 			continue
 		fi

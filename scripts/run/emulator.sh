@@ -28,14 +28,14 @@ why_no_kvm() {
 		[[ $line != flags*:* ]] || { flags=" ${line#*: } "; break; }
 	done <"${2:-/proc/cpuinfo}"
 	if [ ! -e "$device" ]; then
-		echo "there is no $device: load kvm_intel or kvm_amd, and see that the firmware (in a" \
-			"virtual machine: its host) allows virtualization"
+		echo "there is no $device: load kvm_intel or kvm_amd, and see that the firmware" \
+			"(in a virtual machine: its host) allows virtualization"
 	elif ! { : <>"$device"; } 2>/dev/null; then
 		echo "$device cannot be opened: get access to it (it is of the group" \
 			"$(stat -c %G "$device"))"
 	elif [[ $flags != *" vmx "* && $flags != *" svm "* ]]; then
-		echo "this machine's CPU has neither vmx nor svm (in a virtual machine: its host must" \
-			"allow nested virtualization)"
+		echo "this machine's CPU has neither vmx nor svm (in a virtual machine: its host" \
+			"must allow nested virtualization)"
 	fi
 }
 
@@ -86,7 +86,8 @@ probe_qemu() {
 	local version
 	wire_by=retry retry=reconnect-ms=200
 	version=$("${emulator[@]}" --version 2>/dev/null) || true
-	[[ $version =~ (^|$'\n')"QEMU emulator version "([0-9.]+) ]] || die "${emulator[*]} is not QEMU"
+	[[ $version =~ (^|$'\n')"QEMU emulator version "([0-9.]+) ]] ||
+		die "${emulator[*]} is not QEMU"
 	version=${BASH_REMATCH[2]}
 	at_least 6.2 || die "${emulator[*]} is QEMU $version: 6.2 is the oldest that will do"
 	netdevs=$'\n'$("${emulator[@]}" -netdev help 2>&1)$'\n' || true
@@ -147,7 +148,8 @@ tcp_listens() {
 await_listener() { # NAME
 	local end=$((SECONDS + 300))
 	until [ -s "$1" ] && tcp_listens "$(<"$1")"; do
-		[ $SECONDS -lt $end ] || die "the machine at the other end of the wire did not start in 300 s"
+		[ $SECONDS -lt $end ] ||
+			die "the machine at the other end of the wire did not start in 300 s"
 		sleep 0.2
 	done
 }

@@ -114,7 +114,8 @@ new_machine() {
 		[ $serve = 0 ] || add_channels
 		[ $pcap = 0 ] || more+=(-object "filter-dump,id=pcap,netdev=wire,file=$here/pcap")
 	fi
-	write_env OXE_TYPE="$type" OXE_LOAD=$load OXE_PARAMS="$params" OXE_ROLE="$role" OXE_PEER_TYPE= \
+	write_env OXE_TYPE="$type" OXE_LOAD=$load OXE_PARAMS="$params" OXE_ROLE="$role" \
+		OXE_PEER_TYPE= \
 		OXE_WIRE= OXE_ADDR="$([ "$index" = 0 ] || echo "10.99.0.$index")" OXE_PEER_ADDR= \
 		OXE_DISK="$([ ! -e "$images/disk.img" ] || echo /run/oxe-root)" OXE_WORK_WAY=$way
 	lay_drives
@@ -295,7 +296,8 @@ build_in_guest() {
 	keep_log build
 	roles=("${roles_of_hosts[@]}")
 	[ $status = 0 ] || {
-		say "the line of --build failed with status $status: $line_of (its output is in $log/build.out)"
+		say "the line of --build failed with status $status: $line_of (its output is in" \
+			"$log/build.out)"
 		exit 126
 	}
 	bring_back "$run/build/back/work" "$directory" ||

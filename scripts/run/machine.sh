@@ -4,10 +4,10 @@
 # One virtual machine, from its start to its end. Sourced after emulator.sh. Needs bash and
 # coreutils.
 #
-# All that goes into the machine is in one tar on a drive of its own; all that comes back is in a tar
-# that the guest writes on another. The guest knows its drives by their serial numbers. While it runs
-# the two talk by the kernel's console: the guest by lines with "oxe-vm: " in the kernel's log, the
-# host by lines of input (see guest-init).
+# All that goes into the machine is in one tar on a drive of its own; all that comes back is in a
+# tar that the guest writes on another. The guest knows its drives by their serial numbers. While it
+# runs the two talk by the kernel's console: the guest by lines with "oxe-vm: " in the kernel's log,
+# the host by lines of input (see guest-init).
 #
 # Those who source this set:
 #   here         the machine's directory, new, for what this keeps: dmesg, told, out.tar ...
@@ -23,10 +23,12 @@ qemu='' readers='' more=()
 
 # drive SERIAL FILE OPTIONS: a drive that the guest knows by this serial number.
 drive() {
-	drives+=(-drive "file=$2,format=raw,if=none,id=$1,$3" -device "virtio-blk-pci,drive=$1,serial=$1")
+	drives+=(-drive "file=$2,format=raw,if=none,id=$1,$3" \
+		-device "virtio-blk-pci,drive=$1,serial=$1")
 }
 
-# card NETDEV N: a NIC whose address ends in N, on that netdev. It boots nothing, so it needs no ROM.
+# card NETDEV N: a NIC whose address ends in N, on that netdev. It boots nothing, so it needs no
+# ROM.
 card() {
 	nic+=(-device "virtio-net-pci,netdev=$1,mac=52:54:00:00:00:$(printf %02x "$2"),romfile=")
 }
@@ -77,8 +79,8 @@ end_at_limit() {
 	kill -KILL "$qemu" 2>/dev/null || true
 }
 
-# watch: until QEMU ends; its first line tells that a machine has come to its first program. One that
-# does not is given up.
+# watch: until QEMU ends; its first line tells that a machine has come to its first program. One
+# that does not is given up.
 watch() {
 	local end=$((SECONDS + limit)) begin=$((SECONDS + (limit > 600 ? limit : 600) / 5)) begun=0
 	while kill -0 "$qemu" 2>/dev/null; do
@@ -109,7 +111,8 @@ mark_begun() {
 await_begun() { # NAME
 	local end=$((SECONDS + 900))
 	until [ -e "$1.begun" ]; do
-		[ $SECONDS -lt $end ] || die "the machine at the other end of the wire did not start in 900 s"
+		[ $SECONDS -lt $end ] ||
+			die "the machine at the other end of the wire did not start in 900 s"
 		sleep 0.2
 	done
 }
@@ -138,7 +141,8 @@ listen() {
 boot() {
 	local arguments="console=${serial}0 panic=-1 oops=panic sysrq_always_enabled loglevel=7" i
 	local ends=()
-	arguments+=" mitigations=off tsc=reliable no_timer_check cryptomgr.notests printk.devkmsg=on"
+	arguments+=" mitigations=off tsc=reliable no_timer_check cryptomgr.notests"
+	arguments+=" printk.devkmsg=on"
 	# Each boot makes its ends of the wires anew: ROLE NAME ID for each (see wire_end).
 	for ((i = 0; i < ${#wires[@]}; i += 3)); do
 		[ "$wire_by-${wires[i]}" != socket-client ] || await_begun "${wires[i + 1]}"
@@ -150,8 +154,8 @@ boot() {
 	exec 3<>"$here/con.in" 4<>"$here/mon.in"
 	(
 		echo $BASHPID >"$here/qemu.pid"
-		exec "${emulator[@]}" "${board[@]}" "${accel[@]}" "${machine[@]}" -m "${memory:-2048}" \
-			-nodefaults -no-user-config -display none -no-reboot \
+		exec "${emulator[@]}" "${board[@]}" "${accel[@]}" "${machine[@]}" \
+			-m "${memory:-2048}" -nodefaults -no-user-config -display none -no-reboot \
 			-kernel "$images/vmlinuz" -initrd "$images/initramfs" \
 			-append "$arguments $append" \
 			-chardev "pipe,id=con,path=$here/con" -serial chardev:con \
@@ -178,8 +182,8 @@ release() {
 	: <>"$here/mon.out"
 }
 
-# run_machine: its end; file descriptor 5 is what QEMU reads. On a busy host the interrupts of a boot
-# that takes minutes may come too early for the kernel, or too late, or not at all: then it is
+# run_machine: its end; file descriptor 5 is what QEMU reads. On a busy host the interrupts of a
+# boot that takes minutes may come too early for the kernel, or too late, or not at all: then it is
 # booted again.
 run_machine() {
 	local try

@@ -15,7 +15,8 @@ impair() {
 	if [[ $value =~ ^([a-z0-9]+):(.*)$ ]]; then
 		role=${BASH_REMATCH[1]} value=${BASH_REMATCH[2]}
 	fi
-	[[ -n $value && $value =~ ^[a-zA-Z0-9.%\ -]+$ ]] || die "--$1 '$2' is not what tc's netem takes"
+	[[ -n $value && $value =~ ^[a-zA-Z0-9.%\ -]+$ ]] ||
+		die "--$1 '$2' is not what tc's netem takes"
 	array[$role]=$value
 }
 
@@ -29,8 +30,9 @@ add_environment() {
 parse() {
 	while [ $# -gt 0 ]; do
 		case $1 in
-		--hosts | --wait-for | --time | --mtu | --log | --smp | --mem | --params | --server | \
-			--client | --build | --packages | --exclude | --netem | --rate | --env)
+		--hosts | --wait-for | --time | --mtu | --log | --smp | --mem | --params | \
+			--server | --client | --build | --packages | --exclude | --netem | \
+			--rate | --env)
 			[ $# -ge 2 ] || die "$1 takes a value"
 			;;
 		esac
@@ -79,8 +81,8 @@ check_options() {
 	if [ -n "$server$client" ]; then
 		[ $serve = 0 ] || die "no program runs where the machines stay up"
 		[ "$hosts" != 1 ] && [ -n "$server" ] && [ -n "$client" ] && [ -z "$both" ] ||
-			die "--server and --client go together, for two hosts or more, and without another" \
-				"program"
+			die "--server and --client go together, for two hosts or more, and" \
+				"without another program"
 	elif [ $serve = 1 ]; then
 		[ -z "$both" ] && [ -z "$port" ] || die "no program runs where the machines stay up"
 		# They stay up for as long as the user wants.
@@ -92,10 +94,12 @@ check_options() {
 	[ "$hosts" != 1 ] || [ -z "$port" ] || die "--wait-for needs two hosts"
 	[ "$hosts" != 1 ] || [ $stop_server = 0 ] || die "--stop-server needs two hosts"
 	for role in "${!netem[@]}" "${!rate[@]}"; do
-		[[ " all ${roles[*]} " == *" $role "* ]] || die "there is no host $role: there is ${roles[*]}"
+		[[ " all ${roles[*]} " == *" $role "* ]] ||
+			die "there is no host $role: there is ${roles[*]}"
 	done
 	directory=$(pwd -P)
-	[ "$directory" != / ] || die "the root directory does not go into a machine: change to another"
+	[ "$directory" != / ] ||
+		die "the root directory does not go into a machine: change to another"
 	[[ $directory != *$'\n'* ]] || die "the current directory has a line break in its name"
 }
 

@@ -22,8 +22,8 @@ take_log() {
 	die "the logs cannot be kept in $log: give another --log DIRECTORY"
 }
 
-# new_log: $log, by default a directory of this run's own in $log_base. Those before the last ten go,
-# but for those in use.
+# new_log: $log, by default a directory of this run's own in $log_base. Those before the last ten
+# go, but for those in use.
 new_log() {
 	local old olds=() holder
 	if [ -z "$log" ]; then
@@ -56,13 +56,14 @@ pack() {
 			"--exclude=./${place#"$directory/"}" --no-anchored --wildcards)
 	done
 	set +e
-	tar -c "${inside[@]}" "${exclude[@]}" --owner=0 --group=0 --numeric-owner --ignore-failed-read \
+	tar -c "${inside[@]}" "${exclude[@]}" --owner=0 --group=0 --numeric-owner \
+		--ignore-failed-read \
 		--warning=no-file-ignored . | head -c $((most * 1024 * 1024 + 1)) >"$run/work.tar"
 	status=${PIPESTATUS[0]} size=$(($(stat -c %s "$run/work.tar") / 1024 / 1024))
 	set -e
 	[ $size -lt $most ] ||
-		die "$directory has more than the $most MiB that go into a machine: leave parts out by" \
-			"--exclude PATTERN, or change to a smaller directory"
+		die "$directory has more than the $most MiB that go into a machine: leave parts" \
+			"out by --exclude PATTERN, or change to a smaller directory"
 	# 1: a file changed while it was read.
 	[ "$status" -le 1 ] || die "$directory cannot be read: see tar's message"
 	[ $size -lt $much ] || say "each machine gets a copy of the current directory, of $size MiB"
@@ -101,9 +102,9 @@ newer_library() {
 }
 
 result=0 summary=()
-# judge STATUS TEXT: the run has failed; the first reason gives the status.
+# judge STATUS TEXT...: the run has failed; the first reason gives the status.
 judge() {
-	say "$2"
+	say "${@:2}"
 	[ $result != 0 ] || result=$1
 }
 
@@ -118,8 +119,9 @@ judge_hosts() {
 		[[ $first != host* ]] || where=" on $first"
 		judge "${ended[$first]}" "the program failed$where with status ${ended[$first]}"
 		version=$(newer_library "$first")
-		[ -z "$version" ] || say "the program was linked with a newer C library than the guest's:" \
-			"it needs $version. Build it for the guest, by --build 'COMMAND'"
+		[ -z "$version" ] ||
+			say "the program was linked with a newer C library than the guest's:" \
+				"it needs $version. Build it for the guest, by --build 'COMMAND'"
 	fi
 	for i in "${!roles[@]}"; do
 		role=${roles[i]}
@@ -129,7 +131,8 @@ judge_hosts() {
 		*) status=125 ;;
 		esac
 		[ -z "$status" ] ||
-			judge $status "the machine $role did not reach its end (status ${statuses[i]})"
+			judge $status \
+				"the machine $role did not reach its end (status ${statuses[i]})"
 		report=$(report_of "$role")
 		if [ -n "$report" ]; then
 			clean='a kernel reported an error'
@@ -138,7 +141,8 @@ judge_hosts() {
 		status=${ended[$role]:-}
 		summary+=("$role ${status:-unknown}")
 		if [ "$status" != 0 ] && { [ "$status" != stopped ] || [ $stop_server = 0 ]; }; then
-			[ $result != 0 ] || judge 125 "the machine $role did not tell how its program ended"
+			[ $result != 0 ] ||
+				judge 125 "the machine $role did not tell how its program ended"
 		fi
 	done
 	summary+=("$clean")
@@ -149,7 +153,8 @@ bring_all_back() {
 	for role in "${roles[@]}"; do
 		[ $read_only = 1 ] || [ ! -d "$run/$role/back/work" ] ||
 			bring_back "$run/$role/back/work" "$directory" ||
-			judge 126 "not all files of the machine $role could be put into $directory: see tar's message"
+			judge 126 "not all files of the machine $role could be put into" \
+				"$directory: see tar's message"
 	done
 }
 

@@ -21,7 +21,8 @@ add_channels() {
 
 # session: $keeper, $run and $log of the machines that are up, or 1.
 session() {
-	[ -e "$log_base/up" ] && { read -r keeper && read -r run && read -r log; } <"$log_base/up" &&
+	[ -e "$log_base/up" ] &&
+		{ read -r keeper && read -r run && read -r log; } <"$log_base/up" &&
 		[ -d "$run" ] && [ -e "/proc/$keeper" ]
 }
 need_session() {
@@ -152,8 +153,9 @@ prompts() {
 		echo "$token shell $width $height" >&"$i"
 	done
 	cat >&2 <<-T
-		Each host has its device, oxe0; this prompt is on ${roles[0]}, and ^] leads to the next host. Try
-		  ibv_rc_pingpong -d oxe0 -g \$OXE_GID_INDEX &      on the first host, and on another
+		Each host has its device, oxe0; this prompt is on ${roles[0]}, and ^] leads to the
+		next host. Try
+		  ibv_rc_pingpong -d oxe0 -g \$OXE_GID_INDEX &    on the first host, and on another
 		  ibv_rc_pingpong -d oxe0 -g \$OXE_GID_INDEX ${roles[0]}
 		Leave with exit or ^D.
 	T

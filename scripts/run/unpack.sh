@@ -29,7 +29,8 @@ unpack_guest() {
 				;;
 			esac
 		elif [ ! -f "$path" ] && [ ! -d "$path" ]; then
-			left_out "$path" "it is neither a file, nor a directory, nor a symbolic link"
+			left_out "$path" \
+				"it is neither a file, nor a directory, nor a symbolic link"
 		fi
 	done < <(all_in "$directory")
 	return $status
@@ -59,7 +60,8 @@ bring_back() {
 		if [ ! -d "$path" ] || [ -L "$path" ]; then
 			[ ! -L "$to/$name" ] || rm -f "$to/$name"
 		elif [ -L "$to/$name" ]; then
-			say "$name is a symbolic link here: what a program has put in it as a directory is left out"
+			say "$name is a symbolic link here: what a program has put in it as a" \
+				"directory is left out"
 			rm -rf "${path:?}"
 			continue
 		elif [ -d "$to/$name" ]; then

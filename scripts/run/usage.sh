@@ -12,8 +12,9 @@ same time, as root. LINE is a line for the shell (bash). Each machine has a copy
 directory, under its own name, as the program's current directory. When both have ended, files that
 the programs made or changed there come back: the server's, then the client's, which win.
 
---shell has a prompt on each machine instead. "up" leaves the machines running, "exec" runs a command
-on one of them, with its output and exit status, and "down" ends them; all in the same directory.
+--shell has a prompt on each machine instead. "up" leaves the machines running, "exec" runs a
+command on one of them, with its output and exit status, and "down" ends them; all in the same
+directory.
 
 $(more_usage)
   --hosts N          so many machines on one wire (2); their names are host1, host2 ...: with two
@@ -25,8 +26,8 @@ $(more_usage)
   --time SECONDS     limit for the programs, without the machines' boot (300)
   --env NAME         the programs have this variable of the environment, too; may be given several
                      times
-  --exclude PATTERN  files and directories of this name (a pattern as tar has them: *.o, ./data) stay
-                     out of the machines; may be given several times
+  --exclude PATTERN  files and directories of this name (a pattern as tar has them: *.o, ./data)
+                     stay out of the machines; may be given several times
   --read-only        the programs cannot write in the current directory
   --mtu N            MTU of the wire (1500)
   --netem [ROLE:]SPEC   an impaired wire, as tc's netem has it ('delay 1ms loss 1%'), for what every
@@ -46,8 +47,8 @@ $(more_usage)
 The programs find in their environment
   OXE_ROLE           server or client; single with --hosts 1
   OXE_DEVICE         the RDMA device, oxe0         OXE_GID_INDEX  its GID of OXE_ADDR, RoCEv2
-  OXE_ADDR           the IPv4 address of its host  OXE_PEER_ADDR  that of the other host; for clients
-  OXE_NETDEV         eth0                                         the server's
+  OXE_ADDR           the IPv4 address of its host  OXE_PEER_ADDR  that of the other host; for
+  OXE_NETDEV         eth0                                         clients the server's
   OXE_HOSTS          how many hosts there are      OXE_INDEX      which one this is, from 1 on
   OXE_ADDR_1 ...     the addresses of all
 and the other machines by their names. LINK_TYPE=rxe has the stock driver rdma_rxe in oxe's place,
