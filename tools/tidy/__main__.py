@@ -9,12 +9,12 @@ Usage: python3 -m tidy [SUBJECT...]		what is not in order, of these subjects or 
 
 import sys
 
-from . import bench, counters, drawing, files, layers, links, parts, regressions
-from . import rules, sizes, unsafe, variants
+from . import bench, columns, counters, drawing, files, layers, links, parts
+from . import regressions, rules, sizes, unsafe, variants
 from .source import Tree
 
 CODE = (layers, parts, unsafe, variants, rules)
-FILES = (sizes, files)
+FILES = (sizes, columns, files)
 DOCUMENTS = (drawing, counters, regressions, links, bench)
 SUBJECTS = {module.__name__.split(".")[-1]: module for module in CODE + FILES + DOCUMENTS}
 
