@@ -179,7 +179,8 @@ impl Drop for Oxe {
     }
 }
 
-/// The `index`th of the devices that have `gid` as an address of `netdev`. Any context but hard irqs.
+/// The `index`th of the devices that have `gid` as an address of `netdev`. Any context but hard
+/// irqs.
 fn device_with(netdev: &NetDevice, gid: &[u8; 16], index: u32) -> Option<Arc<Core>> {
     Some(DeviceRef::<Oxe>::by_gid(netdev, gid, index)?.core.clone())
 }

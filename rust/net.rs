@@ -2,13 +2,13 @@
 
 //! Safe abstractions over the network stack.
 //!
-//! * [`netdev`]: network devices; [`notifier`]: their events; [`addr`]: their addresses; [`lookup`]:
-//!   the device that has an address;
+//! * [`netdev`]: network devices; [`notifier`]: their events; [`addr`]: their addresses;
+//!   [`lookup`]: the device that has an address;
 //! * [`udp`]: the sockets of each network namespace, which receive packets;
 //! * [`skb`]: packets, received and to be sent;
 //! * [`route`]: the route to a destination, and the headers in front of a packet;
-//! * [`queue`]: packets that are ready to be sent; [`tx_limit`]: the bytes that a sender may have in
-//!   flight;
+//! * [`queue`]: packets that are ready to be sent; [`tx_limit`]: the bytes that a sender may have
+//!   in flight;
 //! * [`crc`]: the kernel's CRC-32.
 //!
 //! This module knows no protocol above UDP. It contains `unsafe` code, which must not leak out:

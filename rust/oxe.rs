@@ -30,7 +30,7 @@ module! {
     params: {
         gids: u16 {
             default: 1024,
-            description: "length of a port's GID table, 16 to 1024: with a shorter one a device is made faster",
+            description: "length of a port's GID table, 16 to 1024; a shorter one is made faster",
         },
         loopback: u8 {
             default: 1,
@@ -38,7 +38,7 @@ module! {
         },
         segmentation: u8 {
             default: 1,
-            description: "0: no super-packets (UDP GSO) are sent, for network cards that give all segments of one the same IPv4 identification, or let it wrap around at 15 bits",
+            description: "0: send no super-packets (UDP GSO), for NICs that give wrong IPv4 IDs",
         },
         rxe_compat: u8 {
             default: 0,

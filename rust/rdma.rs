@@ -13,9 +13,9 @@
 //! * [`udata`], [`mmap`], [`shared`]: driver-private data of verbs, and memory that a process and
 //!   the driver share;
 //! * [`umem`], [`mr`]: registered memory; [`odp`], [`fault`]: memory that is not pinned;
-//! * [`gid`]: address vectors; [`gid_table`]: the GIDs of the devices; [`wr`], [`wc`]: work requests
-//!   and completions of kernel users; [`qp`]: attributes of queue pairs; [`attr`], [`port`]: those of
-//!   device and port;
+//! * [`gid`]: address vectors; [`gid_table`]: the GIDs of the devices; [`wr`], [`wc`]: work
+//!   requests and completions of kernel users; [`qp`]: attributes of queue pairs; [`attr`],
+//!   [`port`]: those of device and port;
 //! * [`rxe_abi`]: the layout of the structures that processes use, as the kernel's headers have it;
 //! * [`exclude`]: keeps rdma_rxe, which would take our devices for its own, out of the kernel.
 //!

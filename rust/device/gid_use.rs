@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! GIDs in other network namespaces than the device's netdev: addresses of a macvlan or ipvlan above
-//! it, which is in a container.
+//! GIDs in other network namespaces than the device's netdev: addresses of a macvlan or ipvlan
+//! above it, which is in a container.
 
 use super::rx::Receive;
 use super::Core;

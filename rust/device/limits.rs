@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The limits that a device reports. A program that makes as many objects as one user may have, or
-//! as long queues, must get them, so they are no more than a machine of some gigabytes has room for.
-//! Root may have four times as many objects (see [`USERS`]).
+//! as long queues, must get them, so they are no more than a machine of some gigabytes has room
+//! for. Root may have four times as many objects (see [`USERS`]).
 
 use super::uabi::wqe::RxeSge;
 use crate::sync::quota::{KINDS, USERS};

@@ -90,8 +90,8 @@ impl WorkItem<2> for Core {
 /// The directory of rdma_rxe in sysfs while it is loaded. It would take our devices for its own.
 pub(crate) const RXE: &CStr = c"/sys/module/rdma_rxe";
 
-/// Makes the device `name` on `netdev`; `compat`: for a link of rdma_rxe's type. The kernel log says
-/// what was made, or why nothing was.
+/// Makes the device `name` on `netdev`; `compat`: for a link of rdma_rxe's type. The kernel log
+/// says what was made, or why nothing was.
 ///
 /// Process context, without RTNL.
 ///

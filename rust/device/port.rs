@@ -148,8 +148,8 @@ impl Port {
         Ok(())
     }
 
-    /// The path MTU of the port in bytes. Without a netdev no size is an error: what is sent then is
-    /// lost, and soon flushed.
+    /// The path MTU of the port in bytes. Without a netdev no size is an error: what is sent then
+    /// is lost, and soon flushed.
     pub(crate) fn mtu(&self) -> u32 {
         self.with_netdev(NetDevice::mtu)
             .map_or(MAX_PATH_MTU, path_mtu)

@@ -34,8 +34,8 @@ impl Receiver for Receive {
 }
 
 /// The device that a packet is for. A packet that this machine sent to itself comes from the
-/// loopback netdev: it is for the netdev that owns the destination address. One that arrived at a VRF
-/// is for the netdev below that by which it came.
+/// loopback netdev: it is for the netdev that owns the destination address. One that arrived at a
+/// VRF is for the netdev below that by which it came.
 fn find_core(skb: &RxSkb, netdev: &NetDevice) -> Option<Arc<Core>> {
     let find = |dev: &NetDevice| find_on(skb, dev);
     if netdev.is_loopback() {

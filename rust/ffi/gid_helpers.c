@@ -28,7 +28,8 @@ static u32 hash_of(unsigned long ndev, const u8 *gid)
 
 static bool is_same(const struct oxe_gid *entry, unsigned long ndev, const u8 *gid)
 {
-	return (unsigned long)entry->ndev == ndev && !memcmp(entry->gid.raw, gid, sizeof(entry->gid));
+	return (unsigned long)entry->ndev == ndev &&
+	       !memcmp(entry->gid.raw, gid, sizeof(entry->gid));
 }
 
 /*
@@ -59,7 +60,7 @@ void oxe_gid_del(struct oxe_gid *entry)
 	kfree_rcu(entry, rcu);
 }
 
-/* The interface of an entry that ib_core is adding or deleting: it holds the interface meanwhile. */
+/* The interface of an entry that ib_core adds or deletes: it holds the interface meanwhile. */
 struct net_device *oxe_gid_entry_netdev(const struct ib_gid_attr *attr)
 {
 	return rcu_dereference_protected(attr->ndev, true);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Routes, and packets to send. See net_helpers.h. The callers in rust/net document what the functions
- * promise.
+ * Routes, and packets to send. See net_helpers.h. The callers in rust/net document what the
+ * functions promise.
  */
 #include <linux/if_vlan.h>
 #include <linux/netdevice.h>
@@ -147,7 +147,8 @@ int oxe_route_class(const struct dst_entry *dst, u32 priority)
 	rcu_read_lock();
 	dev = dst_dev_rcu(dst);
 	if (is_vlan_dev(dev))
-		class = (vlan_dev_get_egress_qos_mask(dev, priority) & VLAN_PRIO_MASK) >> VLAN_PRIO_SHIFT;
+		class = (vlan_dev_get_egress_qos_mask(dev, priority) & VLAN_PRIO_MASK) >>
+			VLAN_PRIO_SHIFT;
 	else if (netdev_get_num_tc(dev))
 		class = netdev_get_prio_tc_map(dev, priority);
 	rcu_read_unlock();
@@ -224,7 +225,8 @@ static void ask_for_checksum(struct sk_buff *skb, u32 udp_len)
 		udp->check = ~csum_ipv6_magic(&ipv6_hdr(skb)->saddr, &ipv6_hdr(skb)->daddr,
 					      udp_len, IPPROTO_UDP, 0);
 	else
-		udp->check = ~csum_tcpudp_magic(ip_hdr(skb)->saddr, ip_hdr(skb)->daddr, udp_len, IPPROTO_UDP, 0);
+		udp->check = ~csum_tcpudp_magic(ip_hdr(skb)->saddr, ip_hdr(skb)->daddr, udp_len,
+						IPPROTO_UDP, 0);
 	skb->ip_summed = CHECKSUM_PARTIAL;
 	skb->csum_start = skb_transport_header(skb) - skb->head;
 	skb->csum_offset = offsetof(struct udphdr, check);

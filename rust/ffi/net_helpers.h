@@ -26,7 +26,7 @@ enum oxe_netdev_kind {
 	OXE_NETDEV_OTHER,
 	OXE_NETDEV_ETHERNET,
 	OXE_NETDEV_VLAN,
-	OXE_NETDEV_IP,		/* carries IP packets without a hardware address, as lo and tunnels do */
+	OXE_NETDEV_IP,		/* carries IP without a hardware address: lo, tunnels */
 };
 
 enum oxe_netdev_kind oxe_netdev_kind(const struct net_device *dev);
@@ -161,8 +161,8 @@ enum oxe_tx_limit_wait {
 	OXE_TX_LIMIT_WAITS_ALREADY,
 };
 
-struct oxe_tx_limit *oxe_tx_limit_new(void (*wake)(void *owner), u32 (*adapt)(u32 limit, u64 waited),
-			      u32 limit);
+struct oxe_tx_limit *oxe_tx_limit_new(void (*wake)(void *owner),
+				      u32 (*adapt)(u32 limit, u64 waited), u32 limit);
 void oxe_tx_limit_free(struct oxe_tx_limit *tx);
 bool oxe_tx_limit_below(const struct oxe_tx_limit *tx);
 void oxe_tx_limit_charge(const struct oxe_tx_limit *tx, struct sk_buff *skb);

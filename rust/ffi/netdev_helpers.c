@@ -138,8 +138,8 @@ struct net_device *oxe_netdev_owner(const struct net_device *near, const u8 addr
 }
 
 /*
- * The cookie of the namespace of a device; 0 if the device is going away. If it is just being moved,
- * that of the new namespace. Process context.
+ * The cookie of the namespace of a device; 0 if the device is going away. If it is just being
+ * moved, that of the new namespace. Process context.
  */
 u64 oxe_netdev_namespace(const struct net_device *dev)
 {

@@ -151,7 +151,7 @@ int oxe_udp_open(struct net *net, bool v6, u16 port,
 		 int (*receive)(struct sock *sk, struct sk_buff *skb),
 		 bool (*is_plain)(struct oxe_arrival arrival), struct sock **sk)
 {
-	/* No option for zero checksums: udp_port_cfg accepts them over IPv6 unless told otherwise. */
+	/* No option for zero checksums: udp_port_cfg accepts them over IPv6 by default. */
 	struct udp_port_cfg where = {
 		.family = v6 ? AF_INET6 : AF_INET,
 		.local_udp_port = htons(port),

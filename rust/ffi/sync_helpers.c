@@ -150,7 +150,7 @@ struct mem_cgroup *oxe_memcg_enter(struct mem_cgroup *memcg)
 
 void oxe_xa_init(struct xarray *xa)
 {
-	/* LOCK_IRQ: while it allocates, the array drops and retakes its lock the same way as we do. */
+	/* LOCK_IRQ: the array drops and retakes its lock while it allocates, the way we do. */
 	xa_init_flags(xa, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
 }
 

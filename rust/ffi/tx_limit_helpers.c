@@ -42,8 +42,8 @@ static int half_free(struct wait_queue_entry *entry, unsigned int mode, int flag
  * A limit of so many bytes (of skb->truesize). adapt returns the limit after a wait of so many
  * nanoseconds for half of it. Process context; charged to the process. NULL without memory.
  */
-struct oxe_tx_limit *oxe_tx_limit_new(void (*wake)(void *owner), u32 (*adapt)(u32 limit, u64 waited),
-			      u32 limit)
+struct oxe_tx_limit *oxe_tx_limit_new(void (*wake)(void *owner),
+				      u32 (*adapt)(u32 limit, u64 waited), u32 limit)
 {
 	struct oxe_tx_limit *tx = kzalloc(sizeof(*tx), OXE_GFP_CHARGED);
 

@@ -10,7 +10,8 @@ use kernel::prelude::*;
 
 /// Receives the events.
 pub(crate) trait AddrHandler: 'static {
-    /// A device of any namespace has got an address. Process or softirq context, perhaps under RTNL.
+    /// A device of any namespace has got an address. Process or softirq context, perhaps under
+    /// RTNL.
     fn added(dev: &NetDevice);
 }
 

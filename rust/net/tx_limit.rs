@@ -4,8 +4,8 @@
 //! with network cards. A packet gives its bytes back when it is freed. Packets hold a reference
 //! neither to the sender nor to the module.
 //!
-//! The limit adapts, as those of the kernel's byte queue limits (BQL) and TCP small queues (TSQ) do:
-//! where bytes come back slowly it shrinks, down to one super-packet, so that no queue builds up.
+//! The limit adapts, as those of byte queue limits (BQL) and TCP small queues (TSQ) do: where bytes
+//! come back slowly it shrinks, down to one super-packet, so that no queue builds up.
 
 use crate::ffi;
 use core::marker::PhantomData;
@@ -38,8 +38,8 @@ extern "C" fn adapt(limit: u32, waited: u64) -> u32 {
 
 /// An object that waits until it may send.
 pub(crate) trait TxLimitHandler: Send + Sync + Sized + 'static {
-    /// Called when half of the limit is free again. Any context, hard irqs included: to be short, it
-    /// queues work.
+    /// Called when half of the limit is free again. Any context, hard irqs included: to be short,
+    /// it queues work.
     fn below_limit(this: Arc<Self>);
 }
 
@@ -78,8 +78,8 @@ impl<T: TxLimitHandler> TxLimit<T> {
         unsafe { ffi::oxe_tx_limit_below(self.raw.as_ptr()) }
     }
 
-    /// Whether `owner` has to wait. Then [`TxLimitHandler::below_limit`] is called once it need not.
-    /// Any context.
+    /// Whether `owner` has to wait. Then [`TxLimitHandler::below_limit`] is called once it need
+    /// not. Any context.
     #[cold]
     pub(crate) fn wait(&self, owner: &Arc<T>) -> bool {
         let owner = Arc::into_raw(owner.clone());

@@ -162,8 +162,8 @@ impl Tunnel {
 }
 
 impl Drop for Tunnel {
-    /// Closes the sockets if there is no other user. If so, each call of the receiver that had begun
-    /// is over when it returns. Process context, with or without the RTNL lock.
+    /// Closes the sockets if there is no other user. If so, each call of the receiver that had
+    /// begun is over when it returns. Process context, with or without the RTNL lock.
     fn drop(&mut self) {
         // The sockets are closed under the lock, so that the port is free when the next user opens
         // it.

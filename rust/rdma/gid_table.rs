@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The GIDs of the devices: look-ups by network interface and address. ib_core adds and deletes them
-//! by the operations in `ops_gid`.
+//! The GIDs of the devices: look-ups by network interface and address. ib_core adds and deletes
+//! them by the operations in `ops_gid`.
 //!
 //! A GID is an address of the device's network interface, or of one above it: a VLAN, the bridge or
 //! bond that it is a port of, a macvlan, perhaps in another network namespace.

@@ -108,8 +108,8 @@ impl<D: Driver> Drop for Links<D> {
             // SAFETY: it is in the list. When this returns, no call through it is in progress.
             unsafe { ffi::rdma_link_unregister(ops.get()) };
         }
-        // SAFETY: no device of ours can be made any more, and other modules with the driver's id are
-        // kept out (see `exclude`). When this returns there are no devices at all, so nothing
+        // SAFETY: no device of ours can be made any more, and other modules with the driver's id
+        // are kept out (see `exclude`). When this returns there are no devices at all, so nothing
         // refers to `main`.
         unsafe { ffi::ib_unregister_driver(D::DRIVER_ID.0) };
         OPS.store(0, Release);

@@ -226,9 +226,9 @@ impl Drop for UserMemory {
 /// The kernel's memory, by its virtual addresses.
 ///
 /// Kernel users name memory this way on a device that has no DMA of its own, with the key of the
-/// region that [`get_dma_mr`](super::driver::Driver::get_dma_mr) registers. The glue makes this value for that call, and to
-/// copy the inline data of a request. The kernel gives the key to kernel users, and the user of the
-/// key answers for the addresses as for any pointer.
+/// region that `Driver::get_dma_mr` registers. The glue makes this value for that call, and to copy
+/// the inline data of a request. The kernel gives the key to kernel users, and the user of the key
+/// answers for the addresses as for any pointer.
 ///
 /// Peers get the key by way of `IB_PD_UNSAFE_GLOBAL_RKEY`, about which the kernel warns. No
 /// consumer answers for the addresses that a peer names: there are functions of their own for them.

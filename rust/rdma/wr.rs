@@ -143,8 +143,8 @@ impl<'a, Ah: Send + Sync> SendWr<'a, Ah> {
     ///
     /// # Safety
     ///
-    /// `raw` is a request that a user posted to a queue pair of type `kind` of a device whose driver
-    /// has address handles `Ah`, following the rules of ib_core.
+    /// `raw` is a request that a user posted to a queue pair of type `kind` of a device whose
+    /// driver has address handles `Ah`, following the rules of ib_core.
     pub(super) unsafe fn new(raw: &'a ffi::ib_send_wr, kind: QpType) -> Result<Self> {
         // SAFETY: users give a list of that many elements.
         let sges = unsafe { sges(raw.sg_list, raw.num_sge) }?;

@@ -15,31 +15,10 @@ KINDS = re.compile(
     r".*\.(svg|tsv|csv|json|lock|proptest-regressions|lintian-overrides)|COPYING|tools/vectors/.*"
 )
 RULE = re.compile(r"=+(\s+=+)+\s*|[+]([-=]+[+])+")
-# Files with lines that are too long, and how many. Those of rust/, Kbuild and tools/selftests wait
-# for the next change of their kind there; the others name a stage of the set-up by their content
-# (hash_of in scripts/common.sh), so that any change of one has all machines make it again.
+# Files with lines that are too long, and how many. Those of tools/selftests wait for the next
+# change of their kind there; the others name a stage of the set-up by their content (hash_of in
+# scripts/common.sh), so that any change of one has all machines make it again.
 DEBT = {
-    "Kbuild": 1,
-    "rust/device.rs": 1,
-    "rust/device/gid_use.rs": 1,
-    "rust/device/limits.rs": 1,
-    "rust/device/link.rs": 1,
-    "rust/device/port.rs": 1,
-    "rust/device/rx.rs": 1,
-    "rust/ffi/gid_helpers.c": 2,
-    "rust/ffi/net_helpers.c": 3,
-    "rust/ffi/net_helpers.h": 1,
-    "rust/ffi/netdev_helpers.c": 1,
-    "rust/ffi/receive_helpers.c": 1,
-    "rust/ffi/sync_helpers.c": 1,
-    "rust/net.rs": 1,
-    "rust/net/addr.rs": 1,
-    "rust/net/udp.rs": 1,
-    "rust/oxe.rs": 2,
-    "rust/proto/transport/reassembly.rs": 1,
-    "rust/proto/transport/tests/naks.rs": 1,
-    "rust/proto/transport/time.rs": 1,
-    "rust/rdma.rs": 1,
     "scripts/debug-kernel.config": 3,
     "scripts/mmdebstrap.sh": 8,
     "scripts/setup-boot": 4,

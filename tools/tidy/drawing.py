@@ -78,7 +78,7 @@ def count_imports(imports, of):
     count = collections.Counter()
     for path in imports.files:
         name = of(path)
-        targets = {of(other) for other in imports.of(path) - RUST.exempt}
+        targets = {of(other) for other in imports.of(path)}
         count.update((name, target) for target in targets - {name, None} if name)
     return count
 

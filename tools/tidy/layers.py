@@ -23,8 +23,6 @@ class Order:
     # that are not named are on the highest.
     inside: pathlib.PurePosixPath
     layers: tuple = ()
-    # Files that others may import although they import those.
-    exempt: frozenset = frozenset()
     # Whether what a folder's file has of its own counts for the files in the folder.
     folder_files: bool = True
 
@@ -47,13 +45,6 @@ def order(root, crates, inside="", **more):
     return Order(root, frozenset(root / name for name in crates), root / inside, **more)
 
 
-# The two exemptions of rust/: the trait Driver names the types of its arguments, and these are
-# generic over the driver; and what rust/device.rs and other files of folders have of their own
-# does not count for the files in these folders.
-RUST_EXEMPTIONS = {
-    "exempt": frozenset({pathlib.PurePosixPath("rust/rdma/driver.rs")}),
-    "folder_files": False,
-}
 RUST = order(
     "rust",
     {"oxe.rs"},
@@ -65,7 +56,9 @@ RUST = order(
         {"packet"},
         {"qp"},
     ),
-    **RUST_EXEMPTIONS,
+    # The exemption: what rust/device.rs and other files of folders have of their own does not count
+    # for the files in these folders.
+    folder_files=False,
 )
 ORDERS = (RUST,)
 
@@ -82,7 +75,7 @@ def check(tree, orders=ORDERS):
 def circles(each, imports):
     """The files in a circle. Those that import none of the files left are taken away, again and
     again, and then those that none of the files left imports."""
-    left = {path: imports.of(path) - each.exempt - {path} for path in imports.files}
+    left = {path: imports.of(path) - {path} for path in imports.files}
     while free := {path for path, others in left.items() if not others & left.keys()}:
         for path in free:
             del left[path]
@@ -100,7 +93,7 @@ def rising(each, imports):
     inside = {path for path in imports.files if path.is_relative_to(each.inside)}
     others = inside | {folder_file} if each.folder_files else inside
     for path in sorted(inside):
-        for other in sorted(imports.of(path) & others - each.exempt):
+        for other in sorted(imports.of(path) & others):
             if each.layer_of(other) > each.layer_of(path):
                 name = other.relative_to(each.root)
                 yield Problem(path, 1, f"must not import {name}, which is on a higher layer")

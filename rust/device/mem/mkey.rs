@@ -201,8 +201,8 @@ pub(crate) fn bind(core: &Core, pd: PdId, qpn: u32, bind: &Bind) -> Result<(), M
     }
 }
 
-/// Invalidates `key` for `accessor` (IBTA 10.6.5). Contexts and errors: see [`FastMr::invalidate`] and
-/// [`Mw::invalidate`]; Key also for a region that is not for fast registration.
+/// Invalidates `key` for `accessor` (IBTA 10.6.5). Contexts and errors: see [`FastMr::invalidate`]
+/// and [`Mw::invalidate`]; Key also for a region that is not for fast registration.
 ///
 /// To invalidate the latest key of a region again does no harm, and is no error of a kernel user.
 pub(crate) fn invalidate(

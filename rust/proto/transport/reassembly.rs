@@ -132,8 +132,8 @@ impl Reassembly {
     }
 
     /// The connection ends with this refusal of a packet: completes the receive request in use with
-    /// an error, unless it is to be flushed. A WRITE with immediate whose memory is refused takes one
-    /// for this (IBTA 11.6.2, local access error), if its packet is that with the immediate.
+    /// an error, unless it is to be flushed. A WRITE with immediate whose memory is refused takes
+    /// one for this (IBTA 11.6.2, local access error), if its packet is that with the immediate.
     #[cold]
     pub(super) fn fail_recv<T: ResponderOps>(
         &mut self,

@@ -55,8 +55,8 @@ pub const fn ack_timeout(exp: u8) -> Option<u64> {
 }
 
 /// How long to wait for a response, in nanoseconds, after `retries` retries without progress. The
-/// first wait is the ACK timeout. Later ones are twice as long, since the receiver may be slow rather
-/// than the network lossy.
+/// first wait is the ACK timeout. Later ones are twice as long, since the receiver may be slow
+/// rather than the network lossy.
 ///
 /// IBTA 9.7.6.1.3 allows each wait four timeouts. Programs plan for less: with a `retry_cnt` of 7 a
 /// dead peer is reported after 15 timeouts. What congestion asks beyond that is the window's matter

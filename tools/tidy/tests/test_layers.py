@@ -89,13 +89,6 @@ class Circles(TreeCase):
         del files["rust/c.rs"]
         self.assertSays(files)
 
-    def test_the_exempt_file_may_be_imported_by_those_that_it_imports(self):
-        driver = "use crate::rdma::qp::Qp;\n"
-        files = {"rust/rdma/driver.rs": driver, "rust/rdma/qp.rs": "use crate::rdma::driver::D;\n"}
-        self.assertSays(BELOW | files)
-        strict = layers.order("rust", {"oxe.rs"})
-        self.assertEqual(len(self.said(BELOW | files, (strict,))), 2)
-
     def test_an_order_with_folder_files_sees_a_circle_through_one(self):
         files = {
             "src/lib.rs": "mod a;\n",

@@ -213,8 +213,8 @@ fn a_receive_that_cannot_be_used() {
     assert!(pair.b.host.received[0].completion.write_imm);
 }
 
-/// IBTA 11.6.2: local access error, of the receive that a WRITE with immediate takes. One of several
-/// packets is refused before any of them tells of the immediate.
+/// IBTA 11.6.2: local access error, of the receive that a WRITE with immediate takes. One of
+/// several packets is refused before any of them tells of the immediate.
 #[test]
 fn a_write_with_immediate_is_refused_and_takes_its_receive() {
     let op = SendOp::WriteImm([0; 4]);
