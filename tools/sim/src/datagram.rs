@@ -4,12 +4,13 @@
 //! that is sent on a network without faults arrives once.
 
 use crate::frame::{self, Route};
+use crate::log::tell;
 use crate::profile::{Profile, US};
 use crate::rng::Rng;
 use crate::rules::partition_matches;
 use crate::udqueue::{Receiver, Requests};
 use crate::watch::ensure;
-use crate::world::{tell, Event, World};
+use crate::world::{Event, World};
 use oxe_proto::transport::{
     DropReason, Flags, Request, SendOp, State, Status, Transmit, UdDest, UdModify, UdQp, Verdict,
 };

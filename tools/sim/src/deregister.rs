@@ -6,9 +6,10 @@
 //! receive has lost its memory. Later requests are flushed.
 
 use crate::api::*;
+use crate::log::tell;
 use crate::model::{Fault, Op, Verb};
 use crate::profile::MS;
-use crate::world::{tell, Event, World};
+use crate::world::{Event, World};
 use oxe_proto::transport::time;
 
 /// Why a request may fail, though it need not.

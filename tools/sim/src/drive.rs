@@ -6,12 +6,13 @@ use crate::api::*;
 use crate::decode::Seen;
 use crate::device::{Hand, Notes};
 use crate::frame;
+use crate::log::tell;
 use crate::model::Flow;
 use crate::profile::{Profile, MS, US};
 use crate::sabotage::{Sabotage, Saboteur};
 use crate::send::is_sequence_nak;
 use crate::watch::{ensure, Watch};
-use crate::world::{tell, Event, Pause, World};
+use crate::world::{Event, Pause, World};
 use oxe_proto::wire::{AethRepr, Ext, Kind, Opcode, PacketRepr, Psn, RnrTimer, Syndrome};
 
 /// Most packets that a device sends at a time.

@@ -3,10 +3,11 @@
 //! The judges of single events: send and receive completions, verdicts, events of a QP.
 
 use crate::api::*;
+use crate::log::tell;
 use crate::model::{Fault, Verb};
 use crate::profile::{Profile, US};
 use crate::watch::ensure;
-use crate::world::{tell, Event, Pause, World};
+use crate::world::{Event, Pause, World};
 
 /// Timeout exponents below this may be shorter than the way to the peer and back.
 const HASTY: u8 = 8;

@@ -34,6 +34,7 @@ pub mod hostile;
 pub mod judge;
 pub mod lending;
 pub mod local;
+pub mod log;
 pub mod memory;
 pub mod model;
 pub mod network;

@@ -5,11 +5,12 @@
 
 use crate::api::*;
 use crate::device::end_key;
+use crate::log::tell;
 use crate::model::{Fault, Local, Op, Verb};
 use crate::profile::Profile;
 use crate::sabotage::Sabotage;
 use crate::watch::ensure;
-use crate::world::{tell, Pause, Qp, World};
+use crate::world::{Pause, Qp, World};
 use oxe_proto::transport::Origin;
 
 impl Qp {

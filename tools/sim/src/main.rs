@@ -2,16 +2,20 @@
 
 //! The simulator's command: runs seeds, or repeats one.
 
+use oxe_sim::log::Mode;
 use oxe_sim::profile::Profile;
-use oxe_sim::runner::{run, run_many, Outcome};
+use oxe_sim::runner::{run, run_many, Outcome, Seeds};
 use oxe_sim::sabotage::Saboteur;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-const USAGE: &str = "usage: oxe-sim [--seeds N] [--first SEED] [--profile NAME]... [--stats]
+const USAGE: &str =
+    "usage: oxe-sim [--seeds N] [--first SEED] [--profile NAME]... [--stats] [--digest]
        oxe-sim --seed SEED --profile NAME [-v]
 
-Runs N seeds (10000), dealt out to all profiles in turn, or one seed. Numbers may be hexadecimal.";
+Runs N seeds (10000), dealt out to all profiles in turn, or one seed. Numbers may be hexadecimal.
+--digest prints a line for each profile: a hash of all that its runs log and count. A change that
+changes no behaviour changes no digest.";
 
 /// How often a long run says how far it is.
 const PROGRESS: Duration = Duration::from_secs(10);
@@ -23,6 +27,7 @@ struct Options {
     profiles: Vec<Profile>,
     verbose: bool,
     stats: bool,
+    digest: bool,
 }
 
 fn number(text: &str) -> Result<u64, String> {
@@ -48,6 +53,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         profiles: Vec::new(),
         verbose: false,
         stats: false,
+        digest: false,
     };
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or(format!("{arg} needs a value"));
@@ -57,6 +63,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--seed" => options.seed = Some(number(&value()?)?),
             "--profile" => options.profiles.push(profile(&value()?)?),
             "--stats" => options.stats = true,
+            "--digest" => options.digest = true,
             "-v" => options.verbose = true,
             _ => return Err(USAGE.into()),
         }
@@ -80,7 +87,11 @@ fn replay(seed: u64, options: &Options) -> ExitCode {
         eprintln!("--seed needs --profile");
         return ExitCode::from(2);
     };
-    let outcome = run(seed, *profile, Saboteur::default(), options.verbose);
+    let log = match options.verbose {
+        true => Mode::Printed,
+        false => Mode::Off,
+    };
+    let outcome = run(seed, *profile, Saboteur::default(), log);
     println!("{:?}", outcome.stats);
     report(&outcome);
     match outcome.failure {
@@ -111,13 +122,25 @@ fn many(options: &Options) -> ExitCode {
             eprintln!("{done} of {} seeds done", options.seeds);
         }
     };
-    let summary = run_many(options.first, options.seeds, &profiles, threads, &progress);
+    let seeds = Seeds {
+        first: options.first,
+        count: options.seeds,
+        profiles: &profiles,
+    };
+    let log = match options.digest {
+        true => Mode::Hashed,
+        false => Mode::Off,
+    };
+    let summary = run_many(seeds, log, threads, &progress);
     for outcome in summary.failed.iter().take(20) {
         report(outcome);
     }
-    if options.stats {
-        for profile in profiles {
-            println!("{}: {:?}", profile.name(), summary.stats[profile as usize]);
+    for profile in &profiles {
+        if options.stats {
+            println!("{}: {:?}", profile.name(), summary.stats[*profile as usize]);
+        }
+        if options.digest {
+            println!("{} {}", summary.digest(*profile), profile.name());
         }
     }
     println!("{} passed, {} failed", summary.passed, summary.failed.len());

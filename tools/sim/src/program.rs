@@ -4,10 +4,11 @@
 //! to a QP that fails.
 
 use crate::api::*;
+use crate::log::tell;
 use crate::profile::{Profile, MS};
 use crate::sabotage::Sabotage;
 use crate::watch::ensure;
-use crate::world::{tell, Event, Pause, World};
+use crate::world::{Event, Pause, World};
 use oxe_proto::transport::time;
 
 impl World {

@@ -7,10 +7,11 @@ use crate::api::*;
 use crate::build::draw_psn;
 use crate::device::{Keys, RecvRing, SendRing};
 use crate::judge::Fate;
+use crate::log::tell;
 use crate::model::Flow;
 use crate::profile::MS;
 use crate::watch::{ensure, Watch};
-use crate::world::{tell, Event, Pause, World};
+use crate::world::{Event, Pause, World};
 
 /// After this time no packet of the former life is on its way.
 const GRACE: u64 = 20 * MS;

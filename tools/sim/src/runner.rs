@@ -2,9 +2,11 @@
 
 //! Runs seeds: one, or many on all cores.
 
+use crate::log::{Digest, Log, Mode};
 use crate::profile::Profile;
 use crate::sabotage::Saboteur;
 use crate::world::{Run, Stats, World};
+use std::fmt::Write;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
@@ -19,6 +21,8 @@ pub struct Outcome {
     pub failure: Option<String>,
     /// How often sabotage was committed.
     pub struck: u32,
+    /// The digest of the log, if it was hashed; that of no text if the run ended in a panic.
+    pub digest: Digest,
 }
 
 impl Outcome {
@@ -30,25 +34,28 @@ impl Outcome {
 }
 
 /// Runs one seed.
-pub fn run(seed: u64, profile: Profile, saboteur: Saboteur, verbose: bool) -> Outcome {
+pub fn run(seed: u64, profile: Profile, saboteur: Saboteur, log: Mode) -> Outcome {
     let mut outcome = Outcome {
         seed,
         profile,
         stats: Stats::default(),
         failure: None,
         struck: 0,
+        digest: Digest::default(),
     };
     let run = Run { seed, profile };
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let mut world = World::new(run, saboteur, verbose);
+        let mut world = World::new(run, saboteur, Log::new(log));
         let result = world.run();
-        (result, world.stats, world.saboteur.struck)
+        let struck = world.saboteur.struck;
+        (result, world.stats, struck, world.log.digest())
     }));
     match result {
-        Ok((result, stats, struck)) => {
+        Ok((result, stats, struck, digest)) => {
             outcome.failure = result.err();
             outcome.stats = stats;
             outcome.struck = struck;
+            outcome.digest = digest;
         }
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
@@ -66,14 +73,42 @@ pub struct Summary {
     pub failed: Vec<Outcome>,
     /// By profile, in the order of [`Profile::ALL`].
     pub stats: Vec<Stats>,
+    /// What became of each seed, if logs are hashed: index of the seed, profile, digest.
+    digests: Vec<(u64, Profile, Digest)>,
 }
 
-/// Runs `count` seeds from `first` on, dealt out to `profiles` in turn, on `threads` threads. After
-/// each it tells `progress` how many are done.
+impl Summary {
+    /// The digest of all runs of a profile in the order of their seeds, if logs are hashed.
+    pub fn digest(&self, profile: Profile) -> Digest {
+        let mut all = Digest::default();
+        for (_, _, digest) in self.digests.iter().filter(|(_, of, _)| *of == profile) {
+            // A digest takes any text.
+            let _ = writeln!(all, "{digest}");
+        }
+        all
+    }
+}
+
+/// The digest of a run: its log, its statistics, and how it ended.
+fn digest_of(outcome: &Outcome) -> Digest {
+    let mut digest = outcome.digest;
+    // A digest takes any text.
+    let _ = writeln!(digest, "{:?} {:?}", outcome.stats, outcome.failure);
+    digest
+}
+
+/// Which seeds to run: `count` from `first` on, dealt out to `profiles` in turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Seeds<'a> {
+    pub first: u64,
+    pub count: u64,
+    pub profiles: &'a [Profile],
+}
+
+/// Runs seeds, on `threads` threads. After each it tells `progress` how many are done.
 pub fn run_many(
-    first: u64,
-    count: u64,
-    profiles: &[Profile],
+    seeds: Seeds<'_>,
+    log: Mode,
     threads: usize,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Summary {
@@ -85,14 +120,17 @@ pub fn run_many(
     });
     let work = || loop {
         let i = next.fetch_add(1, Ordering::Relaxed);
-        if i >= count {
+        if i >= seeds.count {
             return;
         }
-        let profile = profiles[(i % profiles.len() as u64) as usize];
-        let seed = first.wrapping_add(i);
-        let outcome = run(seed, profile, Saboteur::default(), false);
+        let profile = seeds.profiles[(i % seeds.profiles.len() as u64) as usize];
+        let seed = seeds.first.wrapping_add(i);
+        let outcome = run(seed, profile, Saboteur::default(), log);
         let mut all = summary.lock().unwrap_or_else(|e| e.into_inner());
         all.stats[profile as usize].add(&outcome.stats);
+        if log == Mode::Hashed {
+            all.digests.push((i, profile, digest_of(&outcome)));
+        }
         if outcome.failure.is_some() {
             all.failed.push(outcome);
         } else {
@@ -108,5 +146,6 @@ pub fn run_many(
     });
     let mut summary = summary.into_inner().unwrap_or_else(|e| e.into_inner());
     summary.failed.sort_by_key(|o| o.seed);
+    summary.digests.sort_by_key(|(i, ..)| *i);
     summary
 }

@@ -6,11 +6,12 @@
 use crate::api::*;
 use crate::decode::Seen;
 use crate::frame::{self, Route};
+use crate::log::tell;
 use crate::model::Fault;
 use crate::profile::{Profile, US};
 use crate::sabotage::{Sabotage, Saboteur};
 use crate::watch::ensure;
-use crate::world::{tell, Event, Pause, Qp, World};
+use crate::world::{Event, Pause, Qp, World};
 use oxe_proto::transport::Origin;
 use oxe_proto::wire::{Ext, FethRepr, Kind, NakCode, Opcode, PacketRepr, Psn, RnrTimer, Syndrome};
 

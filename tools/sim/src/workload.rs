@@ -6,11 +6,12 @@ use crate::api::*;
 use crate::deregister::Risk;
 use crate::device::{RecvSlot, SendSlot};
 use crate::fast::KeyUse;
+use crate::log::tell;
 use crate::memory::Right;
 use crate::model::{Fault, Local, Op, Verb};
 use crate::placement::{flush_global, send_flush};
 use crate::profile::{MS, US};
-use crate::world::{tell, Event, World};
+use crate::world::{Event, World};
 use oxe_proto::transport::time;
 
 /// Most requests in a send queue.

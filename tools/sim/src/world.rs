@@ -7,6 +7,7 @@ use crate::device::{Keys, RecvRing, SendRing, SharedRecv};
 use crate::engine::Engine;
 use crate::fast::Fast;
 use crate::judge::Fate;
+use crate::log::{tell, Log};
 use crate::memory::{Memory, Regions};
 use crate::model::Flow;
 use crate::network::Network;
@@ -171,7 +172,7 @@ pub struct World {
     pub deadline: u64,
     /// All work is done, QPs are being closed.
     pub closing: bool,
-    pub verbose: bool,
+    pub log: Log,
     pub ip_id: u16,
     events: BTreeMap<(u64, u64), Event>,
     serial: u64,
@@ -250,17 +251,9 @@ impl Stats {
     }
 }
 
-/// Prints a line of the run's history in verbose mode.
-macro_rules! tell {
-    ($world:expr, $($arg:tt)+) => {
-        if $world.verbose { eprintln!("{:>12} {}", $world.now, format_args!($($arg)+)); }
-    };
-}
-pub(crate) use tell;
-
 impl World {
     /// The world that a seed makes, before anything happens.
-    pub fn new(run: Run, saboteur: Saboteur, verbose: bool) -> World {
+    pub fn new(run: Run, saboteur: Saboteur, log: Log) -> World {
         let mut rng = Rng::new(run.seed ^ ((run.profile as u64) << 56));
         let plan = Plan::draw(run.profile, &mut rng);
         let network = Network::new(
@@ -282,7 +275,7 @@ impl World {
             stats: Stats::default(),
             deadline: 0,
             closing: false,
-            verbose,
+            log,
             ip_id: rng.next() as u16,
             events: BTreeMap::new(),
             serial: 0,

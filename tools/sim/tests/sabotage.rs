@@ -2,6 +2,7 @@
 
 //! Tests of the simulator itself: the judges find deliberate bugs, and report none without one.
 
+use oxe_sim::log::Mode;
 use oxe_sim::profile::Profile;
 use oxe_sim::runner::run;
 use oxe_sim::sabotage::{Sabotage, Saboteur};
@@ -86,7 +87,12 @@ fn found(kind: Sabotage) -> u64 {
         let rare = matches!(kind, IgnoreLocalError | LoseEvent | FlushShared)
             || matches!(kind, IgnoreLocalFailure | TakeStaleKey | IgnoreFlushRight);
         let patience = if rare { 0 } else { (seed % 7) as u32 };
-        let outcome = run(seed, profile(kind), Saboteur::new(kind, patience), false);
+        let outcome = run(
+            seed,
+            profile(kind),
+            Saboteur::new(kind, patience),
+            Mode::Off,
+        );
         if outcome.struck > 0 {
             struck += 1;
             found += u64::from(outcome.failure.is_some());
@@ -108,7 +114,7 @@ fn every_kind_of_bug_is_found() {
 fn a_failure_says_how_to_repeat_it_and_repeats() {
     let fail = |seed| {
         let saboteur = Saboteur::new(Sabotage::LoseCompletion, 3);
-        run(seed, Profile::Lossy, saboteur, false)
+        run(seed, Profile::Lossy, saboteur, Mode::Off)
     };
     let outcome = fail(0x1d);
     let failure = outcome.failure.clone().expect("the bug shows");

@@ -3,8 +3,9 @@
 //! A hundred seeds and more of every profile, and that the profiles are not idle. `make test` runs
 //! many more of them with the command.
 
+use oxe_sim::log::Mode;
 use oxe_sim::profile::Profile;
-use oxe_sim::runner::{run, run_many, Summary};
+use oxe_sim::runner::{run, run_many, Seeds, Summary};
 use oxe_sim::sabotage::Saboteur;
 use oxe_sim::uc;
 use oxe_sim::world::Stats;
@@ -24,7 +25,12 @@ fn uc_does_it_all(profile: Profile, stats: &uc::Stats, least: u64) {
 }
 
 fn summary() -> Summary {
-    run_many(0, SEEDS, &Profile::ALL, 2, &|_| {})
+    let seeds = Seeds {
+        first: 0,
+        count: SEEDS,
+        profiles: &Profile::ALL,
+    };
+    run_many(seeds, Mode::Off, 2, &|_| {})
 }
 
 #[test]
@@ -94,8 +100,25 @@ fn all_profiles_pass_and_do_what_they_are_for() {
 #[test]
 fn a_seed_is_a_run() {
     for profile in Profile::ALL {
-        let stats = |seed| run(seed, profile, Saboteur::default(), false).stats;
+        let stats = |seed| run(seed, profile, Saboteur::default(), Mode::Off).stats;
         assert_eq!(stats(77), stats(77), "{profile:?}");
         assert_ne!(stats(77), stats(78), "{profile:?}");
     }
+}
+
+/// A digest is that of the runs, however many threads run them.
+#[test]
+fn a_digest_tells_runs_apart() {
+    let digest = |first, threads| {
+        let seeds = Seeds {
+            first,
+            count: 8,
+            profiles: &[Profile::Clean, Profile::Storm],
+        };
+        let summary = run_many(seeds, Mode::Hashed, threads, &|_| {});
+        [Profile::Clean, Profile::Storm].map(|profile| summary.digest(profile))
+    };
+    let all = digest(0, 1);
+    assert_eq!(all, digest(0, 3));
+    assert!(all[0] != all[1] && all != digest(2, 1));
 }

@@ -5,11 +5,12 @@
 use super::message::{Fault, Verb};
 use super::{Action, Phase};
 use crate::api::*;
+use crate::log::tell;
 use crate::memory::ALL_RIGHTS;
 use crate::profile::{MS, US};
 use crate::sabotage::Sabotage;
 use crate::watch::ensure;
-use crate::world::{tell, Event, World};
+use crate::world::{Event, World};
 
 impl World {
     /// Takes completions and events of the QP.

@@ -5,8 +5,9 @@
 use super::message::{Fault, Flaw, Message, Verb};
 use super::{Action, Phase};
 use crate::api::*;
+use crate::log::tell;
 use crate::profile::US;
-use crate::world::{tell, World};
+use crate::world::World;
 use oxe_proto::transport::LOOPBACK_MTU;
 
 impl World {

@@ -8,9 +8,10 @@ use super::{Action, Phase};
 use crate::api::*;
 use crate::decode::Seen;
 use crate::frame;
+use crate::log::tell;
 use crate::sabotage::Sabotage;
 use crate::watch::ensure;
-use crate::world::{tell, Event, World};
+use crate::world::{Event, World};
 use oxe_proto::wire::{PacketRepr, Position, Psn};
 
 impl World {

@@ -6,9 +6,10 @@ use super::arrival::Responder;
 use super::device::{RecvQueue, SendQueue};
 use super::{Action, Phase};
 use crate::api::*;
+use crate::log::tell;
 use crate::profile::MS;
 use crate::watch::ensure;
-use crate::world::{tell, World};
+use crate::world::World;
 use oxe_proto::transport::RemoteAccess;
 
 /// Most resets of a QP.

@@ -9,10 +9,11 @@ use super::{Action, Phase};
 use crate::api::*;
 use crate::decode::Seen;
 use crate::frame::{self, Route};
+use crate::log::tell;
 use crate::profile::US;
 use crate::sabotage::{Sabotage, Saboteur};
 use crate::watch::ensure;
-use crate::world::{tell, Event, World};
+use crate::world::{Event, World};
 use oxe_proto::transport::Origin;
 use oxe_proto::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Psn, Qpn, Syndrome};
 
