@@ -12,8 +12,9 @@
 //!   (IBTA 9.7.6.1.3, 11.2.1.2: Local CA ACK Delay).
 //! - A NAK for anything else ends the connection: nothing follows it (IBTA 9.9.3).
 
+use crate::check::ensure;
 use crate::decode::{op, Seen};
-use crate::watch::{ensure, is_fatal};
+use crate::watch::is_fatal;
 use std::collections::VecDeque;
 
 const NAK_SEQUENCE: u8 = 0x60;

@@ -7,14 +7,15 @@ use crate::device::{Keys, RecvRing, SendRing, SharedRecv};
 use crate::engine::Engine;
 use crate::fast::Fast;
 use crate::foreign::{Foreign, Style};
-use crate::judge::Fate;
 use crate::memory::{Memory, Regions, Right, ALL_RIGHTS};
-use crate::model::Flow;
+use crate::model::flow::Flow;
+use crate::model::outcome::Fate;
+use crate::model::outcome::Pause;
 use crate::paging::Paging;
 use crate::profile::{Profile, MS, US};
 use crate::rng::Rng;
 use crate::watch::Watch;
-use crate::world::{Event, Host, Pause, Qp, Setup, World};
+use crate::world::{Event, Host, Qp, Setup, World};
 use oxe_proto::transport::{RemoteAccess, LOOPBACK_MTU};
 
 /// The path MTUs. The last one is that of loopback connections.

@@ -14,7 +14,7 @@ const MIN_CWND: u64 = 16;
 /// By how many packets each acknowledgement widens the window above the threshold.
 const CWND_STEP: u64 = 4;
 /// The READ window in PSNs: one READ chunk at least; its initial size; its largest size.
-const READ_CHUNK: u64 = crate::model::READ_CHUNK;
+const READ_CHUNK: u64 = crate::model::op::READ_CHUNK;
 const INITIAL_READ_WINDOW: u64 = 4 * READ_CHUNK;
 const MAX_READ_WINDOW: u64 = 32 * READ_CHUNK;
 /// By how many PSNs each answered READ chunk widens the READ window.

@@ -3,13 +3,14 @@
 //! Unreliable datagrams: each one that arrives was sent to this QP by a permitted sender; each one
 //! that is sent on a network without faults arrives once.
 
-use crate::frame::{self, Route};
+use crate::check::ensure;
+use crate::frame;
+use crate::frame::Route;
 use crate::log::tell;
 use crate::profile::{Profile, US};
 use crate::rng::Rng;
 use crate::rules::partition_matches;
 use crate::udqueue::{Receiver, Requests};
-use crate::watch::ensure;
 use crate::world::{Event, World};
 use oxe_proto::transport::{
     DropReason, Flags, Request, SendOp, State, Status, Transmit, UdDest, UdModify, UdQp, Verdict,

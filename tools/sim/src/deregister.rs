@@ -7,33 +7,12 @@
 
 use crate::api::*;
 use crate::log::tell;
-use crate::model::{Fault, Op, Verb};
+use crate::model::fault::{Fault, Risk};
+use crate::model::op::Op;
+use crate::model::verb::Verb;
 use crate::profile::MS;
 use crate::world::{Event, World};
 use oxe_proto::transport::time;
-
-/// Why a request may fail, though it need not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Risk {
-    /// Its local memory is gone.
-    pub local: bool,
-    /// The region at the peer is gone.
-    pub remote: bool,
-    /// The memory of the receive that it meets is gone.
-    pub receive: bool,
-}
-
-impl Risk {
-    /// The faults that this may come to.
-    pub fn faults(self) -> impl Iterator<Item = Fault> {
-        let all = [
-            (self.local, Fault::Unreadable),
-            (self.remote, Fault::NotEnabled),
-            (self.receive, Fault::BrokenReceive),
-        ];
-        all.into_iter().filter(|(may, _)| *may).map(|(_, f)| f)
-    }
-}
 
 impl World {
     /// The program at one of the ends deregisters memory that the requests of the QP use.

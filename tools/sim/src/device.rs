@@ -5,8 +5,8 @@
 //! violation.
 
 use crate::api::*;
-use crate::fast::KeyUse;
 use crate::memory::{Memory, Refusal, Regions, Right};
+use crate::model::key::KeyUse;
 use crate::sabotage::{Sabotage, Saboteur};
 
 /// A send request with the fields that the protocol does not see.

@@ -3,16 +3,18 @@
 //! Drives the QPs: the device's handling of packets, timers and transmission.
 
 use crate::api::*;
+use crate::check::ensure;
 use crate::decode::Seen;
 use crate::device::{Hand, Notes};
 use crate::frame;
 use crate::log::tell;
-use crate::model::Flow;
+use crate::model::flow::Flow;
+use crate::model::outcome::Pause;
 use crate::profile::{Profile, MS, US};
 use crate::sabotage::{Sabotage, Saboteur};
 use crate::send::is_sequence_nak;
-use crate::watch::{ensure, Watch};
-use crate::world::{Event, Pause, World};
+use crate::watch::Watch;
+use crate::world::{Event, World};
 use oxe_proto::wire::{AethRepr, Ext, Kind, Opcode, PacketRepr, Psn, RnrTimer, Syndrome};
 
 /// Most packets that a device sends at a time.

@@ -4,9 +4,9 @@
 //! as the model says.
 
 use crate::api::*;
-use crate::model::Flow;
+use crate::check::ensure;
+use crate::model::flow::Flow;
 use crate::profile::{Profile, MS};
-use crate::watch::ensure;
 use crate::world::World;
 
 impl World {

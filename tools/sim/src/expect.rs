@@ -4,9 +4,11 @@
 //! ATOMIC WRITE and FLUSH IBTA annex A19.4), successive PSNs (IBTA 9.7.2), and SE in the last one
 //! alone (IBTA 9.2.3).
 
+use crate::check::ensure;
 use crate::decode::{op, Seen};
-use crate::model::{Flow, Op, Verb};
-use crate::watch::ensure;
+use crate::model::flow::Flow;
+use crate::model::op::Op;
+use crate::model::verb::Verb;
 
 /// Opcode and position of a packet of a SEND or WRITE.
 fn request_opcode(request: &Op, k: u64) -> u8 {

@@ -9,39 +9,11 @@
 //! is fenced, so that no READ is open. So there is one right result for each access: what comes
 //! after the end is refused.
 
-use crate::model::{Fault, Local, Op, Verb};
+use crate::model::fault::Fault;
+use crate::model::key::{FastReg, Note};
+use crate::model::op::Op;
+use crate::model::verb::{Local, Verb};
 use crate::world::World;
-
-/// A region as a REG_MR describes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FastReg {
-    pub rkey: u32,
-    pub va: u64,
-    /// Where it begins in the inbox.
-    pub offset: usize,
-    pub len: usize,
-}
-
-/// What a message tells the program at the other end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// The key may be used.
-    Granted(FastReg),
-    /// The sender is done with the receiver's key.
-    Done,
-    /// The key has ended.
-    Gone(FastReg),
-}
-
-/// What a request has to do with keys of fast-registered regions, but for the key that it names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KeyUse {
-    pub note: Option<Note>,
-    /// The local key of the memory of a READ.
-    pub lkey: Option<u32>,
-    /// The READ ends that key.
-    pub ends: bool,
-}
 
 /// The life of a key, as its owner sees it.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,7 +3,9 @@
 //! Requests that must fail, each for one reason.
 
 use crate::api::Status;
-use crate::model::{Fault, Local, Op, Verb};
+use crate::model::fault::Fault;
+use crate::model::op::Op;
+use crate::model::verb::{Local, Verb};
 use crate::placement::flush_global;
 use crate::world::World;
 

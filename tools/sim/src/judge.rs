@@ -3,33 +3,16 @@
 //! The judges of single events: send and receive completions, verdicts, events of a QP.
 
 use crate::api::*;
+use crate::check::ensure;
 use crate::log::tell;
-use crate::model::{Fault, Verb};
+use crate::model::fault::Fault;
+use crate::model::outcome::Pause;
+use crate::model::verb::Verb;
 use crate::profile::{Profile, US};
-use crate::watch::ensure;
-use crate::world::{Event, Pause, World};
+use crate::world::{Event, World};
 
 /// Timeout exponents below this may be shorter than the way to the peer and back.
 const HASTY: u8 = 8;
-
-/// The fate of a QP, as its program sees it.
-#[derive(Clone, Debug, Default)]
-pub struct Fate {
-    /// The program moved it to error.
-    pub killed: bool,
-    /// It went to the error state.
-    pub dead: bool,
-    /// The first status that was no success.
-    pub first_error: Option<Status>,
-    /// A receive completed with this error before all flushes.
-    pub receive_error: Option<Status>,
-    /// Its program was told of an error by an event.
-    pub event: bool,
-    /// It took a request before it could send.
-    pub early: bool,
-    /// Communication was established.
-    pub established: bool,
-}
 
 impl World {
     fn hostile(&self) -> bool {

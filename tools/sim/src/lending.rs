@@ -9,12 +9,12 @@
 //! received are acknowledged, unless a response has to go before the ACK.
 
 use crate::api::*;
+use crate::check::ensure;
 use crate::decode::Seen;
 use crate::engine::Engine;
-use crate::model::Verb;
+use crate::model::verb::Verb;
 use crate::profile::US;
 use crate::sabotage::Sabotage;
-use crate::watch::ensure;
 use crate::world::{Event, World};
 use oxe_proto::transport::{Origin, LOOPBACK_MTU};
 

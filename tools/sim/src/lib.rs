@@ -17,6 +17,7 @@
 pub mod answers;
 pub mod api;
 pub mod build;
+pub mod check;
 pub mod cwnd;
 pub mod datagram;
 pub mod decode;
@@ -48,6 +49,7 @@ pub mod rules;
 pub mod runner;
 pub mod sabotage;
 pub mod send;
+pub mod stats;
 pub mod uc;
 pub mod udqueue;
 pub mod watch;

@@ -4,13 +4,16 @@
 //! them out when the transport names them, and the judges see that this is the right moment.
 
 use crate::api::*;
+use crate::check::ensure;
 use crate::device::end_key;
 use crate::log::tell;
-use crate::model::{Fault, Local, Op, Verb};
+use crate::model::fault::Fault;
+use crate::model::op::Op;
+use crate::model::outcome::Pause;
+use crate::model::verb::{Local, Verb};
 use crate::profile::Profile;
 use crate::sabotage::Sabotage;
-use crate::watch::ensure;
-use crate::world::{Pause, Qp, World};
+use crate::world::{Qp, World};
 use oxe_proto::transport::Origin;
 
 impl Qp {

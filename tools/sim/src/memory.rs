@@ -5,7 +5,7 @@
 //! The memory has a shadow with the bytes that the judges have accepted. A byte that differs from
 //! it at the end of a run and belongs to nothing in progress was written without permission.
 
-use crate::fast::FastReg;
+use crate::model::key::FastReg;
 use crate::rng::Rng;
 
 /// Size of the guard zone between two allocations, which is never written.

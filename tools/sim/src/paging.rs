@@ -12,11 +12,11 @@
 //!   not hold up the other half of its QP.
 
 use crate::api::*;
+use crate::check::ensure;
 use crate::decode::Seen;
 use crate::device::Notes;
 use crate::profile::{Plan, MS};
 use crate::rng::{Ppm, Rng};
-use crate::watch::ensure;
 use crate::world::World;
 use oxe_proto::transport::Origin;
 

@@ -3,12 +3,14 @@
 //! ATOMIC WRITEs and FLUSHes: what programs post, and the judge of what a device carries out.
 
 use crate::api::*;
+use crate::check::ensure;
 use crate::decode::{op, Seen};
 use crate::device::Notes;
-use crate::model::{Fault, Op, Verb};
+use crate::model::fault::Fault;
+use crate::model::op::Op;
+use crate::model::verb::Verb;
 use crate::profile::Profile;
 use crate::rng::Rng;
-use crate::watch::ensure;
 use crate::world::World;
 use oxe_proto::wire::FethRepr;
 

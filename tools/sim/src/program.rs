@@ -4,11 +4,12 @@
 //! to a QP that fails.
 
 use crate::api::*;
+use crate::check::ensure;
 use crate::log::tell;
+use crate::model::outcome::Pause;
 use crate::profile::{Profile, MS};
 use crate::sabotage::Sabotage;
-use crate::watch::ensure;
-use crate::world::{Event, Pause, World};
+use crate::world::{Event, World};
 use oxe_proto::transport::time;
 
 impl World {

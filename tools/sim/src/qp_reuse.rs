@@ -5,13 +5,15 @@
 
 use crate::api::*;
 use crate::build::draw_psn;
+use crate::check::ensure;
 use crate::device::{Keys, RecvRing, SendRing};
-use crate::judge::Fate;
 use crate::log::tell;
-use crate::model::Flow;
+use crate::model::flow::Flow;
+use crate::model::outcome::Fate;
+use crate::model::outcome::Pause;
 use crate::profile::MS;
-use crate::watch::{ensure, Watch};
-use crate::world::{Event, Pause, World};
+use crate::watch::Watch;
+use crate::world::{Event, World};
 
 /// After this time no packet of the former life is on its way.
 const GRACE: u64 = 20 * MS;

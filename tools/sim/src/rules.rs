@@ -3,9 +3,9 @@
 //! The judges of the packets that a QP accepts, from any sender, and of the errors that its program
 //! is told of when it refuses one.
 
+use crate::check::ensure;
 use crate::decode::{op, Seen};
 use crate::profile::Profile;
-use crate::watch::ensure;
 use crate::world::World;
 use oxe_proto::transport::RemoteAccess;
 

@@ -5,7 +5,8 @@
 use crate::log::{Digest, Log, Mode};
 use crate::profile::Profile;
 use crate::sabotage::Saboteur;
-use crate::world::{Run, Stats, World};
+use crate::stats::Stats;
+use crate::world::{Run, World};
 use std::fmt::Write;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};

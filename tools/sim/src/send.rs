@@ -4,14 +4,16 @@
 //! judge on the wire.
 
 use crate::api::*;
+use crate::check::ensure;
 use crate::decode::Seen;
-use crate::frame::{self, Route};
+use crate::frame;
+use crate::frame::Route;
 use crate::log::tell;
-use crate::model::Fault;
+use crate::model::fault::Fault;
+use crate::model::outcome::Pause;
 use crate::profile::{Profile, US};
 use crate::sabotage::{Sabotage, Saboteur};
-use crate::watch::ensure;
-use crate::world::{Event, Pause, Qp, World};
+use crate::world::{Event, Qp, World};
 use oxe_proto::transport::Origin;
 use oxe_proto::wire::{Ext, FethRepr, Kind, NakCode, Opcode, PacketRepr, Psn, RnrTimer, Syndrome};
 

@@ -8,10 +8,12 @@ mod local;
 mod responses;
 
 use crate::answers::Answers;
+use crate::check::ensure;
 use crate::cwnd::Cwnd;
 use crate::decode::{op, Seen};
 use crate::expect::check_request;
-use crate::model::{Flow, Op};
+use crate::model::flow::Flow;
+use crate::model::op::Op;
 use oxe_proto::transport::time::{ack_timeout, rnr_delay};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,14 +85,6 @@ pub struct Limits {
     /// The requester is the foreign peer.
     pub foreign: bool,
 }
-
-/// Returns an error if a condition does not hold.
-macro_rules! ensure {
-    ($cond:expr, $($arg:tt)+) => {
-        if !$cond { return Err(format!($($arg)+)); }
-    };
-}
-pub(crate) use ensure;
 
 impl Watch {
     /// A request leaves its requester, which may have `max_rd_atomic` READs and atomics under way.

@@ -5,8 +5,8 @@
 use super::*;
 use crate::cwnd::MAX_CWND;
 use crate::expect::{chunk, expected_request};
-use crate::model::tests::op as posted;
-use crate::model::Verb;
+use crate::model::flow::tests::op as posted;
+use crate::model::verb::Verb;
 
 const LIMITS: Limits = Limits {
     max_rd_atomic: 2,

@@ -3,12 +3,14 @@
 //! The programs: they post requests and receives, pause, give up.
 
 use crate::api::*;
-use crate::deregister::Risk;
 use crate::device::{RecvSlot, SendSlot};
-use crate::fast::KeyUse;
 use crate::log::tell;
 use crate::memory::Right;
-use crate::model::{Fault, Local, Op, Verb};
+use crate::model::fault::Fault;
+use crate::model::fault::Risk;
+use crate::model::key::KeyUse;
+use crate::model::op::Op;
+use crate::model::verb::{Local, Verb};
 use crate::placement::{flush_global, send_flush};
 use crate::profile::{MS, US};
 use crate::world::{Event, World};

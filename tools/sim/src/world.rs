@@ -6,15 +6,17 @@
 use crate::device::{Keys, RecvRing, SendRing, SharedRecv};
 use crate::engine::Engine;
 use crate::fast::Fast;
-use crate::judge::Fate;
 use crate::log::{tell, Log};
 use crate::memory::{Memory, Regions};
-use crate::model::Flow;
+use crate::model::flow::Flow;
+use crate::model::outcome::Fate;
+use crate::model::outcome::Pause;
 use crate::network::Network;
 use crate::paging::Paging;
 use crate::profile::{Plan, Profile, MS};
 use crate::rng::Rng;
 use crate::sabotage::Saboteur;
+use crate::stats::Stats;
 use crate::watch::{Limits, Watch};
 use std::collections::BTreeMap;
 
@@ -66,16 +68,6 @@ impl Qp {
             foreign: self.conn.is_foreign(),
         }
     }
-}
-
-/// The state of a pause of the send queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pause {
-    No,
-    /// In SQD; so many requests had begun before.
-    Draining(usize),
-    /// Drained.
-    Drained(usize),
 }
 
 /// A QP with all that belongs to it.
@@ -176,79 +168,6 @@ pub struct World {
     pub ip_id: u16,
     events: BTreeMap<(u64, u64), Event>,
     serial: u64,
-}
-
-/// Statistics of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    pub events: u64,
-    pub packets: u64,
-    pub requests: u64,
-    pub succeeded: u64,
-    pub failed: u64,
-    pub flushed: u64,
-    pub retry_exceeded: u64,
-    pub rnr_exceeded: u64,
-    pub timeouts: u64,
-    pub dropped: u64,
-    pub refused: u64,
-    pub undone: u64,
-    pub deregistered: u64,
-    pub drained: u64,
-    pub reborn: u64,
-    pub forged: u64,
-    pub datagrams: u64,
-    pub uc: crate::uc::Stats,
-    /// Packets that a QP took together with the one before.
-    pub together: u64,
-    /// Requests carried out that send nothing; those posted with a fast-registered key, and with
-    /// one that has ended.
-    pub locals: u64,
-    pub leased: u64,
-    pub stale: u64,
-    /// Keys that a LOCAL_INV, a READ and a SEND have ended.
-    pub ended: [u64; 3],
-    /// Packets dropped because a page was missing, and receives that were taken again for that;
-    /// packets taken back because a page was missing; RNR NAKs sent.
-    pub missing: u64,
-    pub retaken: u64,
-    pub hidden: u64,
-    pub rnr_naks: u64,
-}
-
-impl Stats {
-    /// Adds another run's.
-    pub fn add(&mut self, other: &Stats) {
-        self.events += other.events;
-        self.packets += other.packets;
-        self.requests += other.requests;
-        self.succeeded += other.succeeded;
-        self.failed += other.failed;
-        self.flushed += other.flushed;
-        self.retry_exceeded += other.retry_exceeded;
-        self.rnr_exceeded += other.rnr_exceeded;
-        self.timeouts += other.timeouts;
-        self.dropped += other.dropped;
-        self.refused += other.refused;
-        self.undone += other.undone;
-        self.deregistered += other.deregistered;
-        self.drained += other.drained;
-        self.reborn += other.reborn;
-        self.forged += other.forged;
-        self.datagrams += other.datagrams;
-        self.uc.add(&other.uc);
-        self.together += other.together;
-        self.locals += other.locals;
-        self.leased += other.leased;
-        self.stale += other.stale;
-        for (ended, more) in self.ended.iter_mut().zip(other.ended) {
-            *ended += more;
-        }
-        self.missing += other.missing;
-        self.retaken += other.retaken;
-        self.hidden += other.hidden;
-        self.rnr_naks += other.rnr_naks;
-    }
 }
 
 impl World {

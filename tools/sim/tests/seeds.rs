@@ -7,8 +7,7 @@ use oxe_sim::log::Mode;
 use oxe_sim::profile::Profile;
 use oxe_sim::runner::{run, run_many, Seeds, Summary};
 use oxe_sim::sabotage::Saboteur;
-use oxe_sim::uc;
-use oxe_sim::world::Stats;
+use oxe_sim::stats::{uc, Stats};
 
 const SEEDS: u64 = 120 * Profile::ALL.len() as u64;
 

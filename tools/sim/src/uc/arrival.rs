@@ -21,9 +21,9 @@
 use super::device::{Receive, RecvQueue};
 use super::message::{Message, Verb};
 use crate::api::*;
+use crate::check::ensure;
 use crate::memory::Regions;
 use crate::rules::partition_matches;
-use crate::watch::ensure;
 
 /// A message start no more than this before the expected PSN is a duplicate.
 const STALE: u32 = 1024;

@@ -5,11 +5,11 @@
 use super::message::{Fault, Verb};
 use super::{Action, Phase};
 use crate::api::*;
+use crate::check::ensure;
 use crate::log::tell;
 use crate::memory::ALL_RIGHTS;
 use crate::profile::{MS, US};
 use crate::sabotage::Sabotage;
-use crate::watch::ensure;
 use crate::world::{Event, World};
 
 impl World {

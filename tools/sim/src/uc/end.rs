@@ -5,7 +5,7 @@
 
 use super::Phase;
 use crate::api::ConnectedQp;
-use crate::watch::ensure;
+use crate::check::ensure;
 use crate::world::World;
 
 impl World {

@@ -6,11 +6,11 @@ use super::arrival::{Arrival, Place, Ruling};
 use super::device::{Hand, Notes, Receive};
 use super::{Action, Phase};
 use crate::api::*;
+use crate::check::ensure;
 use crate::decode::Seen;
 use crate::frame;
 use crate::log::tell;
 use crate::sabotage::Sabotage;
-use crate::watch::ensure;
 use crate::world::{Event, World};
 use oxe_proto::wire::{PacketRepr, Position, Psn};
 

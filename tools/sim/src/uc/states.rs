@@ -6,9 +6,9 @@ use super::arrival::Responder;
 use super::device::{RecvQueue, SendQueue};
 use super::{Action, Phase};
 use crate::api::*;
+use crate::check::ensure;
 use crate::log::tell;
 use crate::profile::MS;
-use crate::watch::ensure;
 use crate::world::World;
 use oxe_proto::transport::RemoteAccess;
 

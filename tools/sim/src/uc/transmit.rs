@@ -7,12 +7,13 @@
 use super::message::Fault;
 use super::{Action, Phase};
 use crate::api::*;
+use crate::check::ensure;
 use crate::decode::Seen;
-use crate::frame::{self, Route};
+use crate::frame;
+use crate::frame::Route;
 use crate::log::tell;
 use crate::profile::US;
 use crate::sabotage::{Sabotage, Saboteur};
-use crate::watch::ensure;
 use crate::world::{Event, World};
 use oxe_proto::transport::Origin;
 use oxe_proto::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Psn, Qpn, Syndrome};

@@ -3,8 +3,9 @@
 //! The judge on the wire: whether the requester asks for acknowledgements, and which packets its
 //! device could not send.
 
-use super::{ensure, Watch};
-use crate::model::Op;
+use super::Watch;
+use crate::check::ensure;
+use crate::model::op::Op;
 
 impl Watch {
     /// The device could not send a request packet: the one before it may have to ask for an ACK

@@ -2,8 +2,9 @@
 
 //! The judge on the wire: when a request that sends nothing may begin.
 
-use super::{ensure, Watch};
-use crate::model::Flow;
+use super::Watch;
+use crate::check::ensure;
+use crate::model::flow::Flow;
 
 impl Watch {
     /// Whether a packet was ever sent.
@@ -27,7 +28,7 @@ impl Watch {
 mod tests {
     use super::super::tests::{refused, Wire};
     use crate::decode::{op, Seen};
-    use crate::model::{Local, Verb};
+    use crate::model::verb::{Local, Verb};
 
     const LOCAL: (Verb, usize) = (Verb::Local(Local::Bind), 0);
 

@@ -2,10 +2,13 @@
 
 //! The judge on the wire: its checks of a response that leaves the responder.
 
-use super::{ensure, is_fatal, Watch};
+use super::{is_fatal, Watch};
+use crate::check::ensure;
 use crate::decode::{op, Seen};
 use crate::expect::chunk;
-use crate::model::{Flow, Op, Verb};
+use crate::model::flow::Flow;
+use crate::model::op::Op;
+use crate::model::verb::Verb;
 
 impl Watch {
     /// A response leaves the responder, which is the foreign peer or not. An ACK is about requests

@@ -3,6 +3,9 @@
 //! The model itself: it must say what is right, and must not take wrong for right.
 
 use super::*;
+use crate::model::fault::Risk;
+use crate::model::key::KeyUse;
+use crate::model::verb::Local;
 
 pub fn op(verb: Verb, data: &[u8]) -> Op {
     Op {
