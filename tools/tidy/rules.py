@@ -23,8 +23,9 @@ PROTO = pathlib.PurePosixPath("rust/proto")
 SIM = pathlib.PurePosixPath("tools/sim")
 # Without the simulator's foreign peer, which is one more implementation, and its cwnd, which is
 # about a policy of ours.
-JUDGES = "answers datagram deregister expect judge model/fault placement rules send watch " + " ".join(
-    f"uc/{name}" for name in "arrival complete end message receive states transmit".split()
+JUDGES = (
+    "answers datagram deregister expect judge model/fault placement rules send watch "
+    "uc/arrival uc/complete uc/end uc/message uc/receive uc/states uc/transmit"
 )
 
 SECTIONS = r"{0}(?:(?:, | and ){0})*"

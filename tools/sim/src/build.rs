@@ -3,15 +3,16 @@
 //! Builds the world: hosts, regions and connections as the seed wants them.
 
 use crate::api::*;
-use crate::device::{Keys, RecvRing, SendRing, SharedRecv};
-use crate::engine::Engine;
 use crate::fast::Fast;
-use crate::foreign::{Foreign, Style};
-use crate::memory::{Memory, Regions, Right, ALL_RIGHTS};
+use crate::host::engine::Engine;
+use crate::host::memory::{Memory, Regions, Right, ALL_RIGHTS};
+use crate::host::paging::Paging;
+use crate::host::queues::{Keys, RecvRing, SendRing, SharedRecv};
 use crate::model::flow::Flow;
 use crate::model::outcome::Fate;
 use crate::model::outcome::Pause;
-use crate::paging::Paging;
+use crate::peer::attr::Style;
+use crate::peer::qp::Foreign;
 use crate::profile::{Profile, MS, US};
 use crate::rng::Rng;
 use crate::watch::Watch;

@@ -4,13 +4,13 @@
 //! that is sent on a network without faults arrives once.
 
 use crate::check::ensure;
-use crate::frame;
-use crate::frame::Route;
+use crate::host::datagram::{Receiver, Requests};
 use crate::log::tell;
+use crate::network::frame;
+use crate::network::frame::Route;
 use crate::profile::{Profile, US};
 use crate::rng::Rng;
 use crate::rules::partition_matches;
-use crate::udqueue::{Receiver, Requests};
 use crate::world::{Event, World};
 use oxe_proto::transport::{
     DropReason, Flags, Request, SendOp, State, Status, Transmit, UdDest, UdModify, UdQp, Verdict,

@@ -5,13 +5,13 @@
 use crate::api::*;
 use crate::check::ensure;
 use crate::decode::Seen;
-use crate::device::{Hand, Notes};
-use crate::frame;
+use crate::host::env::{Hand, Notes};
+use crate::host::sabotage::{Sabotage, Saboteur};
 use crate::log::tell;
 use crate::model::flow::Flow;
 use crate::model::outcome::Pause;
+use crate::network::frame;
 use crate::profile::{Profile, MS, US};
-use crate::sabotage::{Sabotage, Saboteur};
 use crate::send::is_sequence_nak;
 use crate::watch::Watch;
 use crate::world::{Event, World};

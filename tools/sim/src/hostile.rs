@@ -6,8 +6,8 @@
 //! Such packets may end a connection and may do what the peer is allowed to. They may not make the
 //! core panic, touch memory to which no right was given, or spoil the order of completions.
 
-use crate::frame;
-use crate::frame::Route;
+use crate::network::frame;
+use crate::network::frame::Route;
 use crate::profile::US;
 use crate::world::{Event, World};
 

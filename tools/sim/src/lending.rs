@@ -11,30 +11,16 @@
 use crate::api::*;
 use crate::check::ensure;
 use crate::decode::Seen;
-use crate::engine::Engine;
+use crate::host::engine::Engine;
+use crate::host::lending::Lending;
+use crate::host::sabotage::Sabotage;
 use crate::model::verb::Verb;
 use crate::profile::US;
-use crate::sabotage::Sabotage;
 use crate::world::{Event, World};
 use oxe_proto::transport::{Origin, LOOPBACK_MTU};
 
 /// When packets that did not arrive are given up: their payloads are released.
 const LONG: u64 = 20 * US;
-
-/// The payloads that a QP has lent.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Lending {
-    any: bool,
-    /// The first request.
-    first: Option<u32>,
-}
-
-impl Lending {
-    /// Whether a payload is lent.
-    pub fn is_any(&self) -> bool {
-        self.any
-    }
-}
 
 impl World {
     /// Whether the QP's packets are loopback packets.

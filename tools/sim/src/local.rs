@@ -5,14 +5,14 @@
 
 use crate::api::*;
 use crate::check::ensure;
-use crate::device::end_key;
+use crate::host::env::end_key;
+use crate::host::sabotage::Sabotage;
 use crate::log::tell;
 use crate::model::fault::Fault;
 use crate::model::op::Op;
 use crate::model::outcome::Pause;
 use crate::model::verb::{Local, Verb};
 use crate::profile::Profile;
-use crate::sabotage::Sabotage;
 use crate::world::{Qp, World};
 use oxe_proto::transport::Origin;
 

@@ -2,10 +2,10 @@
 
 //! The simulator's command: runs seeds, or repeats one.
 
+use oxe_sim::host::sabotage::Saboteur;
 use oxe_sim::log::Mode;
 use oxe_sim::profile::Profile;
 use oxe_sim::runner::{run, run_many, Outcome, Seeds};
-use oxe_sim::sabotage::Saboteur;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,7 @@
 use crate::api::*;
 use crate::check::ensure;
 use crate::decode::{op, Seen};
-use crate::device::Notes;
+use crate::host::env::Notes;
 use crate::model::fault::Fault;
 use crate::model::op::Op;
 use crate::model::verb::Verb;

@@ -5,10 +5,10 @@
 
 use crate::api::*;
 use crate::check::ensure;
+use crate::host::sabotage::Sabotage;
 use crate::log::tell;
 use crate::model::outcome::Pause;
 use crate::profile::{Profile, MS};
-use crate::sabotage::Sabotage;
 use crate::world::{Event, World};
 use oxe_proto::transport::time;
 

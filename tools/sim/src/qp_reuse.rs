@@ -6,7 +6,7 @@
 use crate::api::*;
 use crate::build::draw_psn;
 use crate::check::ensure;
-use crate::device::{Keys, RecvRing, SendRing};
+use crate::host::queues::{Keys, RecvRing, SendRing};
 use crate::log::tell;
 use crate::model::flow::Flow;
 use crate::model::outcome::Fate;

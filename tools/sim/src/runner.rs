@@ -2,9 +2,9 @@
 
 //! Runs seeds: one, or many on all cores.
 
+use crate::host::sabotage::Saboteur;
 use crate::log::{Digest, Log, Mode};
 use crate::profile::Profile;
-use crate::sabotage::Saboteur;
 use crate::stats::Stats;
 use crate::world::{Run, World};
 use std::fmt::Write;

@@ -6,13 +6,13 @@
 use crate::api::*;
 use crate::check::ensure;
 use crate::decode::Seen;
-use crate::frame;
-use crate::frame::Route;
+use crate::host::sabotage::{Sabotage, Saboteur};
 use crate::log::tell;
 use crate::model::fault::Fault;
 use crate::model::outcome::Pause;
+use crate::network::frame;
+use crate::network::frame::Route;
 use crate::profile::{Profile, US};
-use crate::sabotage::{Sabotage, Saboteur};
 use crate::world::{Event, Qp, World};
 use oxe_proto::transport::Origin;
 use oxe_proto::wire::{Ext, FethRepr, Kind, NakCode, Opcode, PacketRepr, Psn, RnrTimer, Syndrome};

@@ -17,7 +17,7 @@ mod receive;
 mod states;
 mod transmit;
 
-use crate::paging::Paging;
+use crate::host::paging::Paging;
 use crate::rng::Ppm;
 use arrival::Responder;
 use device::{RecvQueue, SendQueue};

@@ -3,9 +3,9 @@
 //! The programs: they post requests and receives, pause, give up.
 
 use crate::api::*;
-use crate::device::{RecvSlot, SendSlot};
+use crate::host::memory::Right;
+use crate::host::queues::{RecvSlot, SendSlot};
 use crate::log::tell;
-use crate::memory::Right;
 use crate::model::fault::Fault;
 use crate::model::fault::Risk;
 use crate::model::key::KeyUse;

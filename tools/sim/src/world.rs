@@ -3,19 +3,19 @@
 //! The world of one run: hosts, connections, the network and virtual time. It holds the state and
 //! the coming events; [`crate::drive`] drives the QPs.
 
-use crate::device::{Keys, RecvRing, SendRing, SharedRecv};
-use crate::engine::Engine;
 use crate::fast::Fast;
+use crate::host::engine::Engine;
+use crate::host::memory::{Memory, Regions};
+use crate::host::paging::Paging;
+use crate::host::queues::{Keys, RecvRing, SendRing, SharedRecv};
+use crate::host::sabotage::Saboteur;
 use crate::log::{tell, Log};
-use crate::memory::{Memory, Regions};
 use crate::model::flow::Flow;
 use crate::model::outcome::Fate;
 use crate::model::outcome::Pause;
-use crate::network::Network;
-use crate::paging::Paging;
+use crate::network::wire::Network;
 use crate::profile::{Plan, Profile, MS};
 use crate::rng::Rng;
-use crate::sabotage::Saboteur;
 use crate::stats::Stats;
 use crate::watch::{Limits, Watch};
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ pub struct Qp {
     pub initial_max_rd_atomic: u8,
     pub pause: Pause,
     pub fate: Fate,
-    pub lending: crate::lending::Lending,
+    pub lending: crate::host::lending::Lending,
     /// The packets of its flow before this one are acknowledged on the wire.
     pub acknowledged: u64,
     /// Requests that it has still to post.

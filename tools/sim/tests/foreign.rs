@@ -7,7 +7,8 @@
 
 use oxe_proto::wire::PacketRepr;
 use oxe_sim::api::*;
-use oxe_sim::foreign::{Foreign, Style};
+use oxe_sim::peer::attr::Style;
+use oxe_sim::peer::qp::Foreign;
 use oxe_sim::rng::Rng;
 use std::collections::BTreeMap;
 

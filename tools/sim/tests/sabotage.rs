@@ -2,10 +2,10 @@
 
 //! Tests of the simulator itself: the judges find deliberate bugs, and report none without one.
 
+use oxe_sim::host::sabotage::{Sabotage, Saboteur};
 use oxe_sim::log::Mode;
 use oxe_sim::profile::Profile;
 use oxe_sim::runner::run;
-use oxe_sim::sabotage::{Sabotage, Saboteur};
 
 /// Runs in which the sabotage finds an occasion.
 const RUNS: u64 = 40;

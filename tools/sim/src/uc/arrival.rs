@@ -22,7 +22,7 @@ use super::device::{Receive, RecvQueue};
 use super::message::{Message, Verb};
 use crate::api::*;
 use crate::check::ensure;
-use crate::memory::Regions;
+use crate::host::memory::Regions;
 use crate::rules::partition_matches;
 
 /// A message start no more than this before the expected PSN is a duplicate.

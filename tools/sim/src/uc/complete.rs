@@ -6,10 +6,10 @@ use super::message::{Fault, Verb};
 use super::{Action, Phase};
 use crate::api::*;
 use crate::check::ensure;
+use crate::host::memory::ALL_RIGHTS;
+use crate::host::sabotage::Sabotage;
 use crate::log::tell;
-use crate::memory::ALL_RIGHTS;
 use crate::profile::{MS, US};
-use crate::sabotage::Sabotage;
 use crate::world::{Event, World};
 
 impl World {

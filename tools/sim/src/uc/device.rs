@@ -4,8 +4,8 @@
 //! processes a packet. It does not trust the protocol.
 
 use crate::api::*;
-use crate::memory::{Memory, Regions, Right};
-use crate::sabotage::{Sabotage, Saboteur};
+use crate::host::memory::{Memory, Regions, Right};
+use crate::host::sabotage::{Sabotage, Saboteur};
 
 /// The send queue since the latest reset. Requests before `retired` are gone for the protocol.
 #[derive(Default)]

@@ -8,9 +8,9 @@ use super::{Action, Phase};
 use crate::api::*;
 use crate::check::ensure;
 use crate::decode::Seen;
-use crate::frame;
+use crate::host::sabotage::Sabotage;
 use crate::log::tell;
-use crate::sabotage::Sabotage;
+use crate::network::frame;
 use crate::world::{Event, World};
 use oxe_proto::wire::{PacketRepr, Position, Psn};
 

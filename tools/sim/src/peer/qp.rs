@@ -1,92 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A foreign peer: a stock RC queue pair, written from the specification (IBTA chapter 9) and
-//! independent of the transport of oxe, of which it uses the headers and the types of the interface
-//! alone.
-//!
-//! It does what oxe does not, and what it may: it asks for a READ as a whole, keeps a fixed window,
-//! goes back to the last acknowledged packet and sends all again, repeats a READ from its
-//! beginning, acknowledges packets that do not ask for it, advertises credits, and acknowledges a
-//! duplicate across responses that may be lost.
+//! The foreign peer's queue pair.
 
-mod request_packet;
-mod requester;
-mod resources;
-mod responder;
-
+use super::attr::{Attr, Style};
+use super::requester::Requester;
+use super::responder::Responder;
 use crate::api::*;
-use crate::rng::Rng;
 use oxe_proto::transport::Origin;
-use oxe_proto::wire::{BthRepr, Ext, Opcode, PKey, PacketRepr, Psn, Qpn};
-use requester::Requester;
-use responder::Responder;
-
-/// The choices that the specification leaves to an implementation.
-#[derive(Clone, Copy, Debug)]
-pub struct Style {
-    /// Request packets in flight, at most.
-    pub window: u64,
-    /// AckReq stands in every packet whose number is a multiple of this, besides the last of each
-    /// message.
-    pub ack_every: u64,
-    /// A READ that was answered in part is asked for from its beginning again.
-    pub restarts_reads: bool,
-    /// Packets are acknowledged that do not ask for it.
-    pub eager_acks: bool,
-    /// The credit code of ACKs (IBTA 9.7.7.2, Table 48).
-    pub credit: u8,
-}
-
-impl Style {
-    /// Draws any style that is allowed.
-    pub fn draw(rng: &mut Rng) -> Style {
-        Style {
-            window: rng.pick(&[1, 8, 64, 1024]),
-            ack_every: rng.pick(&[1, 4, 32]),
-            restarts_reads: rng.one_in(3),
-            eager_acks: rng.one_in(3),
-            credit: rng.pick(&[0x1f, 0x1f, 0, 1, 30]),
-        }
-    }
-}
-
-/// The attributes of the queue pair, as the program set them.
-#[derive(Clone, Copy, Debug)]
-struct Attr {
-    dest_qpn: u32,
-    pkey: u16,
-    pmtu: u32,
-    timeout: u8,
-    retry_cnt: u8,
-    rnr_retry: u8,
-    min_rnr_timer: u8,
-    max_rd_atomic: usize,
-    access: oxe_proto::transport::RemoteAccess,
-}
-
-impl Attr {
-    fn bth(&self, opcode: Opcode, psn: u32, payload_len: u32) -> BthRepr {
-        let dest = Qpn::new(self.dest_qpn);
-        let mut bth = BthRepr::new(opcode, PKey::new(self.pkey), dest, Psn::new(psn));
-        bth.pad = (payload_len.wrapping_neg() & 3) as u8;
-        bth
-    }
-
-    fn packets(&self, len: u32) -> u64 {
-        u64::from(len.div_ceil(self.pmtu)).max(1)
-    }
-}
-
-/// The packet count that `psn` stands for, which is less than 2^23 from `near`, a count whose PSN
-/// is `near_psn`; `None` for one before the first.
-fn unwrap_psn(psn: u32, near_psn: u32, near: u64) -> Option<u64> {
-    let ahead = psn.wrapping_sub(near_psn) & 0xff_ffff;
-    if ahead < 1 << 23 {
-        near.checked_add(ahead.into())
-    } else {
-        near.checked_sub(u64::from(0x100_0000 - ahead))
-    }
-}
+use oxe_proto::wire::PacketRepr;
 
 /// The queue pair.
 pub struct Foreign {
@@ -258,15 +179,5 @@ impl Foreign {
     /// The PSN that a new request will have, and the one that is expected.
     pub fn psns(&self) -> (u32, u32) {
         (self.requester.next_psn(), self.responder.expected_psn())
-    }
-}
-
-/// Makes a packet.
-fn packet(bth: BthRepr, ext: Ext, payload: Payload, origin: Origin) -> Transmit {
-    Transmit {
-        header: PacketRepr { bth, ext },
-        payload,
-        origin,
-        segments: 1,
     }
 }

@@ -3,8 +3,8 @@
 //! The foreign peer's responder: carries out request packets in order, and answers in the order in
 //! which things became due (IBTA 9.7.4, 9.7.5, 9.9.3). READs and atomics are in `resources`.
 
-use super::resources::{Resource, Response};
-use super::{packet, unwrap_psn, Attr, Style};
+use super::attr::{packet, unwrap_psn, Attr, Style};
+use super::response::{Resource, Response};
 use crate::api::*;
 use oxe_proto::transport::Origin;
 use oxe_proto::wire::{

@@ -3,8 +3,9 @@
 //! The protocol engine of a simulated QP: the code under test, or the foreign peer.
 
 use crate::api::*;
-use crate::device::{Hand, SendRing};
-use crate::foreign::Foreign;
+use crate::host::env::Hand;
+use crate::host::queues::SendRing;
+use crate::peer::qp::Foreign;
 use oxe_proto::transport::Invalid;
 use oxe_proto::wire::PacketRepr;
 

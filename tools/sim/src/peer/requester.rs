@@ -3,25 +3,14 @@
 //! The foreign peer's requester: go-back-N over everything that is not acknowledged (IBTA 9.7.3,
 //! 9.7.5, 9.7.6, 9.9.2).
 
-use super::request_packet::request_packet;
-use super::{unwrap_psn, Attr, Style};
+use super::attr::{unwrap_psn, Attr, Style};
+use super::request_packet::{request_packet, Begun};
 use crate::api::*;
 use oxe_proto::wire::{Kind, NakCode, PacketRepr, Position, Syndrome};
 use std::collections::VecDeque;
 
 /// Half of the PSNs: so many may be in flight (IBTA 9.7.3.1).
 const HALF: u64 = 1 << 23;
-
-/// A request that has begun and is not complete.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Begun {
-    pub(super) n: u32,
-    /// Its packets, counted from the first of the connection.
-    pub(super) first: u64,
-    pub(super) end: u64,
-    /// A READ or atomic, whose response is more than an ACK.
-    answered: bool,
-}
 
 pub struct Requester {
     style: Style,

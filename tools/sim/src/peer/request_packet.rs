@@ -2,13 +2,23 @@
 
 //! The request packets of the foreign peer (IBTA 9.2, 9.4, IBTA annex A19.4).
 
-use super::requester::Begun;
-use super::{packet, Attr};
+use super::attr::{packet, Attr};
 use crate::api::*;
 use oxe_proto::transport::Origin;
 use oxe_proto::wire::{
     AtomicEthRepr, Ext, IethRepr, ImmDtRepr, Kind, Opcode, Position, RethRepr, Service, Tail,
 };
+
+/// A request that has begun and is not complete.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    pub(super) n: u32,
+    /// Its packets, counted from the first of the connection.
+    pub(super) first: u64,
+    pub(super) end: u64,
+    /// A READ or atomic, whose response is more than an ACK.
+    pub(super) answered: bool,
+}
 
 /// The packet `from` of a request.
 pub(super) fn request_packet(
