@@ -21,12 +21,10 @@ from .source import Problem
 
 PROTO = pathlib.PurePosixPath("rust/proto")
 SIM = pathlib.PurePosixPath("tools/sim")
-# Without the simulator's foreign peer, which is one more implementation, and its cwnd, which is
-# about a policy of ours.
-JUDGES = (
-    "answers datagram deregister expect judge model/fault placement rules send watch "
-    "uc/arrival uc/complete uc/end uc/message uc/receive uc/states uc/transmit"
-)
+# The folders of the simulator's judges, of what they know, and of their callers: its foreign peer is
+# one more implementation. Without judge/cwnd.rs, which is about a policy of ours.
+JUDGES = ("judge", "model", "program", "run")
+NO_JUDGE = {"cwnd.rs", "tests.rs", "flow_tests.rs"}
 
 SECTIONS = r"{0}(?:(?:, | and ){0})*"
 CITATION = re.compile(
@@ -134,8 +132,10 @@ class Rules:
         self.is_heading = collections.defaultdict(lambda: True)
         for path in tree.under(PROTO, ".rs"):
             self.read(path, "code")
-        for name in JUDGES.split():
-            self.read(SIM / "src" / f"{name}.rs", "judge")
+        for name in JUDGES:
+            for path in tree.under(SIM / "src" / name, ".rs"):
+                if path.name not in NO_JUDGE:
+                    self.read(path, "judge")
         for path in tree.under(SIM / "tests", ".rs"):
             self.read(path, "tests")
 
@@ -145,8 +145,6 @@ class Rules:
 
     def read(self, path, kind):
         """Notes the citations of a file. They are of this kind, except those of tests."""
-        if path not in self.tree:
-            self.problems.append(Problem(path, 1, "is one of JUDGES, and no file"))
         short = path.relative_to(PROTO if path.is_relative_to(PROTO) else SIM.parent)
         lines = self.tree.text(path).split("\n")
         begin = tests_begin(path, lines)

@@ -7,46 +7,23 @@
 //! Time is virtual, and nothing but the seed decides what happens. Packets are bytes on the way,
 //! written and read by the code under test.
 //!
-//! The judges know the right result of every request ([`model`]), look at every packet on the wire
-//! ([`watch`]), at every completion ([`judge`]) and, when all is over, at all memory ([`end`]).
+//! The judges ([`judge`]) know the right result of every request ([`model`]), look at every packet
+//! on the wire, at every completion and, when all is over, at all memory.
 //! Safety is judged all the time; liveness once the network is well: everything posted has to
 //! complete within bounded virtual time.
 
 #![forbid(unsafe_code)]
 
-pub mod answers;
 pub mod api;
-pub mod build;
 pub mod check;
-pub mod cwnd;
-pub mod datagram;
-pub mod decode;
-pub mod deregister;
-pub mod drive;
-pub mod end;
-pub mod expect;
-pub mod fast;
-pub mod faulty;
 pub mod host;
-pub mod hostile;
 pub mod judge;
-pub mod lending;
-pub mod local;
 pub mod log;
 pub mod model;
 pub mod network;
-pub mod paging;
 pub mod peer;
-pub mod placement;
 pub mod profile;
-pub mod program;
-pub mod qp_reuse;
 pub mod rng;
-pub mod rules;
+pub mod run;
 pub mod runner;
-pub mod send;
 pub mod stats;
-pub mod uc;
-pub mod watch;
-pub mod workload;
-pub mod world;

@@ -12,4 +12,5 @@ pub mod flow;
 pub mod key;
 pub mod op;
 pub mod outcome;
+pub mod uc;
 pub mod verb;

@@ -3,6 +3,8 @@
 //! Profiles: what kind of network and program a seed meets. The profile gives the bounds, the seed
 //! draws from them.
 
+pub mod uc;
+
 use crate::rng::{Ppm, Rng};
 
 /// One microsecond in the unit of virtual time.
@@ -396,6 +398,15 @@ impl Plan {
             w.blackout_every = rng.range(5, 20) * MS;
             w.blackout = rng.range(1, 3) * MS;
         }
+    }
+}
+
+/// A PSN to begin with: often so that it soon wraps.
+pub fn draw_psn(rng: &mut Rng) -> u32 {
+    match rng.below(4) {
+        0 => rng.next_u32() & 0xff_ffff,
+        1 => 0,
+        _ => 0xff_ffff - rng.below(60) as u32,
     }
 }
 

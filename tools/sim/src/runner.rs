@@ -5,8 +5,8 @@
 use crate::host::sabotage::Saboteur;
 use crate::log::{Digest, Log, Mode};
 use crate::profile::Profile;
+use crate::run::world::{Run, World};
 use crate::stats::Stats;
-use crate::world::{Run, World};
 use std::fmt::Write;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};

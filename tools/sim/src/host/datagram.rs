@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The queues of a datagram queue pair in the simulator.
+//! Datagram QPs, their queues, and what they have sent.
 
 use oxe_proto::transport::{
-    PlaceError, RecvCompletion, RecvStart, Request, RequestQueue, UdDest, UdRequestQueue,
+    PlaceError, RecvCompletion, RecvStart, Request, RequestQueue, UdDest, UdQp, UdRequestQueue,
     UdResponderOps,
 };
 use oxe_proto::wire::{Qpn, GRH_LEN};
@@ -106,5 +106,55 @@ impl UdResponderOps for Receiver {
         assert!(self.in_use, "no receive is in use");
         self.in_use = false;
         self.done = Some((completion, source));
+    }
+}
+
+/// A UD QP.
+pub struct Endpoint {
+    pub host: usize,
+    pub qpn: u32,
+    pub qkey: u32,
+    pub pkey: u16,
+    pub mtu: u32,
+    pub qp: UdQp,
+    pub requests: Requests,
+}
+
+/// A datagram that a program wants to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Message {
+    pub len: u32,
+    pub dest: UdDest,
+    pub imm: Option<[u8; 4]>,
+    pub solicited: bool,
+}
+
+/// A datagram on its way.
+pub struct Sent {
+    pub src: usize,
+    pub psn: u32,
+    pub dest: usize,
+    pub payload: Vec<u8>,
+    pub imm: Option<[u8; 4]>,
+    pub solicited: bool,
+    /// The receiver must take it if it arrives, and a receive is posted.
+    pub welcome: bool,
+    /// Sent when the network was well.
+    pub safe: bool,
+    pub arrived: u32,
+}
+
+/// All UD QPs and what they have sent.
+#[derive(Default)]
+pub struct Datagrams {
+    pub endpoints: Vec<Endpoint>,
+    pub sent: Vec<Sent>,
+    pub todo: u64,
+}
+
+impl Datagrams {
+    /// Whether a UD QP has this number.
+    pub fn has(&self, qpn: u32) -> bool {
+        self.endpoints.iter().any(|e| e.qpn == qpn)
     }
 }

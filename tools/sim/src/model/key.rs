@@ -32,3 +32,35 @@ pub struct KeyUse {
     /// The READ ends that key.
     pub ends: bool,
 }
+
+/// The life of a key, as its owner sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Phase {
+    /// There is none.
+    #[default]
+    None,
+    /// REG_MR is posted.
+    Registered(FastReg),
+    /// The peer is told of it, or will be.
+    Granted(FastReg),
+    /// The peer is done with it.
+    Returned(FastReg),
+    /// A READ into its memory is posted.
+    Read(FastReg),
+    /// Its end is posted; only a fenced request waits for it if the flag is set.
+    Ended(FastReg, bool),
+}
+
+/// The fast-registered region of one end of a connection, and what it knows of the peer's.
+#[derive(Debug, Default)]
+pub struct Fast {
+    /// The upper 24 bits of all keys of its region, if it has one.
+    pub index: Option<u32>,
+    /// The low byte of the next one.
+    pub low: u8,
+    /// The life of the latest key.
+    pub phase: Phase,
+    /// The key of the peer that it may use, and the last one that has ended.
+    pub lease: Option<FastReg>,
+    pub stale: Option<FastReg>,
+}

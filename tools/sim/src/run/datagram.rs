@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Unreliable datagrams: each one that arrives was sent to this QP by a permitted sender; each one
+//! that is sent on a network without faults arrives once.
+
+use crate::check::ensure;
+use crate::host::datagram::{Datagrams, Endpoint, Message, Receiver, Requests, Sent};
+use crate::judge::access::partition_matches;
+use crate::log::tell;
+use crate::network::frame::{self, Route};
+use crate::profile::{Profile, US};
+use crate::rng::Rng;
+use crate::run::world::{Event, World};
+use oxe_proto::transport::{
+    DropReason, Flags, Request, SendOp, State, Status, Transmit, UdDest, UdModify, UdQp, Verdict,
+};
+use oxe_proto::wire::{PKey, PacketRepr, Qpn};
+
+/// A Q_Key with the top bit stands for the sender's own.
+const OWN_QKEY: u32 = 1 << 31;
+
+impl World {
+    /// Makes the UD QPs.
+    pub fn build_datagrams(&mut self, rng: &mut Rng) {
+        if self.plan.profile != Profile::Datagram {
+            return;
+        }
+        for host in 0..self.plan.hosts {
+            for _ in 0..2 {
+                let qpn = loop {
+                    let qpn = rng.next_u32() & 0xff_ffff;
+                    if qpn > 1 && self.qps.iter().all(|q| q.qpn != qpn) {
+                        break qpn;
+                    }
+                };
+                let endpoint = endpoint(host, qpn, rng);
+                self.datagrams.endpoints.push(endpoint);
+            }
+            self.after(rng.below(100 * US), Event::Datagram { host });
+        }
+        self.datagrams.todo = rng.range(20, 200);
+    }
+
+    /// A program sends a datagram, and will send another.
+    pub fn send_datagram(&mut self, host: usize) -> Result<(), String> {
+        if self.datagrams.todo == 0 {
+            return Ok(());
+        }
+        self.datagrams.todo -= 1;
+        self.allow_datagrams();
+        let (src, dest) = (
+            host * 2 + self.rng.index(2),
+            self.rng.index(self.plan.hosts * 2),
+        );
+        let ends = &self.datagrams.endpoints;
+        let (own_mtu, to) = (ends[src].mtu, &ends[dest]);
+        let (dest_qpn, dest_qkey) = (to.qpn, to.qkey);
+        let rng = &mut self.rng;
+        let message = Message {
+            len: match rng.below(8) {
+                0 => 0,
+                1 => own_mtu,
+                2 => own_mtu + rng.range(1, 10) as u32,
+                _ => rng.below(600) as u32,
+            },
+            dest: UdDest {
+                qpn: dest_qpn,
+                qkey: match rng.below(8) {
+                    0 => rng.next_u32() & !OWN_QKEY,
+                    1 | 2 => rng.next_u32() | OWN_QKEY,
+                    _ => dest_qkey,
+                },
+            },
+            imm: rng.one_in(3).then(|| rng.next_u32().to_be_bytes()),
+            solicited: rng.one_in(3),
+        };
+        if let Some(transmit) = self.post_datagram(src, &message)? {
+            self.put_on_wire(src, dest, &message, &transmit.header)?;
+        }
+        let gap = self.rng.below(400 * US);
+        self.after(gap, Event::Datagram { host });
+        Ok(())
+    }
+
+    fn allow_datagrams(&mut self) {
+        self.allow(5_000 * US);
+    }
+
+    /// Posts a request; gives the packet that is to be sent for it. The request completes when its
+    /// payload is copied.
+    fn post_datagram(&mut self, src: usize, message: &Message) -> Result<Option<Transmit>, String> {
+        let rng = &mut self.rng;
+        let from = &mut self.datagrams.endpoints[src];
+        let mtu = from.mtu;
+        let flags = Flags {
+            signaled: rng.one_in(2),
+            solicited: message.solicited,
+            fence: false,
+        };
+        let op = message.imm.map_or(SendOp::Send, SendOp::SendImm);
+        let request = Request::new(op, message.len, 0, 0, flags);
+        let n = from.requests.post(request, message.dest);
+        let mut status = Status::Success;
+        let mut sent = from.qp.poll_transmit(|| mtu, &from.requests);
+        ensure!(
+            sent.is_some() == (message.len <= mtu),
+            "ud{src}: {message:?} gives {sent:?}"
+        );
+        if sent.is_none() {
+            status = Status::LocLen;
+        }
+        if let Some(transmit) = sent.filter(|_| rng.one_in(20)) {
+            from.qp.undo(&transmit);
+            let again = from.qp.poll_transmit(|| mtu, &from.requests);
+            let same = again == Some(transmit);
+            ensure!(same, "ud{src}: {transmit:?} taken back, then {again:?}");
+        }
+        if let Some(transmit) = sent.filter(|_| rng.one_in(50)) {
+            from.qp.local_error(&transmit, Status::LocProt);
+            (sent, status) = (None, Status::LocProt);
+        }
+        if status == Status::Success {
+            let early = from.qp.poll_send_completion(&from.requests);
+            ensure!(
+                early.is_none(),
+                "ud{src}: {early:?} before its payload is copied"
+            );
+        }
+        from.qp.release();
+        let done = from.qp.poll_send_completion(&from.requests);
+        let right =
+            done.is_some_and(|d| (d.n, d.status, d.signaled) == (n, status, flags.signaled));
+        ensure!(right, "ud{src}: {message:?} completes as {done:?}");
+        let state = from.qp.state();
+        let expect = match status {
+            Status::Success => State::Rts,
+            _ => State::Sqe,
+        };
+        ensure!(
+            state == expect,
+            "ud{src}: {status:?} leaves it in {state:?}"
+        );
+        become_state(&mut from.qp, State::Rts);
+        Ok(sent)
+    }
+
+    fn put_on_wire(
+        &mut self,
+        src: usize,
+        dest: usize,
+        message: &Message,
+        repr: &PacketRepr,
+    ) -> Result<(), String> {
+        let mut payload = vec![0; message.len as usize];
+        self.rng.fill(&mut payload);
+        let (from, to) = (
+            &self.datagrams.endpoints[src],
+            &self.datagrams.endpoints[dest],
+        );
+        let asked = message.dest.qkey;
+        let own = asked & OWN_QKEY != 0;
+        let qkey = if own { from.qkey } else { asked };
+        let welcome = qkey == to.qkey && partition_matches(from.pkey, to.pkey);
+        let sent = Sent {
+            src,
+            psn: repr.bth.psn.get(),
+            dest,
+            imm: message.imm,
+            solicited: message.solicited,
+            welcome,
+            safe: self.network.healed(self.now) || !self.plan.impairment.is_ill(),
+            arrived: 0,
+            payload,
+        };
+        let (from, to) = (from.host, to.host);
+        let route = Route {
+            from,
+            to,
+            ipv6: self.plan.ipv6,
+        };
+        let frame = frame::build(route, self.ip_id, repr, &sent.payload)?;
+        self.datagrams.sent.push(sent);
+        self.stats.datagrams += 1;
+        tell!(self, "ud{src} -> ud{dest} {:?}", repr.bth);
+        self.send_frames(from, to, vec![frame]);
+        Ok(())
+    }
+
+    /// A packet that is for no RC QP reaches a host. A UD QP takes it if partition and Q_Key match
+    /// and it is not too long (IBTA 9.6.1, 9.8.3, 10.9.3).
+    pub fn deliver_datagram(
+        &mut self,
+        host: usize,
+        repr: &PacketRepr,
+        payload: &[u8],
+    ) -> Result<(), String> {
+        let here = |e: &Endpoint| e.host == host && e.qpn == repr.bth.dest_qp.get();
+        let Some(to) = self.datagrams.endpoints.iter().position(here) else {
+            let hostile = self.plan.profile == Profile::Hostile;
+            ensure!(hostile, "packet for nobody: {repr:?}");
+            return Ok(());
+        };
+        let deth = repr.ext.deth().ok_or("no datagram")?;
+        let Datagrams {
+            endpoints, sent, ..
+        } = &mut self.datagrams;
+        let psn = repr.bth.psn.get();
+        let this = |s: &&mut Sent| s.psn == psn && endpoints[s.src].qpn == deth.src_qp.get();
+        let sent = sent.iter_mut().find(this);
+        let sent = sent.ok_or_else(|| format!("datagram that nobody sent: {repr:?}"))?;
+        sent.arrived += 1;
+        ensure!(
+            sent.dest == to && payload == sent.payload,
+            "datagram changed on its way: {repr:?}"
+        );
+        let byte_len = payload.len() as u32 + 40;
+        let room = match self.rng.below(12) {
+            0 => None,
+            1 => Some(byte_len - 1),
+            _ => Some(byte_len + self.rng.below(3) as u32),
+        };
+        let mut receiver = Receiver::new(room);
+        let taken = endpoints[to]
+            .qp
+            .handle_packet(repr, payload.len() as u32, &mut receiver);
+        let expect = match room {
+            _ if !sent.welcome => None,
+            None => Some(Verdict::Dropped(DropReason::NoReceive)),
+            Some(room) if room < byte_len => Some(Verdict::Dropped(DropReason::ReceiveTooShort)),
+            Some(_) => Some(Verdict::Accepted),
+        };
+        let right = match expect {
+            Some(expect) => taken == expect,
+            // The transport may name any of several reasons.
+            None => taken != Verdict::Accepted && room == receiver.room(),
+        };
+        ensure!(right, "{repr:?}: {taken:?}, expected {expect:?}");
+        ensure!(
+            receiver.done().is_some() == (taken == Verdict::Accepted),
+            "{repr:?}: {taken:?} and {:?}",
+            receiver.done()
+        );
+        let Some((done, source)) = receiver.done() else {
+            return Ok(());
+        };
+        let right = done.status == Status::Success
+            && done.imm == sent.imm
+            && done.solicited == sent.solicited
+            && done.byte_len == byte_len
+            && source.get() == endpoints[sent.src].qpn;
+        ensure!(right, "{repr:?} completes as {done:?}");
+        Ok(())
+    }
+
+    /// Every datagram that had to arrive has arrived.
+    pub fn judge_datagrams(&self) -> Result<(), String> {
+        let duplicates = self.plan.impairment.duplicate != 0;
+        for sent in &self.datagrams.sent {
+            let (n, psn) = (sent.arrived, sent.psn);
+            ensure!(
+                n > 0 || !sent.safe,
+                "datagram {psn:#x} of ud{} lost",
+                sent.src
+            );
+            let most = if duplicates && !sent.safe { 2 } else { 1 };
+            ensure!(
+                n <= most,
+                "datagram {psn:#x} of ud{} arrived {n} times",
+                sent.src
+            );
+        }
+        Ok(())
+    }
+}
+
+/// A queue pair that sends and receives.
+fn endpoint(host: usize, qpn: u32, rng: &mut Rng) -> Endpoint {
+    let qkey = rng.pick(&[0x1111_1111, 0x8001_0000]);
+    let pkey = rng.pick(&[0xffff, 0xffff, 0x7fff, 0x8001]);
+    let mtu = rng.pick(&[1024, 4096]);
+    let mut qp = UdQp::new(Qpn::new(qpn), PKey::new(pkey));
+    for state in [State::Init, State::Rtr, State::Rts] {
+        become_state(&mut qp, state);
+    }
+    let change = UdModify {
+        qkey: Some(qkey),
+        sq_psn: Some(0xff_fff0 + rng.below(32) as u32),
+        state: None,
+    };
+    qp.modify(&change).expect("no state is changed");
+    Endpoint {
+        host,
+        qpn,
+        qkey,
+        pkey,
+        mtu,
+        qp,
+        requests: Requests::default(),
+    }
+}
+
+fn become_state(qp: &mut UdQp, state: State) {
+    let change = UdModify {
+        state: Some(state),
+        ..UdModify::default()
+    };
+    qp.modify(&change).expect("a transition that there is");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::partition_matches;
+    use oxe_proto::wire::PKey;
+
+    #[test]
+    fn two_opinions_on_partitions_agree() {
+        let interesting = [0, 1, 0x7fff, 0x8000, 0x8001, 0x8002, 2, 0xffff];
+        for a in interesting {
+            for b in interesting {
+                let theirs = PKey::new(a).matches(PKey::new(b));
+                assert_eq!(partition_matches(a, b), theirs, "{a:#x} {b:#x}");
+            }
+        }
+    }
+}

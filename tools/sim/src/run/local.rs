@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests that send nothing: REG_MR, LOCAL_INV and the binding of windows. The device carries
+//! them out when the transport names them, and the judges see that this is the right moment.
+
+use crate::api::*;
+use crate::check::ensure;
+use crate::host::env::end_key;
+use crate::host::qp::Qp;
+use crate::host::sabotage::Sabotage;
+use crate::log::tell;
+use crate::model::fault::Fault;
+use crate::model::op::Op;
+use crate::model::outcome::Pause;
+use crate::model::verb::{Local, Verb};
+use crate::profile::Profile;
+use crate::run::world::World;
+use oxe_proto::transport::Origin;
+
+impl World {
+    /// A request that sends nothing, perhaps: often at the beginning and at the end of a program,
+    /// and after another one.
+    pub fn draw_local(&mut self, qp: usize) -> Option<(Op, Option<usize>)> {
+        if !self.plan.local {
+            return None;
+        }
+        if self.rng.one_in(2) {
+            let keyed = self.draw_keyed(qp);
+            if keyed.is_some() {
+                return keyed;
+            }
+        }
+        let q = &self.qps[qp];
+        if q.conn.is_foreign() {
+            return None;
+        }
+        let last = q.flow.ops.last();
+        let often = q.todo == 1 || last.is_none_or(|op| op.verb.is_local());
+        let here = self.rng.one_in(if often { 2 } else { 6 });
+        here.then(|| (self.blank_local(Local::Bind), None))
+    }
+
+    /// A request that sends nothing.
+    pub fn blank_local(&mut self, local: Local) -> Op {
+        let mut op = self.blank(Verb::Local(local), 0);
+        op.fence = self.rng.one_in(3);
+        op
+    }
+
+    /// Carries out the request whose turn it is, if it sends nothing. Gives whether there was one.
+    pub fn run_local(&mut self, qp: usize) -> Result<bool, String> {
+        let q = &self.qps[qp];
+        let turn = q.conn.poll_local(&q.send).map(|n| n as usize);
+        let Some(index) = turn.or_else(|| self.untimely(qp)) else {
+            return Ok(false);
+        };
+        let mut result = Ok(());
+        if !self.saboteur.strikes(Sabotage::SkipLocal) {
+            result = self.carry_out(qp, index)?;
+        }
+        if result.is_err() && self.saboteur.strikes(Sabotage::IgnoreLocalFailure) {
+            result = Ok(());
+        }
+        let q = &mut self.qps[qp];
+        q.conn.finish_local(result, &mut q.send);
+        if result.is_ok() && q.flow.completed < index {
+            self.complete_early(qp, index)?;
+        }
+        Ok(true)
+    }
+
+    /// Carries out the request. The error within is the status with which it fails.
+    fn carry_out(&mut self, qp: usize, index: usize) -> Result<Result<(), Status>, String> {
+        tell!(self, "qp{qp} carries out {index}");
+        self.judge_turn(qp, index)
+            .map_err(|text| format!("qp{qp}: local request {index}: {text}"))?;
+        self.stats.locals += 1;
+        let q = &mut self.qps[qp];
+        let op = &mut q.flow.ops[index];
+        op.carried_out = true;
+        if op.fault == Some(Fault::Unbindable) {
+            return Ok(Err(Status::MwBind));
+        }
+        let regions = &mut self.hosts[q.host].regions;
+        let done = match op.verb {
+            Verb::Local(Local::Register(reg)) => {
+                let inbox_at = self.qps[self.qps[qp].peer].flow.inbox_at;
+                regions.register(inbox_at, &reg)
+            }
+            Verb::Local(Local::Invalidate(rkey)) => end_key(regions, rkey, &mut self.saboteur),
+            _ => Ok(()),
+        };
+        // Forged messages end keys.
+        let free = self.plan.profile == Profile::Hostile;
+        ensure!(free || done.is_ok(), "qp{qp}: request {index}: {done:?}");
+        Ok(Ok(()))
+    }
+
+    /// A request that sends nothing is carried out once, in the order of posting (IBTA 10.8.3.3),
+    /// and not in SQD or in error (IBTA 10.3.1).
+    fn judge_turn(&self, qp: usize, index: usize) -> Result<(), String> {
+        let q = &self.qps[qp];
+        let op = q.flow.ops.get(index).ok_or("was not posted")?;
+        ensure!(op.verb.is_local(), "is {:?}", op.verb);
+        ensure!(!op.carried_out, "is carried out again");
+        let state = q.conn.state();
+        let healthy = state == State::Rts && q.pause == Pause::No && !q.fate.dead;
+        ensure!(healthy, "is carried out in {state:?}, {:?}", q.pause);
+        let failed = q.fate.first_error;
+        ensure!(failed.is_none(), "is carried out after {failed:?}");
+        let live = q.flow.completed <= index && op.done.is_none();
+        ensure!(live, "is carried out after its completion");
+        judge_locals_before(q, index)?;
+        if self.plan.profile == Profile::Hostile {
+            return Ok(());
+        }
+        self.watches[qp].check_local(&q.flow, index)
+    }
+
+    /// A request begins no sooner than those before it that send nothing (IBTA 10.8.3.3).
+    pub fn judge_begin(&self, qp: usize, index: usize) -> Result<(), String> {
+        judge_locals_before(&self.qps[qp], index)
+            .map_err(|text| format!("qp{qp}: request {index}: {text}"))
+    }
+
+    /// A request that sends nothing is complete, with success.
+    pub fn judge_local(&mut self, qp: usize, index: usize) -> Result<(), String> {
+        let op = &self.qps[qp].flow.ops[index];
+        ensure!(op.carried_out, "it was not carried out");
+        if let Verb::Local(Local::Invalidate(rkey)) = op.verb {
+            self.judge_key_gone(qp, rkey)?;
+            self.stats.ended[0] += 1;
+        }
+        Ok(())
+    }
+
+    /// A key of this QP's host is not valid any more.
+    pub fn judge_key_gone(&self, qp: usize, rkey: u32) -> Result<(), String> {
+        let valid = self.hosts[self.qps[qp].host].regions.is_valid(rkey);
+        ensure!(!valid, "the key {rkey:#x} is still valid");
+        Ok(())
+    }
+
+    /// Sabotage: a request that sends nothing is carried out in spite of its fence or the state.
+    fn untimely(&mut self, qp: usize) -> Option<usize> {
+        let q = &self.qps[qp];
+        let index = self.watches[qp].begun(&q.flow);
+        let op = q.flow.ops.get(index).filter(|op| op.verb.is_local())?;
+        let kind = match q.conn.state() {
+            State::Rts if op.fence && self.watches[qp].check_local(&q.flow, index).is_err() => {
+                Sabotage::IgnoreFence
+            }
+            State::Sqd | State::Err => Sabotage::UntimelyLocal,
+            _ => return None,
+        };
+        self.saboteur.strikes(kind).then_some(index)
+    }
+
+    /// Sabotage: a request that sends nothing completes when it was carried out, before others.
+    fn complete_early(&mut self, qp: usize, index: usize) -> Result<(), String> {
+        if !self.saboteur.strikes(Sabotage::EarlyCompletion) {
+            return Ok(());
+        }
+        let completion = SendCompletion {
+            n: index as u32,
+            status: Status::Success,
+            byte_len: 0,
+            signaled: self.qps[qp].flow.ops[index].signaled,
+        };
+        self.judge_completion(qp, completion)
+    }
+
+    /// Sabotage: the requester goes back, and the requests that send nothing are carried out again.
+    pub fn repeat_local(&mut self, qp: usize, transmit: &Transmit) -> Result<(), String> {
+        let Origin::Request { n } = transmit.origin else {
+            return Ok(());
+        };
+        let q = &self.qps[qp];
+        let packet = q.flow.packet(transmit.header.bth.psn.get());
+        let later = q.flow.ops.iter().enumerate().skip(n as usize);
+        let mut later = later.filter(|(_, op)| op.carried_out && op.done.is_none());
+        let Some((index, _)) = later.next().filter(|_| self.watches[qp].was_sent(packet)) else {
+            return Ok(());
+        };
+        if self.saboteur.strikes(Sabotage::RepeatLocal) {
+            let _ = self.carry_out(qp, index)?;
+        }
+        Ok(())
+    }
+}
+
+/// All requests before `index` that send nothing were carried out.
+fn judge_locals_before(q: &Qp, index: usize) -> Result<(), String> {
+    let from = q.flow.completed.min(index);
+    let mut open = q.flow.ops[from..index].iter();
+    let open = open.position(|op| op.verb.is_local() && !op.carried_out);
+    let open = open.map(|n| from + n);
+    ensure!(open.is_none(), "begins before local request {open:?}");
+    Ok(())
+}

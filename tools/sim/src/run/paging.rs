@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The judge of missing pages (on-demand paging).
+//!
+//! - A request whose page is missing gets an RNR NAK and changes nothing (IBTA 9.7.5.2.8). The
+//!   receive that its first packet has taken stays taken, for that packet when it comes again.
+//! - A response whose page is missing acknowledges the requests before its own all the same
+//!   (IBTA 9.7.5.1.1), and is asked for again. Nothing was lost: no retry is counted.
+//! - A UC message is lost, and the receive that it has taken serves the next one (IBTA 9.8.2.2).
+//! - A packet whose payload cannot be read yet is taken back, and comes again as it was. It does
+//!   not hold up the other half of its QP.
+
+use crate::api::*;
+use crate::check::ensure;
+use crate::host::env::Notes;
+use crate::judge::decode::Seen;
+use crate::judge::requester_wire::Limits;
+use crate::run::world::World;
+use oxe_proto::transport::Origin;
+
+impl World {
+    /// Whether the payload of packets that a QP wants to send cannot be read now.
+    pub fn is_hidden(&mut self, qp: usize, transmit: &Transmit) -> bool {
+        let q = &mut self.qps[qp];
+        // The foreign peer takes no packet back.
+        let pages = match transmit.origin {
+            Origin::Request { .. } => &mut q.sent_pages,
+            _ => &mut q.read_pages,
+        };
+        let hidden = !q.conn.is_foreign() && pages.hides(self.now, &transmit.payload);
+        self.stats.hidden += u64::from(hidden);
+        if hidden && transmit.origin == Origin::Response {
+            let peer = q.peer;
+            self.watches[peer].answers.postpone(self.now);
+        }
+        hidden
+    }
+
+    /// A packet is dropped because a page is missing, and for no other reason. Tells the judge on
+    /// the wire, also if there was no receive.
+    pub fn judge_missing(
+        &mut self,
+        qp: usize,
+        seen: Option<&Seen>,
+        verdict: Verdict,
+        notes: &Notes,
+    ) -> Result<(), String> {
+        let dropped = verdict == Verdict::Dropped(DropReason::NotPresent);
+        ensure!(
+            dropped == notes.missing,
+            "qp{qp}: {verdict:?}, page missing: {}",
+            notes.missing
+        );
+        self.stats.retaken += u64::from(notes.again);
+        self.stats.missing += u64::from(dropped);
+        let q = &mut self.qps[qp];
+        if notes.touched {
+            q.taken_pages.settle(dropped);
+        }
+        let response = seen.filter(|seen| dropped && seen.is_response());
+        if let Some(seen) = response {
+            let limits = Limits::of(q);
+            self.watches[qp].response_missed(self.now, &q.flow, limits, seen);
+        } else if notes.empty || dropped {
+            let (peer, timer) = (q.peer, q.setup.min_rnr_timer);
+            self.watches[peer].answers.not_ready(timer);
+        }
+        Ok(())
+    }
+}

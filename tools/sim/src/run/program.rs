@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The actions of programs besides posting: draining and changing QPs, giving up, and the reaction
+//! to a QP that fails.
+
+use crate::api::*;
+use crate::check::ensure;
+use crate::host::sabotage::Sabotage;
+use crate::log::tell;
+use crate::model::outcome::Pause;
+use crate::profile::{Profile, MS};
+use crate::run::world::{Event, World};
+use oxe_proto::transport::time;
+
+impl World {
+    /// Drains the send queue.
+    pub fn pause(&mut self, qp: usize) -> Result<(), String> {
+        let q = &mut self.qps[qp];
+        if q.pause != Pause::No || q.conn.state() != State::Rts {
+            return Ok(());
+        }
+        // A broken request is never sent, but for the protocol it may have begun.
+        let begun = self.watches[qp].begun(&q.flow);
+        q.pause = Pause::Draining(begun);
+        tell!(self, "qp{qp} pauses, {begun} requests have begun");
+        let q = &mut self.qps[qp];
+        let done = q.conn.modify(&Modify::to_state(State::Sqd));
+        done.map_err(|e| format!("qp{qp}: to SQD: {e:?}"))?;
+        self.allow_for(qp, MS);
+        self.pump(qp)
+    }
+
+    /// Ends a pause.
+    pub fn resume(&mut self, qp: usize) -> Result<(), String> {
+        let q = &mut self.qps[qp];
+        if q.conn.state() != State::Sqd {
+            return Ok(());
+        }
+        tell!(self, "qp{qp} resumes");
+        let q = &mut self.qps[qp];
+        q.pause = Pause::No;
+        let mut change = Modify::to_state(State::Rts);
+        if self.rng.one_in(3) {
+            q.setup.max_rd_atomic = self.rng.range(1, q.setup.max_rd_atomic.into()) as u8;
+            change.max_rd_atomic = Some(q.setup.max_rd_atomic);
+        }
+        let done = q.conn.modify(&change);
+        done.map_err(|e| format!("qp{qp}: to RTS: {e:?}"))?;
+        self.allow_for(qp, MS);
+        self.pump(qp)
+    }
+
+    /// Changes something that may change under traffic.
+    pub fn change(&mut self, qp: usize) -> Result<(), String> {
+        let q = &mut self.qps[qp];
+        if q.conn.state() != State::Rts {
+            return Ok(());
+        }
+        if self.rng.one_in(2) {
+            q.setup.min_rnr_timer = self.rng.range(1, 14) as u8;
+            let change = Modify {
+                min_rnr_timer: Some(q.setup.min_rnr_timer),
+                ..Modify::default()
+            };
+            let done = q.conn.modify(&change);
+            return done.map_err(|e| format!("qp{qp}: {change:?}: {e:?}"));
+        }
+        // Never fewer than the peer may use.
+        let least = self.qps[self.qps[qp].peer].initial_max_rd_atomic;
+        let records = self.rng.range(least.into(), 20) as usize;
+        tell!(self, "qp{qp} has {records} records from now on");
+        let q = &mut self.qps[qp];
+        q.conn.replace_resources(vec![Resource::EMPTY; records]);
+        q.keys.resolve_again = true;
+        Ok(())
+    }
+
+    /// Moves a QP to error.
+    pub fn kill(&mut self, qp: usize) -> Result<(), String> {
+        let q = &mut self.qps[qp];
+        if q.fate.dead {
+            return Ok(());
+        }
+        tell!(self, "qp{qp} is moved to error");
+        let q = &mut self.qps[qp];
+        q.fate.killed = true;
+        q.conn.to_error();
+        self.pump(qp)?;
+        // The event comes with the release of lent payloads.
+        let q = &self.qps[qp];
+        ensure!(
+            q.fate.dead || q.lending.is_any(),
+            "qp{qp}: moved to error, and no event"
+        );
+        Ok(())
+    }
+
+    /// A QP has gone to error. The device flushes its receives; the program moves the peer to
+    /// error.
+    pub fn entered_error(&mut self, qp: usize) -> Result<(), String> {
+        let q = &mut self.qps[qp];
+        ensure!(!q.fate.dead, "qp{qp}: went to error twice");
+        q.fate.dead = true;
+        let state = q.conn.state();
+        ensure!(
+            state == State::Err,
+            "qp{qp}: went to error, and is in {state:?}"
+        );
+        let abandoned = q.conn.abandon_recv();
+        let in_use = q.recv.current.is_some();
+        ensure!(
+            abandoned == in_use,
+            "qp{qp}: receive in use {in_use}, abandoned {abandoned}"
+        );
+        self.flush_receives(qp)?;
+        if self.closing {
+            return Ok(());
+        }
+        self.explain_death(qp)?;
+        self.judge_refusal(qp)?;
+        // The peer finds out by itself, or its program moves it to error.
+        let (peer, timeout) = (self.qps[qp].peer, self.qps[qp].setup.timeout);
+        let patience = time::ack_timeout(timeout).unwrap_or(MS) * self.rng.below(40);
+        self.allow_for(qp, patience);
+        self.after(patience, Event::Kill { qp: peer });
+        self.consider_reuse(qp);
+        Ok(())
+    }
+
+    /// Flushes the receives of a dead QP, each once; of a shared receive queue, the one in use
+    /// (IBTA 10.2.9.3).
+    pub fn flush_receives(&mut self, qp: usize) -> Result<(), String> {
+        let q = &mut self.qps[qp];
+        let current = q.recv.current.take();
+        let first = current.unwrap_or(q.recv.next);
+        let mut end = q.recv.slots.len();
+        if self.plan.srq && !(first < end && self.saboteur.strikes(Sabotage::FlushShared)) {
+            end = q.recv.next;
+        }
+        if !self.plan.srq {
+            q.recv.next = end;
+        }
+        for slot in first..end {
+            let completion = RecvCompletion {
+                status: Status::WrFlush,
+                write_imm: false,
+                byte_len: 0,
+                imm: None,
+                inv_rkey: None,
+                solicited: false,
+            };
+            self.judge_receive(qp, slot, completion)?;
+        }
+        Ok(())
+    }
+
+    /// A QP that no program moved to error has another reason to be there.
+    fn explain_death(&self, qp: usize) -> Result<(), String> {
+        let q = &self.qps[qp];
+        let own = q.fate.first_error.is_some_and(|s| s != Status::WrFlush);
+        let remote = !self.remote_dooms(qp).is_empty();
+        let hostile = self.plan.profile == Profile::Hostile;
+        let excuse = q.fate.killed || own || remote || hostile;
+        ensure!(excuse, "qp{qp}: in error for no reason");
+        Ok(())
+    }
+}

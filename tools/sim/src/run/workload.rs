@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The programs: they post requests and receives, pause, give up.
+
+use crate::api::*;
+use crate::host::memory::Right;
+use crate::host::queues::{RecvSlot, SendSlot};
+use crate::log::tell;
+use crate::model::fault::{Fault, Risk};
+use crate::model::key::KeyUse;
+use crate::model::op::Op;
+use crate::model::verb::{Local, Verb};
+use crate::profile::{MS, US};
+use crate::run::placement::{flush_global, send_flush};
+use crate::run::world::{Event, World};
+use oxe_proto::transport::time;
+
+/// Most requests in a send queue.
+const DEPTH: usize = 256;
+
+impl World {
+    /// The program behind a QP acts, and schedules its next action.
+    pub fn tick(&mut self, qp: usize) -> Result<(), String> {
+        let q = &self.qps[qp];
+        if q.fate.dead || q.todo == 0 {
+            return Ok(());
+        }
+        if matches!(q.conn.state(), State::Reset | State::Rtr) {
+            self.after(MS, Event::Tick { qp });
+            return Ok(());
+        }
+        if self.rng.chance(self.plan.pause) {
+            self.pause(qp)?;
+        }
+        if self.rng.chance(self.plan.change) {
+            self.change(qp)?;
+        }
+        let room = DEPTH - (self.qps[qp].flow.ops.len() - self.qps[qp].flow.completed);
+        let batch = self.rng.range(1, self.plan.batch).min(self.qps[qp].todo);
+        for _ in 0..batch.min(room as u64) {
+            self.post(qp);
+        }
+        self.pump(qp)?;
+        let gap = match self.rng.below(4) {
+            0 => 0,
+            1 => self.rng.below(10 * US),
+            _ => self.rng.below(self.plan.rest),
+        };
+        self.allow_for(qp, gap);
+        self.after(gap, Event::Tick { qp });
+        Ok(())
+    }
+
+    /// The program behind a QP answers a message by a request, if it has any left to post.
+    pub fn answer(&mut self, qp: usize) -> Result<(), String> {
+        let q = &self.qps[qp];
+        let room = DEPTH > q.flow.ops.len() - q.flow.completed;
+        if q.fate.dead || q.todo == 0 || !room || q.conn.state() != State::Rts {
+            return Ok(());
+        }
+        self.post(qp);
+        self.allow_for(qp, 0);
+        self.pump(qp)
+    }
+
+    /// Extends the deadline by what the QP and its peer may still need after `ns`.
+    pub fn allow_for(&mut self, qp: usize, ns: u64) {
+        let q = &self.qps[qp];
+        let p = &self.qps[q.peer];
+        let mut need = ns + 20 * MS;
+        for end in [q, p] {
+            // The waits after the first are twice the timeout.
+            let timeout = time::ack_timeout(end.setup.timeout).unwrap_or(0);
+            let patience = if end.fate.dead || p.fate.dead || q.fate.dead {
+                9
+            } else {
+                3
+            };
+            need += 2 * patience * (timeout + self.plan.timer_slack);
+            let rnr = time::rnr_delay(end.setup.min_rnr_timer) + self.plan.timer_slack;
+            need += end.flow.consuming.len() as u64 * (rnr + 3 * MS);
+        }
+        self.allow(need);
+    }
+
+    /// Posts a request that will never be sent.
+    pub fn post_late(&mut self, qp: usize) {
+        let local = self.plan.local && !self.qps[qp].conn.is_foreign() && self.rng.one_in(2);
+        let verb = match local {
+            true => Verb::Local(Local::Bind),
+            false => Verb::Send,
+        };
+        let (op, inbox) = self.draw_of(qp, verb);
+        self.post_op(qp, op, inbox);
+    }
+
+    /// Posts one random request.
+    fn post(&mut self, qp: usize) {
+        let number = self.qps[qp].flow.ops.len() as u64;
+        let faulty = self.qps[qp].fault_at == Some(number);
+        let (op, inbox) = if faulty {
+            self.draw_faulty(qp)
+        } else if let Some(local) = self.draw_local(qp) {
+            local
+        } else {
+            self.draw_op(qp)
+        };
+        self.post_op(qp, op, inbox);
+        self.qps[qp].todo -= 1;
+    }
+
+    /// Posts a request.
+    fn post_op(&mut self, qp: usize, mut op: Op, inbox: Option<usize>) {
+        op.risk = self.risk(qp, &op);
+        self.stats.requests += 1;
+        tell!(
+            self,
+            "qp{qp} posts {} {:?}+{} fence {} fault {:?} inbox {inbox:?}",
+            self.qps[qp].flow.ops.len(),
+            op.verb,
+            op.len,
+            op.fence,
+            op.fault
+        );
+        let flags = Flags {
+            signaled: op.signaled,
+            solicited: op.solicited,
+            fence: op.fence,
+        };
+        let send_op = match op.verb {
+            Verb::Send => SendOp::Send,
+            Verb::SendImm => SendOp::SendImm(op.imm),
+            Verb::SendInv => SendOp::SendInv(op.inv),
+            Verb::Write => SendOp::Write,
+            Verb::WriteImm => SendOp::WriteImm(op.imm),
+            Verb::Read => SendOp::Read,
+            Verb::CompareSwap { compare, swap } => SendOp::CompareSwap { compare, swap },
+            Verb::FetchAdd { add } => SendOp::FetchAdd { add },
+            Verb::AtomicWrite => SendOp::AtomicWrite,
+            Verb::Flush {
+                placement,
+                level,
+                range,
+            } => send_flush(placement, level, range),
+            Verb::Local(_) => SendOp::Local,
+        };
+        let request = match op.fault {
+            Some(Fault::Unfit(status)) => Request::with_local_error(status),
+            _ => Request::new(send_op, op.len, op.va, op.rkey, flags),
+        };
+        let unusable = matches!(op.fault, Some(Fault::Unreadable | Fault::Unplaceable));
+        let q = &mut self.qps[qp];
+        q.send.slots.push(SendSlot {
+            request,
+            local: op.local,
+            len: op.len,
+            unusable,
+            keys: op.keys,
+            unfinishable: op.fault == Some(Fault::Unfinishable),
+            placed: 0,
+            finished: false,
+        });
+        let consumes = op.verb.consumes();
+        q.flow.post(op, inbox);
+        if consumes {
+            let count = q.flow.consuming.len();
+            let late = self.plan.late_receives && self.rng.one_in(3);
+            let delay = if late { self.rng.below(2 * MS) } else { 0 };
+            let peer = q.peer;
+            self.after(delay, Event::Receives { qp: peer, count });
+            // Another message may take a shared receive before the one that it was posted for does.
+            if delay == 0 || self.plan.srq {
+                self.fill_receives(peer, count);
+            }
+            if delay == 0 {
+                self.fill_shared(peer, count);
+            }
+        }
+        self.allow_for(qp, 2 * MS);
+    }
+
+    /// The receives that the first `count` consuming requests of the peer need are posted.
+    pub fn post_receives(&mut self, qp: usize, count: usize) -> Result<(), String> {
+        self.fill_receives(qp, count);
+        self.fill_shared(qp, count);
+        if self.qps[qp].fate.dead {
+            return self.flush_receives(qp);
+        }
+        Ok(())
+    }
+
+    /// As many receives are posted to the shared receive queue.
+    fn fill_shared(&mut self, qp: usize, count: usize) {
+        let q = &mut self.qps[qp];
+        if let Some(srq) = &mut self.hosts[q.host].srq {
+            srq.posted += count.saturating_sub(q.recv.shared);
+            q.recv.shared = q.recv.shared.max(count);
+        }
+    }
+
+    fn fill_receives(&mut self, qp: usize, count: usize) {
+        while self.qps[qp].recv.slots.len() < count {
+            let q = &self.qps[qp];
+            let flow = &self.qps[q.peer].flow;
+            let op = flow
+                .consuming
+                .get(q.recv.slots.len())
+                .map(|index| &flow.ops[*index]);
+            let slack = if self.rng.one_in(2) {
+                0
+            } else {
+                self.rng.below(40) as u32
+            };
+            let cap = match op {
+                Some(op) if op.fault == Some(Fault::TooLong) => op.len - 1 - slack.min(op.len - 1),
+                Some(op) if op.verb == Verb::WriteImm => slack,
+                Some(op) => op.len + slack,
+                None => slack,
+            };
+            let garbage = op.is_some_and(|op| op.fault == Some(Fault::BrokenReceive));
+            let host = q.host;
+            let at = self.hosts[host].memory.alloc(cap as usize, &mut self.rng);
+            self.qps[qp].recv.slots.push(RecvSlot {
+                at,
+                cap,
+                garbage,
+                done: None,
+            });
+        }
+    }
+
+    /// A length in bytes, at most `most`: often one at a boundary.
+    pub fn draw_len(&mut self, pmtu: u32, most: usize) -> u32 {
+        let rng = &mut self.rng;
+        let pmtu = u64::from(pmtu);
+        let len = match rng.below(12) {
+            0 => 0,
+            1..=3 => rng.range(1, 64),
+            4 => pmtu * rng.range(1, 4) + rng.range(0, 2) - 1,
+            5..=6 => rng.range(1, 8 * pmtu),
+            7 => pmtu * rng.range(1, 8),
+            _ => rng.range(1, 2 * pmtu),
+        };
+        if rng.chance(self.plan.huge) {
+            return rng.range(100 * pmtu, 600 * pmtu).min(most as u64) as u32;
+        }
+        len.min(most as u64) as u32
+    }
+
+    /// A request without address, data or fault.
+    pub fn blank(&mut self, verb: Verb, len: u32) -> Op {
+        Op {
+            verb,
+            len,
+            local: 0,
+            va: self.rng.next(), // of no meaning unless set later
+            rkey: self.rng.next_u32(),
+            imm: self.rng.next_u32().to_be_bytes(),
+            inv: 0,
+            signaled: self.rng.one_in(2),
+            solicited: self.rng.one_in(4),
+            fence: self.rng.one_in(8),
+            data: Vec::new(),
+            inbox: None,
+            fault: None,
+            first: 0,
+            span: 0,
+            packets_before: 0,
+            messages_before: 0,
+            receive: None,
+            done: None,
+            carried_out: false,
+            keys: KeyUse::default(),
+            chunk: 0,
+            risk: Risk::default(),
+        }
+    }
+
+    /// A verb that the peer allows; sends are always allowed.
+    pub fn draw_verb(&mut self, qp: usize) -> Verb {
+        let access = self.qps[self.qps[qp].peer].setup.access;
+        let rng = &mut self.rng;
+        match rng.below(12) {
+            0 | 1 => Verb::Send,
+            2 => Verb::SendImm,
+            3 if rng.one_in(2) => Verb::SendInv,
+            3 | 4 if access.write => Verb::Write,
+            5 if access.write => Verb::WriteImm,
+            6 | 7 if access.read => Verb::Read,
+            8 if access.atomic => Verb::CompareSwap {
+                compare: rng.next(),
+                swap: rng.next(),
+            },
+            9 if access.atomic => Verb::FetchAdd { add: rng.next() },
+            10 if access.write => Verb::AtomicWrite,
+            11 if access.flush_global => flush_global(rng),
+            _ => Verb::Send,
+        }
+    }
+
+    /// A request that must succeed, and the place in the inbox that it is about.
+    fn draw_op(&mut self, qp: usize) -> (Op, Option<usize>) {
+        let verb = self.draw_verb(qp);
+        self.draw_of(qp, verb)
+    }
+
+    /// A request of this verb that must succeed.
+    pub fn draw_of(&mut self, qp: usize, verb: Verb) -> (Op, Option<usize>) {
+        match verb {
+            Verb::Send | Verb::SendImm | Verb::SendInv => (self.draw_send(qp, verb), None),
+            Verb::Write | Verb::WriteImm => self.draw_write(qp, verb),
+            Verb::Read => self.draw_read(qp),
+            Verb::Local(local) => (self.blank_local(local), None),
+            Verb::AtomicWrite => self.draw_atomic_write(qp),
+            Verb::Flush { level, .. } => (self.draw_flush(qp, level), None),
+            _ => self.draw_atomic(qp, verb),
+        }
+    }
+
+    /// Gives the request `len` bytes of data from the QP's host.
+    pub fn load(&mut self, qp: usize, op: &mut Op) {
+        let host = &self.hosts[self.qps[qp].host];
+        let source = &host.regions.0[host.source];
+        let len = op.len as usize;
+        op.local = source.at + self.rng.index(source.len - len + 1);
+        op.data = host.memory.read(op.local, len).to_vec();
+    }
+
+    fn draw_send(&mut self, qp: usize, verb: Verb) -> Op {
+        let host = &self.hosts[self.qps[qp].host];
+        let most = host.regions.0[host.source].len;
+        let len = self.draw_len(self.qps[qp].flow.pmtu, most);
+        let mut op = self.blank(verb, len);
+        self.load(qp, &mut op);
+        if verb == Verb::SendInv {
+            let peer = &mut self.hosts[self.qps[self.qps[qp].peer].host];
+            let at = peer.memory.alloc(64, &mut self.rng);
+            let region = peer.regions.add(at, 64, &[Right::Write], &mut self.rng);
+            op.inv = peer.regions.0[region].rkey;
+        }
+        op
+    }
+
+    /// A place in the inbox, aligned to `align`: mostly one near those of other requests.
+    pub fn place(&mut self, qp: usize, op: &mut Op, align: usize) -> usize {
+        let q = &self.qps[qp];
+        let region = &self.hosts[self.qps[q.peer].host].regions.0[q.inbox_region];
+        let room = q.flow.inbox_len() - op.len as usize;
+        let near = room.min(64);
+        let at = match self.rng.below(6) {
+            0 | 1 => self.rng.index(room + 1),
+            // The end is for atomics, mostly.
+            2..=4 if align == 8 => room - self.rng.index(near + 1),
+            _ => self.rng.index(near + 1),
+        };
+        let mut at = at / align * align;
+        // An empty range behind the last address there is would begin at address 0.
+        if region.va.checked_add(at as u64).is_none() {
+            at -= align;
+        }
+        op.va = region.va.wrapping_add(at as u64);
+        op.rkey = region.rkey;
+        at
+    }
+
+    fn draw_write(&mut self, qp: usize, verb: Verb) -> (Op, Option<usize>) {
+        let most = self.qps[qp].flow.inbox_len();
+        let len = self.draw_len(self.qps[qp].flow.pmtu, most);
+        let mut op = self.blank(verb, len);
+        self.load(qp, &mut op);
+        let at = self.place(qp, &mut op, 1);
+        if len == 0 && self.rng.one_in(2) {
+            // The key of an empty WRITE is not checked.
+            op.rkey = self.rng.next_u32();
+        }
+        (op, Some(at))
+    }
+
+    fn draw_read(&mut self, qp: usize) -> (Op, Option<usize>) {
+        let from_inbox = self.rng.one_in(2);
+        let peer = &self.hosts[self.qps[self.qps[qp].peer].host];
+        let source = peer.regions.0[peer.source].clone();
+        let most = if from_inbox {
+            self.qps[qp].flow.inbox_len()
+        } else {
+            source.len
+        };
+        let len = self.draw_len(self.qps[qp].flow.pmtu, most);
+        let mut op = self.blank(Verb::Read, len);
+        let mut inbox = None;
+        if from_inbox {
+            inbox = Some(self.place(qp, &mut op, 1));
+        } else {
+            let at = self.rng.index(source.len - len as usize + 1);
+            op.va = source.va.wrapping_add(at as u64);
+            op.rkey = source.rkey;
+            let peer = &self.hosts[self.qps[self.qps[qp].peer].host];
+            op.data = peer.memory.read(source.at + at, len as usize).to_vec();
+        }
+        self.give_sink(qp, &mut op);
+        (op, inbox)
+    }
+
+    /// Allocates memory for the response.
+    pub fn give_sink(&mut self, qp: usize, op: &mut Op) {
+        let memory = &mut self.hosts[self.qps[qp].host].memory;
+        op.local = memory.alloc(op.len as usize, &mut self.rng);
+    }
+
+    fn draw_atomic(&mut self, qp: usize, verb: Verb) -> (Op, Option<usize>) {
+        let mut op = self.blank(verb, 8);
+        let at = self.place(qp, &mut op, 8);
+        if let (Verb::CompareSwap { compare, .. }, true) = (&mut op.verb, self.rng.one_in(2)) {
+            let word = self.qps[qp].flow.image()[at..at + 8].try_into();
+            *compare = word.map_or(0, u64::from_ne_bytes);
+        }
+        self.give_sink(qp, &mut op);
+        (op, Some(at))
+    }
+}
