@@ -60,7 +60,20 @@ RUST = order(
     # for the files in these folders.
     folder_files=False,
 )
-ORDERS = (RUST,)
+SIM = order(
+    "tools/sim/src",
+    {"lib.rs", "main.rs"},
+    layers=(
+        {"api", "check", "log", "rng"},
+        {"profile", "stats"},
+        {"model"},
+        {"network", "peer"},
+        {"host"},
+        {"judge", "program"},
+        {"run"},
+    ),
+)
+ORDERS = (RUST, SIM)
 
 
 def check(tree, orders=ORDERS):

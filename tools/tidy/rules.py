@@ -23,7 +23,7 @@ PROTO = pathlib.PurePosixPath("rust/proto")
 SIM = pathlib.PurePosixPath("tools/sim")
 # The folders of the simulator's judges, of what they know, and of their callers: its foreign peer is
 # one more implementation. Without judge/cwnd.rs, which is about a policy of ours.
-JUDGES = ("judge", "model", "program", "run")
+JUDGES = ("judge", "model", "run")
 NO_JUDGE = {"cwnd.rs", "tests.rs", "flow_tests.rs"}
 
 SECTIONS = r"{0}(?:(?:, | and ){0})*"
@@ -133,9 +133,12 @@ class Rules:
         for path in tree.under(PROTO, ".rs"):
             self.read(path, "code")
         for name in JUDGES:
-            for path in tree.under(SIM / "src" / name, ".rs"):
-                if path.name not in NO_JUDGE:
-                    self.read(path, "judge")
+            folder = SIM / "src" / name
+            judges = [path for path in tree.under(folder, ".rs") if path.name not in NO_JUDGE]
+            if not judges:
+                self.problems.append(Problem(folder, 1, "is one of JUDGES, and has no judge"))
+            for path in judges:
+                self.read(path, "judge")
         for path in tree.under(SIM / "tests", ".rs"):
             self.read(path, "tests")
 

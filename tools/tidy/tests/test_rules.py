@@ -10,7 +10,7 @@ from tidy import rules
 
 from .trees import TreeCase
 
-JUDGES = {f"tools/sim/src/{name}.rs": "" for name in rules.JUDGES.split()}
+JUDGES = {f"tools/sim/src/{name}/a.rs": "" for name in rules.JUDGES}
 
 
 class Citations(TreeCase):
@@ -43,8 +43,9 @@ class Citations(TreeCase):
 
     def test_judges_are_there(self):
         files = dict(JUDGES)
-        del files["tools/sim/src/uc/end.rs"]
-        self.assertSays(files, "tools/sim/src/uc/end.rs:1: is one of JUDGES, and no file")
+        del files["tools/sim/src/run/a.rs"]
+        files["tools/sim/src/run/tests.rs"] = ""
+        self.assertSays(files, "tools/sim/src/run:1: is one of JUDGES, and has no judge")
 
 
 class Table(TreeCase):
@@ -54,7 +55,7 @@ class Table(TreeCase):
             "fn g() {\n    // RFC 6298 2.2\n}\n"
         ),
         "rust/proto/a_tests.rs": "/// IBTA 9.7.1: so.\n#[test]\nfn is_so() {}\n",
-        "tools/sim/src/send.rs": "fn judge() {\n    // IBTA 9.8.1\n}\n",
+        "tools/sim/src/run/send.rs": "fn judge() {\n    // IBTA 9.8.1\n}\n",
         "tools/sim/tests/seeds.rs": "/// IBTA annex A17.1: this too.\n#[test]\nfn all() {}\n",
     }
 
@@ -67,7 +68,7 @@ class Table(TreeCase):
                 "IBTA 9.7; code: a.rs; tests: -; judge: -",
                 "IBTA 9.7.1; code: a.rs:S; tests: a_tests.rs::is_so; judge: -",
                 "IBTA 9.7.2; code: a.rs:S::f; tests: -; judge: -",
-                "IBTA 9.8.1; code: -; tests: -; judge: sim/src/send.rs:judge",
+                "IBTA 9.8.1; code: -; tests: -; judge: sim/src/run/send.rs:judge",
                 "IBTA annex A17.1; code: -; tests: sim/tests/seeds.rs::all; judge: -",
                 "RFC 6298 2.2; code: a.rs:g; tests: -; judge: -",
                 "",
