@@ -3,10 +3,21 @@
 //! The judges: each looks at a part of what happens, and says what is wrong with it.
 
 pub mod access;
+pub mod completion;
 pub mod cwnd;
 pub mod decode;
+pub mod events;
 pub mod expect;
+pub mod lending;
+pub mod local;
+pub mod placement;
+pub mod receive;
 pub mod requester_wire;
 pub mod responder_wire;
+pub mod risk;
 pub mod uc_arrival;
 pub mod uc_packet;
+pub mod view;
+
+#[cfg(test)]
+mod tests;

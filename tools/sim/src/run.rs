@@ -17,7 +17,6 @@ mod paging;
 mod placement;
 mod program;
 mod reuse;
-mod rules;
 mod send;
 mod uc;
 mod workload;

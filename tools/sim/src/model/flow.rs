@@ -5,6 +5,7 @@
 use super::fault::Fault;
 use super::op::{Op, READ_CHUNK};
 use super::verb::Verb;
+use crate::api::Status;
 
 /// A change of the inbox.
 #[derive(Clone, Debug)]
@@ -162,6 +163,15 @@ impl Flow {
             at,
             bytes,
         });
+    }
+
+    /// The oldest request without a completion completes.
+    pub fn complete(&mut self, status: Status) {
+        if let Some(op) = self.ops.get_mut(self.completed) {
+            op.done = Some(status);
+        }
+        self.completed += 1;
+        self.succeeded += usize::from(status == Status::Success);
     }
 
     /// The packet of the flow that a PSN stands for.

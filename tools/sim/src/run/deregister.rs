@@ -7,9 +7,8 @@
 
 use crate::api::*;
 use crate::log::tell;
-use crate::model::fault::{Fault, Risk};
+use crate::model::fault::Risk;
 use crate::model::op::Op;
-use crate::model::verb::Verb;
 use crate::profile::MS;
 use crate::run::world::{Event, World};
 use oxe_proto::transport::time;
@@ -115,39 +114,5 @@ impl World {
             remote: self.plan.deregister != 0 && op.names_region() && gone(op.rkey),
             ..Risk::default()
         }
-    }
-
-    /// The faults for which the responder of this QP may have refused a request and gone to error,
-    /// if any.
-    pub fn remote_dooms(&self, qp: usize) -> Vec<Fault> {
-        let index = self.qps[qp].peer;
-        let (peer, watch) = (&self.qps[index], &self.watches[index]);
-        let doomed = peer.flow.doomed.map(|index| &peer.flow.ops[index]);
-        let begun = doomed.filter(|op| watch.has_begun(op));
-        let fault = begun.and_then(|op| op.fault);
-        let greedy = peer.flow.greedy.then_some(Fault::TooMany);
-        let mut all: Vec<Fault> = fault.into_iter().chain(greedy).collect();
-        if self.plan.deregister != 0 {
-            let ops = peer.flow.ops.iter();
-            let begun = ops.filter(|op| watch.has_begun(op));
-            all.extend(begun.flat_map(|op| op.risk.faults()));
-        }
-        all.retain(|fault| fault.is_remote());
-        all
-    }
-
-    /// Whether the responder may ignore this READ, because its region is gone.
-    pub fn may_be_ignored(&self, qp: usize, index: usize) -> bool {
-        let op = &self.qps[qp].flow.ops[index];
-        op.risk.remote && op.verb == Verb::Read
-    }
-
-    /// With which error the receive that a request meets may complete, if it risks that.
-    pub fn receive_risk(&self, op: &Op) -> Option<Status> {
-        if op.risk.receive {
-            return Some(Status::LocProt);
-        }
-        let write = op.risk.remote && op.verb == Verb::WriteImm;
-        write.then_some(Status::LocAccess)
     }
 }

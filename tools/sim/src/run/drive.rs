@@ -8,6 +8,8 @@ use crate::host::env::{Hand, Notes};
 use crate::host::sabotage::{Sabotage, Saboteur};
 use crate::judge::access::check_accepted;
 use crate::judge::decode::Seen;
+use crate::judge::lending::check_lent;
+use crate::judge::placement::check_placement;
 use crate::judge::requester_wire::{Limits, Watch};
 use crate::log::tell;
 use crate::model::flow::Flow;
@@ -87,7 +89,7 @@ impl World {
             let most = self.rng.range(1, self.plan.segments + 1) as u16;
             let q = &mut self.qps[qp];
             let Some(transmit) = q.conn.poll_transmit(self.now, most, &mut q.send) else {
-                self.check_asked(qp)?;
+                self.view().check_asked(qp)?;
                 if self.run_local(qp)? {
                     continue;
                 }
@@ -105,20 +107,6 @@ impl World {
         self.take_events(qp)?;
         self.arm(qp);
         Ok(())
-    }
-
-    fn check_asked(&self, qp: usize) -> Result<(), String> {
-        let q = &self.qps[qp];
-        let free = q.conn.is_foreign() || self.plan.profile == Profile::Hostile;
-        if q.conn.state() != State::Rts || free {
-            return Ok(());
-        }
-        // A packet whose memory is gone cannot be sent again to ask.
-        let mut open = q.flow.ops.iter().skip(q.flow.completed);
-        let gone = open.find(|op| op.risk.local).map(|op| op.first);
-        self.watches[qp]
-            .check_asked(gone)
-            .map_err(|text| format!("qp{qp}: {text}"))
     }
 
     /// Frames reach a host: one, or an intact super-packet.
@@ -231,7 +219,10 @@ impl World {
         }
         self.judge_verdict(qp, verdict, notes.empty)?;
         self.judge_missing(qp, seen.first(), verdict, &notes)?;
-        self.judge_placement(qp, seen.first(), verdict, &notes)?;
+        if !self.view().is_hostile() {
+            let checked = check_placement(seen.first(), verdict, &notes);
+            checked.map_err(|text| format!("qp{qp}: {text}"))?;
+        }
         if verdict == Verdict::Accepted {
             let q = &mut self.qps[qp];
             let checked = check_accepted(&q.setup, &seen);
@@ -299,7 +290,8 @@ impl World {
             if self.saboteur.strikes(Sabotage::WrongSignal) {
                 completion.signaled = !completion.signaled;
             }
-            self.judge_lent(qp, &completion)?;
+            let lent = check_lent(self.qps[qp].lending, &completion);
+            lent.map_err(|text| format!("qp{qp}: {text}"))?;
             self.judge_completion(qp, completion)?;
             if self.saboteur.strikes(Sabotage::RepeatCompletion) {
                 self.judge_completion(qp, completion)?;

@@ -104,7 +104,7 @@ impl World {
             timeout.is_none(),
             "qp{qp}: in error, and waits for {timeout:?}"
         );
-        self.judge_established(qp)?;
+        self.view().check_established(qp)?;
         self.settle_inbox(qp)
             .map_err(|text| format!("qp{qp}: {text}"))?;
         self.settle_sinks(qp)

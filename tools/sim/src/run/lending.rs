@@ -76,15 +76,6 @@ impl World {
         }
     }
 
-    /// Judges a completion: the memory is the consumer's again.
-    pub fn judge_lent(&self, qp: usize, completion: &SendCompletion) -> Result<(), String> {
-        let Lending { any, first } = self.qps[qp].lending;
-        let flushed = completion.status == Status::WrFlush;
-        let early = first.is_some_and(|first| completion.n >= first) || any && flushed;
-        ensure!(!early, "qp{qp}: {completion:?} while its payload is lent");
-        Ok(())
-    }
-
     /// Judges the order of a request packet that the QP sends.
     pub fn judge_order(&mut self, qp: usize, seen: &Seen) -> Result<(), String> {
         if !self.is_loopback(qp) {

@@ -6,12 +6,10 @@
 use crate::api::*;
 use crate::check::ensure;
 use crate::host::env::end_key;
-use crate::host::qp::Qp;
 use crate::host::sabotage::Sabotage;
 use crate::log::tell;
 use crate::model::fault::Fault;
 use crate::model::op::Op;
-use crate::model::outcome::Pause;
 use crate::model::verb::{Local, Verb};
 use crate::profile::Profile;
 use crate::run::world::World;
@@ -72,7 +70,8 @@ impl World {
     /// Carries out the request. The error within is the status with which it fails.
     fn carry_out(&mut self, qp: usize, index: usize) -> Result<Result<(), Status>, String> {
         tell!(self, "qp{qp} carries out {index}");
-        self.judge_turn(qp, index)
+        self.view()
+            .check_turn(qp, index)
             .map_err(|text| format!("qp{qp}: local request {index}: {text}"))?;
         self.stats.locals += 1;
         let q = &mut self.qps[qp];
@@ -94,51 +93,6 @@ impl World {
         let free = self.plan.profile == Profile::Hostile;
         ensure!(free || done.is_ok(), "qp{qp}: request {index}: {done:?}");
         Ok(Ok(()))
-    }
-
-    /// A request that sends nothing is carried out once, in the order of posting (IBTA 10.8.3.3),
-    /// and not in SQD or in error (IBTA 10.3.1).
-    fn judge_turn(&self, qp: usize, index: usize) -> Result<(), String> {
-        let q = &self.qps[qp];
-        let op = q.flow.ops.get(index).ok_or("was not posted")?;
-        ensure!(op.verb.is_local(), "is {:?}", op.verb);
-        ensure!(!op.carried_out, "is carried out again");
-        let state = q.conn.state();
-        let healthy = state == State::Rts && q.pause == Pause::No && !q.fate.dead;
-        ensure!(healthy, "is carried out in {state:?}, {:?}", q.pause);
-        let failed = q.fate.first_error;
-        ensure!(failed.is_none(), "is carried out after {failed:?}");
-        let live = q.flow.completed <= index && op.done.is_none();
-        ensure!(live, "is carried out after its completion");
-        judge_locals_before(q, index)?;
-        if self.plan.profile == Profile::Hostile {
-            return Ok(());
-        }
-        self.watches[qp].check_local(&q.flow, index)
-    }
-
-    /// A request begins no sooner than those before it that send nothing (IBTA 10.8.3.3).
-    pub fn judge_begin(&self, qp: usize, index: usize) -> Result<(), String> {
-        judge_locals_before(&self.qps[qp], index)
-            .map_err(|text| format!("qp{qp}: request {index}: {text}"))
-    }
-
-    /// A request that sends nothing is complete, with success.
-    pub fn judge_local(&mut self, qp: usize, index: usize) -> Result<(), String> {
-        let op = &self.qps[qp].flow.ops[index];
-        ensure!(op.carried_out, "it was not carried out");
-        if let Verb::Local(Local::Invalidate(rkey)) = op.verb {
-            self.judge_key_gone(qp, rkey)?;
-            self.stats.ended[0] += 1;
-        }
-        Ok(())
-    }
-
-    /// A key of this QP's host is not valid any more.
-    pub fn judge_key_gone(&self, qp: usize, rkey: u32) -> Result<(), String> {
-        let valid = self.hosts[self.qps[qp].host].regions.is_valid(rkey);
-        ensure!(!valid, "the key {rkey:#x} is still valid");
-        Ok(())
     }
 
     /// Sabotage: a request that sends nothing is carried out in spite of its fence or the state.
@@ -187,14 +141,4 @@ impl World {
         }
         Ok(())
     }
-}
-
-/// All requests before `index` that send nothing were carried out.
-fn judge_locals_before(q: &Qp, index: usize) -> Result<(), String> {
-    let from = q.flow.completed.min(index);
-    let mut open = q.flow.ops[from..index].iter();
-    let open = open.position(|op| op.verb.is_local() && !op.carried_out);
-    let open = open.map(|n| from + n);
-    ensure!(open.is_none(), "begins before local request {open:?}");
-    Ok(())
 }

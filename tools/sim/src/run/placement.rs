@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! ATOMIC WRITEs and FLUSHes: what programs post, and the judge of what a device carries out.
+//! ATOMIC WRITEs and FLUSHes, as programs post them.
 
 use crate::api::*;
-use crate::check::ensure;
-use crate::host::env::Notes;
-use crate::judge::decode::{op, Seen};
 use crate::model::fault::Fault;
 use crate::model::op::Op;
 use crate::model::verb::Verb;
-use crate::profile::Profile;
 use crate::rng::Rng;
 use crate::run::world::World;
 use oxe_proto::wire::FethRepr;
@@ -101,40 +97,5 @@ impl World {
             },
             _ => {}
         }
-    }
-
-    /// An ATOMIC WRITE or FLUSH that is accepted is carried out, once, and as the packet says; a
-    /// duplicate of it, or any other packet, changes nothing in this way (IBTA annex A19.4).
-    pub fn judge_placement(
-        &self,
-        qp: usize,
-        seen: Option<&Seen>,
-        verdict: Verdict,
-        notes: &Notes,
-    ) -> Result<(), String> {
-        if self.plan.profile == Profile::Hostile {
-            return Ok(());
-        }
-        let accepted = seen.filter(|_| verdict == Verdict::Accepted);
-        let (mut words, mut flushes) = (Vec::new(), Vec::new());
-        if let Some((seen, (va, rkey, len))) = accepted.and_then(|s| Some((s, s.reth?))) {
-            let feth = seen.feth.unwrap_or(0);
-            match seen.opcode {
-                op::ATOMIC_WRITE => words.push(va),
-                op::FLUSH => flushes.push(Flush {
-                    rkey,
-                    range: ((feth >> 4) & 3 == u32::from(RANGE)).then_some((va, len)),
-                    global: feth & u32::from(GLOBAL) != 0,
-                    persistent: feth & u32::from(PERSISTENT) != 0,
-                }),
-                _ => {}
-            }
-        }
-        let done = (&notes.words, &notes.flushes);
-        ensure!(
-            done == (&words, &flushes),
-            "qp{qp}: carried out {done:x?} of {seen:x?}, {verdict:?}"
-        );
-        Ok(())
     }
 }

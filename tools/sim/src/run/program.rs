@@ -8,7 +8,7 @@ use crate::check::ensure;
 use crate::host::sabotage::Sabotage;
 use crate::log::tell;
 use crate::model::outcome::Pause;
-use crate::profile::{Profile, MS};
+use crate::profile::MS;
 use crate::run::world::{Event, World};
 use oxe_proto::transport::time;
 
@@ -116,8 +116,8 @@ impl World {
         if self.closing {
             return Ok(());
         }
-        self.explain_death(qp)?;
-        self.judge_refusal(qp)?;
+        self.view().explain_death(qp)?;
+        self.view().check_refusal(qp)?;
         // The peer finds out by itself, or its program moves it to error.
         let (peer, timeout) = (self.qps[qp].peer, self.qps[qp].setup.timeout);
         let patience = time::ack_timeout(timeout).unwrap_or(MS) * self.rng.below(40);
@@ -151,17 +151,6 @@ impl World {
             };
             self.judge_receive(qp, slot, completion)?;
         }
-        Ok(())
-    }
-
-    /// A QP that no program moved to error has another reason to be there.
-    fn explain_death(&self, qp: usize) -> Result<(), String> {
-        let q = &self.qps[qp];
-        let own = q.fate.first_error.is_some_and(|s| s != Status::WrFlush);
-        let remote = !self.remote_dooms(qp).is_empty();
-        let hostile = self.plan.profile == Profile::Hostile;
-        let excuse = q.fate.killed || own || remote || hostile;
-        ensure!(excuse, "qp{qp}: in error for no reason");
         Ok(())
     }
 }

@@ -255,12 +255,12 @@ impl World {
         let index = q.flow.op_at(q.flow.packet(seen.psn));
         let index = index.filter(|_| !seen.is_response());
         tell!(self, "qp{qp} -> {seen:x?}");
-        self.check_silence(qp, &seen)?;
+        self.view().check_silence(qp, &seen)?;
         self.judge_order(qp, &seen)?;
         self.stats.rnr_naks += u64::from(seen.is_rnr_nak());
         let foreign = self.qps[qp].conn.is_foreign();
         if let Some(index) = index {
-            self.judge_begin(qp, index)?;
+            self.view().check_begin(qp, index)?;
         }
         let result = if seen.is_response() {
             let p = &mut self.qps[peer];
@@ -290,18 +290,6 @@ impl World {
             );
         }
         result.map_err(|text| format!("qp{qp}: {text}"))
-    }
-
-    /// A QP in error sends its last responses and a NAK if the peer caused the error, and otherwise
-    /// nothing but the delayed ACK (IBTA 10.3.1).
-    fn check_silence(&self, qp: usize, seen: &Seen) -> Result<(), String> {
-        let q = &self.qps[qp];
-        let dead = q.conn.state() == State::Err;
-        let own = q.fate.first_error.is_some_and(|s| s != Status::WrFlush);
-        let last_word = seen.is_ack() || seen.is_response() && !(q.fate.killed || own);
-        let mute = dead && !last_word;
-        ensure!(!mute, "qp{qp}: in error, and sends {seen:x?}");
-        Ok(())
     }
 
     /// Hands frames to the network. They arrive as one super-packet if none of them is impaired.

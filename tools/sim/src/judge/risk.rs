@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The failures that a QP may meet, as its peer's requests have faults, or as memory that they use
+//! was deregistered.
+
+use super::view::View;
+use crate::api::Status;
+use crate::model::fault::Fault;
+use crate::model::op::Op;
+use crate::model::verb::Verb;
+
+impl View<'_> {
+    /// The faults for which the responder of this QP may have refused a request and gone to error,
+    /// if any.
+    pub fn remote_dooms(&self, qp: usize) -> Vec<Fault> {
+        let (peer, watch) = (self.peer(qp), &self.watches[self.qps[qp].peer]);
+        let doomed = peer.flow.doomed.map(|index| &peer.flow.ops[index]);
+        let begun = doomed.filter(|op| watch.has_begun(op));
+        let fault = begun.and_then(|op| op.fault);
+        let greedy = peer.flow.greedy.then_some(Fault::TooMany);
+        let mut all: Vec<Fault> = fault.into_iter().chain(greedy).collect();
+        if self.plan.deregister != 0 {
+            let ops = peer.flow.ops.iter();
+            let begun = ops.filter(|op| watch.has_begun(op));
+            all.extend(begun.flat_map(|op| op.risk.faults()));
+        }
+        all.retain(|fault| fault.is_remote());
+        all
+    }
+
+    /// Whether the responder may ignore this READ, because its region is gone.
+    pub fn may_be_ignored(&self, qp: usize, index: usize) -> bool {
+        let op = &self.qps[qp].flow.ops[index];
+        op.risk.remote && op.verb == Verb::Read
+    }
+}
+
+/// With which error the receive that a request meets may complete, if it risks that.
+pub fn receive_risk(op: &Op) -> Option<Status> {
+    if op.risk.receive {
+        return Some(Status::LocProt);
+    }
+    let write = op.risk.remote && op.verb == Verb::WriteImm;
+    write.then_some(Status::LocAccess)
+}
