@@ -6,6 +6,7 @@ pub mod access;
 pub mod completion;
 pub mod cwnd;
 pub mod decode;
+pub mod end;
 pub mod events;
 pub mod expect;
 pub mod lending;

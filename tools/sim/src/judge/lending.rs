@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The judge of lent payloads: no request completes while its payload is lent, and nothing is flushed
-//! while any payload is.
+//! The judge of lent payloads: no request completes while its payload is lent, and nothing is
+//! flushed while any payload is.
 
 use crate::api::*;
 use crate::check::ensure;

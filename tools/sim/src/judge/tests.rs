@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The judges of single events: each takes a right observation, and finds what is wrong with others.
+//! The judges of single events and of the end: each takes a right observation, and finds what is
+//! wrong with others.
 
 use super::access::check_accepted;
 use super::decode::{op as code, Seen};
@@ -121,6 +122,14 @@ impl Scene {
             done: None,
         });
         scene
+    }
+
+    /// The inboxes are as both flows begin.
+    fn clear_inboxes(&mut self) {
+        for host in &mut self.hosts {
+            host.memory.write(0, &[0; 32]);
+            host.memory.accept(0, 32);
+        }
     }
 
     fn view(&self) -> View<'_> {
@@ -390,4 +399,40 @@ fn packets_are_taken_that_are_allowed() {
     refused(check(&setup, &crooked), "takes Seen");
     setup.access.write = false;
     refused(check(&setup, &good), "does not allow");
+}
+
+#[test]
+fn everything_comes_to_an_end() {
+    let mut scene = Scene::new(&[Verb::Send]);
+    refused(scene.view().check_rest(), "request 0 of 1 never completes");
+    refused(scene.view().check_settled(0), "0 of 1 requests");
+    refused(scene.view().check_settled(1), "receive Some(0) never");
+    scene.qps[0].flow.complete(Status::Success);
+    scene.view().check_settled(0).unwrap();
+    scene.clear_inboxes();
+    refused(scene.view().check_rest(), "0 receives of 1");
+    refused(scene.view().check_memory(0), "0 receives, expected 1 to 1");
+    scene.qps[0].flow.received = 1;
+    scene.view().check_rest().unwrap();
+    scene.view().check_memory(0).unwrap();
+    scene.hosts[1].memory.write(3, &[1]);
+    refused(scene.view().check_rest(), "byte 3 of the inbox");
+    refused(scene.view().check_memory(0), "byte 3 of the inbox");
+    scene.qps[0].todo = 1;
+    refused(scene.view().check_rest(), "1 requests were never posted");
+}
+
+#[test]
+fn memory_is_written_with_leave() {
+    let mut scene = Scene::new(&[Verb::Send]);
+    scene.clear_inboxes();
+    let at = scene.qps[1].recv.slots[0].at;
+    let stray = [!scene.hosts[1].memory.read(at + 5, 1)[0]];
+    // The receive holds a part of the message, but it is not complete.
+    scene.view().check_memory(1).unwrap();
+    refused(scene.view().check_hosts(), "written without leave");
+    scene.hosts[1].memory.write(at + 5, &stray);
+    refused(scene.view().check_memory(1), "byte Some(5) of receive 0");
+    scene.hosts[1].memory.accept(at, 8);
+    scene.view().check_hosts().unwrap();
 }
