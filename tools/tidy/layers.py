@@ -69,7 +69,7 @@ SIM = order(
         {"model"},
         {"network", "peer"},
         {"host"},
-        {"judge", "program"},
+        {"judge"},
         {"run"},
     ),
 )

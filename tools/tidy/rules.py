@@ -21,8 +21,8 @@ from .source import Problem
 
 PROTO = pathlib.PurePosixPath("rust/proto")
 SIM = pathlib.PurePosixPath("tools/sim")
-# The folders of the simulator's judges, of what they know, and of their callers: its foreign peer is
-# one more implementation. Without judge/cwnd.rs, which is about a policy of ours.
+# The folders of the simulator's judges, of what they know, and of their callers: its foreign peer
+# is one more implementation. Without judge/cwnd.rs, which is about a policy of ours.
 JUDGES = ("judge", "model", "run")
 NO_JUDGE = {"cwnd.rs", "tests.rs", "flow_tests.rs"}
 

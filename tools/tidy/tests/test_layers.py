@@ -11,6 +11,7 @@ from .trees import TreeCase
 
 BELOW = {f"rust/device/{name}.rs": "" for names in layers.RUST.layers for name in names}
 BELOW |= {"rust/device.rs": "", "rust/rdma.rs": ""}
+BELOW |= {f"{layers.SIM.root}/{name}.rs": "" for names in layers.SIM.layers for name in names}
 
 
 def named(path):

@@ -78,7 +78,7 @@ class Table(TreeCase):
                 "RFC 6298 2.2; a.rs:g",
                 "",
                 "Cited by tests and judges alone: 2",
-                "IBTA 9.8.1; sim/src/send.rs:judge",
+                "IBTA 9.8.1; sim/src/run/send.rs:judge",
                 "IBTA annex A17.1; sim/tests/seeds.rs::all",
                 "",
                 "6 rules, 4 of them cited by code, 1 of these with a test",
