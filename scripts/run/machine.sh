@@ -186,11 +186,13 @@ release() {
 # boot that takes minutes may come too early for the kernel, or too late, or not at all: then it is
 # booted again.
 run_machine() {
-	local try
+	local try began=$SECONDS
 	boot
 	for try in 2 3 4; do
 		if [ ! -s "$here/told" ] && [ $struck = 0 ]; then
-			say "the machine did not boot: trying again ($try of 4)"
+			say "the machine did not boot in $((SECONDS - began)) s:" \
+				"this host may be busy; trying again ($try of 4)"
+			began=$SECONDS
 			# It may have been KVM's fault.
 			[ ${#accel[@]} -le 2 ] || [[ ${accel[*]} == *icount* ]] ||
 				accel=(-accel "tcg,thread=multi")
