@@ -184,7 +184,7 @@ follow_download() { # FILE COMMAND...
 # unpack_bundle FILE DIRECTORY: once; the directory is whole or absent.
 unpack_bundle() {
 	local new
-	say "unpacking the bundle into $2 (once, about 1 GB)"
+	say "unpacking the bundle into $2 (once, about 700 MB)"
 	new=$(mktemp -d "$2.XXXXXX") || die "there is no room for the bundle: see the message above"
 	litter+=("$new")
 	# tar stops at the archive's end; zstd is to come to its own, as its checks are there.
