@@ -51,7 +51,7 @@ struct Reserve {
 }
 
 /// Moves all to the reserve if `list` is full. Returns false if it is, and that has not enough.
-/// What is left in the reserve is to be dropped without the lock.
+/// The caller drops the rest of the reserve without the lock.
 fn grow<T>(list: &mut KVec<T>, reserve: &mut KVec<T>) -> bool {
     if list.len() == list.capacity() {
         if reserve.capacity() <= list.len() {

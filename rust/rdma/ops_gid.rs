@@ -12,7 +12,7 @@ use kernel::error::from_result;
 use kernel::ffi::{c_int, c_void};
 use kernel::prelude::*;
 
-/// What is kept for a GID of a device driven by `D`, while ib_core has it.
+/// The record of a GID of a device driven by `D`, while ib_core has it.
 struct Entry<D: Driver> {
     found: NonNull<ffi::oxe_gid>,
     /// Dropped when the GID can no longer be found.

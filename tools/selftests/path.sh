@@ -10,7 +10,7 @@ export NS_A NS_B VETH_A VETH_B
 
 relay_py path
 
-# fresh N: macvlans on both hosts, with addresses that nobody has asked for yet, and the pingpong
+# fresh N: macvlans on both hosts, with addresses that no neighbour knows yet, and the pingpong
 # that follows at once.
 fresh() {
 	local i=$1 a b status=0

@@ -31,7 +31,6 @@ from oxetest import (
 )
 
 ENDS = [(os.environ[f"NS_{x}"], os.environ[f"VETH_{x}"]) for x in "AB"]
-IP4_A, IP4_B = os.environ["IP4_A"], os.environ["IP4_B"]
 SIZE = 300_000
 # What the netdevs of a veth pair have, and what a super-packet's way depends on.
 FEATURES = "tx-udp-segmentation", "gso", "gro", "tx", "rx", "sg", "tso"
@@ -46,9 +45,12 @@ def ip(namespace, *arguments):
 
 
 def ethtool(namespace, netdev, feature, value):
-    # "gso on" fails while "tx" is off, say: whatever the netdev takes is right.
+    """Whether the netdev took it: "gso on" fails while "tx" is off, say."""
     command = ["ip", "netns", "exec", namespace, "ethtool", "-K", netdev, feature, value]
-    subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    done = subprocess.run(
+        command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    return done.returncode == 0
 
 
 def exchange(a, b, number):
@@ -66,8 +68,8 @@ def exchange(a, b, number):
     same(b.mr.read(SIZE, SIZE) == text, True, "the bytes sent")
 
 
-def beside(change, exchanges):
-    """change(i) again and again in a thread, beside so many exchanges; how often it was done."""
+def beside(change, exchanges, changes_wanted=20):
+    """change(i) again and again in a thread, beside so many exchanges, and at least so often."""
     over, done, failed = threading.Event(), [], []
 
     def changes():
@@ -83,7 +85,7 @@ def beside(change, exchanges):
     thread.start()
     try:
         number = 0
-        while number < exchanges or len(done) < 20 and not failed:
+        while number < exchanges or len(done) < changes_wanted and not failed:
             exchange(a, b, number)
             number += 1
     finally:
@@ -94,47 +96,47 @@ def beside(change, exchanges):
 
 
 def offloads():
-    before = counters(DEV_B)
+    before, taken = counters(DEV_B), set()
 
     def change(i):
         feature = FEATURES[i // 4 % len(FEATURES)]
-        ethtool(*ENDS[i % 2], feature, "off" if i // 2 % 2 == 0 else "on")
+        if ethtool(*ENDS[i % 2], feature, "off" if i // 2 % 2 == 0 else "on"):
+            taken.add(feature)
 
     try:
-        beside(change, 60)
+        beside(change, 60, 4 * len(FEATURES))
     finally:
         for end in ENDS:
             for feature in reversed(FEATURES):
                 ethtool(*end, feature, "on")
+    same(taken, set(FEATURES), "the offloads that were switched")
     after = counters(DEV_B)
-    for name in "rcvd_bad_icrc", "rcvd_bad_icrc_gso", "rcvd_malformed":
-        if name in before:
-            same(after[name], before[name], name)
+    for name in "rcvd_bad_icrc", "rcvd_bad_icrc_gso":
+        same(after[name], before[name], name)
+
+
+def forget(namespace, netdev):
+    # Without nud, those for good stay.
+    ip(namespace, "neigh", "flush", "dev", netdev, "nud", "all")
 
 
 def neighbours_forgotten():
-    def change(i):
-        namespace, netdev = ENDS[i % 2]
-        ip(namespace, "neigh", "flush", "dev", netdev)
-
-    for (namespace, netdev), peer in zip(ENDS, (IP4_B, IP4_A)):
-        ip(namespace, "neigh", "del", peer, "dev", netdev)
-    beside(change, 60)
+    beside(lambda i: forget(*ENDS[i % 2]), 60)
 
 
 def neighbour_unknown_at_first():
     """The first message, more than one super-packet of it, meets no entry of its neighbour."""
     for number in range(20):
         a, b = pair(size=2 * SIZE)
-        for namespace, netdev in ENDS:
-            ip(namespace, "neigh", "flush", "dev", netdev)
+        for end in ENDS:
+            forget(*end)
         exchange(a, b, number)
         shut(a, b)
 
 
 def translated():
     """A path that translates addresses changes what the ICRC covers: the packets are counted, and
-    the request ends as any that nobody answers."""
+    the request ends with RETRY_EXC_ERR."""
     namespace = ENDS[0][0]
     table = "table ip oxt { chain out { type nat hook postrouting priority 100; "
     table += "udp dport 4791 snat to 10.77.0.55; }; }"

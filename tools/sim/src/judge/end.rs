@@ -130,7 +130,7 @@ impl View<'_> {
         Ok(())
     }
 
-    /// No receive of a shared queue is lost, and no byte was written that nobody allowed.
+    /// No receive of a shared queue is lost, and no byte was written without permission.
     pub fn check_hosts(&self) -> Result<(), String> {
         for (index, host) in self.hosts.iter().enumerate() {
             let kept = host.srq.as_ref().filter(|q| q.taken != q.completed);
