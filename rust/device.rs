@@ -15,7 +15,7 @@
 //!   qp        handlers, attr, removal        callers of the engine: timers and work, verbs
 //!             engine                         one input, processed to completion
 //!             object                         the queue pair
-//!             service/{rc,ud}                its transport service
+//!             service/{rc,uc,ud}             its transport service
 //!             send_queue, recv_queue, flush
 //!             progress, context, send_wqe, producer, operation
 //!   packet    tx_batch, rx_packet, rx_batch  packets that are sent, packets that arrived

@@ -6,44 +6,17 @@ use super::engine;
 use super::flush::FlushPoll;
 use super::object::{Inner, Qp, QpAttrCache};
 use super::progress::Input;
-use super::service::connected::{read_keys, Connected, ReadKeys, Resources};
-use super::service::Transport;
+use super::service::attr::from_transport;
+use super::service::resources::{read_keys, NewResources, Resources};
 use crate::device::limits;
-use crate::device::packet::path::Path;
-use crate::proto::transport::{self, ConnectedQp, Modify, State, UdModify};
 use crate::proto::wire::Psn;
-use crate::rdma::access::Access;
 use crate::rdma::attr::Mtu;
 use crate::rdma::error::unsupported;
-use crate::rdma::port::{DEFAULT_PKEY, PKEY_TABLE_LEN};
+use crate::rdma::port::PKEY_TABLE_LEN;
 use crate::rdma::qp::{QpAttr, QpQuery, QpState};
 use crate::sync::may_log;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-
-fn to_transport(state: QpState) -> State {
-    match state {
-        QpState::Reset => State::Reset,
-        QpState::Init => State::Init,
-        QpState::Rtr => State::Rtr,
-        QpState::Rts => State::Rts,
-        QpState::Sqd => State::Sqd,
-        QpState::Sqe => State::Sqe,
-        QpState::Err => State::Err,
-    }
-}
-
-fn from_transport(state: State) -> QpState {
-    match state {
-        State::Reset => QpState::Reset,
-        State::Init => QpState::Init,
-        State::Rtr => QpState::Rtr,
-        State::Rts => QpState::Rts,
-        State::Sqd => QpState::Sqd,
-        State::Sqe => QpState::Sqe,
-        State::Err => QpState::Err,
-    }
-}
 
 /// Changes attributes and, perhaps, the state; all of it or nothing.
 ///
@@ -64,7 +37,7 @@ pub(crate) fn modify(qp: &Arc<Qp>, attr: &QpAttr<'_>) -> Result {
         Some(QpState::Reset) => {
             let mut inner = qp.stop();
             let leftover = apply(qp, &mut inner, attr, resources);
-            inner.stopped = false;
+            inner.run.restart();
             leftover
         }
         _ => apply(qp, &mut qp.inner.lock(), attr, resources),
@@ -116,8 +89,6 @@ fn check_mtu(qp: &Qp, asked: Mtu) -> Result {
     Err(EINVAL)
 }
 
-type NewResources = (Resources, ReadKeys);
-
 /// Changes the QP; returns the old resources, which are to be dropped without the lock.
 fn apply(
     qp: &Qp,
@@ -136,18 +107,7 @@ fn apply(
     if !attr.is_ok(from, to, qp.kind) {
         return Err(EINVAL);
     }
-    let mut old = None;
-    match &mut inner.transport {
-        Transport::Rc(rc) => {
-            modify_connected(qp, attr, rc)?;
-            if let Some((resources, keys)) = resources {
-                let resources = rc.conn.replace_resources(resources);
-                old = Some((resources, core::mem::replace(&mut rc.link.read_keys, keys)));
-            }
-        }
-        Transport::Uc(uc) => modify_connected(qp, attr, uc)?,
-        Transport::Datagram(ud) => ud.qp.modify(&datagram(attr)).map_err(|_| EINVAL)?,
-    }
+    let old = inner.transport.modify(&qp.ctx, attr, resources)?;
     if let Some(av) = attr.av() {
         inner.av = Some(av.clone());
     }
@@ -157,70 +117,6 @@ fn apply(
     }
     inner.publish_state(qp);
     Ok(old)
-}
-
-/// Changes a connected QP, and its path.
-fn modify_connected<C: ConnectedQp>(
-    qp: &Qp,
-    attr: &QpAttr<'_>,
-    connected: &mut Connected<C>,
-) -> Result {
-    let mut change = connected_change(attr);
-    let dest = change
-        .dest_qpn
-        .unwrap_or(connected.conn.attr().dest_qpn.get());
-    let path = match attr.av() {
-        Some(av) => Some(Path::new(av, qp.ctx.qpn, dest)?),
-        None => None,
-    };
-    if let Some(path) = &path {
-        let other = |old: &Path| old.is_loopback() != path.is_loopback();
-        // In-flight requests are already segmented for packets of the old path.
-        if connected.link.path.as_ref().is_some_and(other) {
-            return Err(EINVAL);
-        }
-        if path.is_loopback() {
-            change.pmtu = change.pmtu.map(|_| transport::LOOPBACK_MTU);
-        }
-    }
-    connected.conn.modify(&change).map_err(|_| EINVAL)?;
-    if path.is_some() {
-        connected.link.path = path;
-    }
-    Ok(())
-}
-
-/// The change for the transport of a connected QP.
-fn connected_change(attr: &QpAttr<'_>) -> Modify {
-    Modify {
-        state: attr.state().map(to_transport),
-        dest_qpn: attr.dest_qp_num(),
-        pkey: attr.pkey_index().map(|_| DEFAULT_PKEY),
-        pmtu: attr.path_mtu().map(Mtu::bytes),
-        sq_psn: attr.sq_psn(),
-        rq_psn: attr.rq_psn(),
-        timeout: attr.timeout(),
-        retry_cnt: attr.retry_cnt(),
-        rnr_retry: attr.rnr_retry(),
-        min_rnr_timer: attr.min_rnr_timer(),
-        max_rd_atomic: attr.max_rd_atomic(),
-        access: attr.access().map(|access| transport::RemoteAccess {
-            write: access.contains(Access::REMOTE_WRITE),
-            read: access.contains(Access::REMOTE_READ),
-            atomic: access.contains(Access::REMOTE_ATOMIC),
-            flush_global: access.contains(Access::FLUSH_GLOBAL),
-            flush_persistent: access.contains(Access::FLUSH_PERSISTENT),
-        }),
-    }
-}
-
-/// The change for the transport of a datagram QP.
-fn datagram(attr: &QpAttr<'_>) -> UdModify {
-    UdModify {
-        state: attr.state().map(to_transport),
-        qkey: attr.qkey(),
-        sq_psn: attr.sq_psn(),
-    }
 }
 
 fn cache_attrs(cache: &mut QpAttrCache, attr: &QpAttr<'_>) {
@@ -260,30 +156,5 @@ pub(crate) fn query(qp: &Qp, out: &mut QpQuery<'_>) {
         out.set_av(av);
     }
     let path_mtu = Mtu::fitting(inner.attr_cache.path_mtu);
-    match &inner.transport {
-        Transport::Rc(rc) => {
-            let attr = rc.conn.attr();
-            out.set_path_mtu(path_mtu);
-            out.set_dest_qp_num(attr.dest_qpn.get());
-            out.set_sq_psn(rc.conn.requester().next_psn().get());
-            out.set_rq_psn(rc.conn.responder().expected_psn().get());
-            out.set_timeout(attr.timeout);
-            out.set_retry_cnt(attr.retry_cnt);
-            out.set_rnr_retry(attr.rnr_retry);
-            out.set_min_rnr_timer(attr.min_rnr_timer);
-            out.set_max_rd_atomic(attr.max_rd_atomic);
-            out.set_sq_draining(rc.conn.is_draining());
-        }
-        Transport::Uc(uc) => {
-            out.set_path_mtu(path_mtu);
-            out.set_dest_qp_num(uc.conn.attr().dest_qpn.get());
-            out.set_sq_psn(uc.conn.next_psn().get());
-            out.set_rq_psn(uc.conn.expected_psn().get());
-            out.set_sq_draining(uc.conn.is_draining());
-        }
-        Transport::Datagram(ud) => {
-            out.set_qkey(ud.qp.qkey());
-            out.set_sq_psn(ud.qp.next_psn().get());
-        }
-    }
+    inner.transport.query(path_mtu, out);
 }

@@ -5,18 +5,16 @@
 //!
 //! Under the QP's lock the transport decides, packets are built and completions are put into their
 //! CQs. Without the lock packets are sent and consumers are notified; both may call the engine
-//! again. One context at a time sends for a QP, so that its packets stay in order; a context that
-//! finds another one sending sets `rerun`.
+//! again. One context at a time sends for a QP, so that its packets stay in order (`RunState`).
 
 use super::flush;
 use super::object::{Inner, Qp};
 use super::progress::{Deferred, Input, Progress};
-use super::service::Transport;
 use crate::device::counters::Count;
 use crate::device::packet::loopback::LoopbackQueue;
 use crate::device::packet::rx_packet::RxPacket;
 use crate::device::packet::tx_batch::Batch;
-use crate::proto::transport::{ConnectedQp, Events, Instant};
+use crate::proto::transport::{Events, Instant, Rest};
 use crate::rdma::events::QpEvent;
 use crate::sync::bh::{self, BhGuard};
 use crate::sync::{timer, work};
@@ -69,10 +67,7 @@ pub(crate) fn run(qp: &Arc<Qp>, mut input: Input<'_>) {
             continue;
         }
         if killed {
-            let mut inner = qp.inner.lock();
-            inner.posting = false;
-            inner.queued = true;
-            drop(inner);
+            qp.inner.lock().run.killed();
             work::queue_bh::<Qp, 0>(qp);
             return;
         }
@@ -94,35 +89,32 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
     let mut inner = qp.inner.lock();
     let mut deferred = Deferred::default();
     match input {
-        Input::Work(_) | Input::Bulk => inner.queued = false,
-        Input::Resume => inner.posting = false,
+        Input::Work(_) | Input::Bulk => inner.run.work_began(),
+        Input::Resume => inner.run.resumed(),
         // The call of the process succeeds, so its requests count as posted.
-        Input::Doorbell if inner.stopped => inner.sq.note_posted(),
+        Input::Doorbell if inner.run.is_stopped() => inner.sq.note_posted(),
         _ => {}
     }
-    if inner.stopped {
+    if inner.run.is_stopped() {
         return false;
     }
     if inner.is_in_error() {
         inner.flush_poll.begin(now, input);
     }
     process_input(qp, &mut inner, now, input, &mut deferred);
-    let later = (inner.queued || inner.posting) && !matches!(input, Input::Flush);
-    if inner.sending || later {
-        inner.rerun = true;
-        inner.flush_due |= matches!(input, Input::Flush);
+    if !inner.run.begin(matches!(input, Input::Flush)) {
         complete(qp, &mut inner, &mut deferred);
         drop(inner);
         notify(qp, deferred);
         return false;
     }
-    begin(&mut inner, &mut batch);
+    batch.loopback.keep(&mut inner.loopback);
     loop {
-        inner.rerun = false;
+        inner.run.looks();
         let progress = step(qp, &mut inner, now, &mut batch, &mut deferred);
         let send_again = progress == Progress::More;
-        if batch.is_empty() && !send_again && !inner.rerun {
-            end(qp, &mut inner, &mut batch);
+        if batch.is_empty() && !send_again && !inner.run.is_rerun_due() {
+            end(qp, &mut inner, &mut batch, Rest::None);
             arm(qp, &mut inner, now, progress);
             break;
         }
@@ -133,28 +125,31 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
         batches += 1;
         inner = qp.inner.lock();
         let released = release(qp, &mut inner, lent);
-        let flush = core::mem::take(&mut inner.flush_due);
-        if inner.stopped && !flush {
-            end(qp, &mut inner, &mut batch);
+        let flush = inner.run.take_flush();
+        if inner.run.is_stopped() && !flush {
+            end(qp, &mut inner, &mut batch, Rest::None);
             return false;
         }
         if released {
             complete(qp, &mut inner, &mut deferred);
             // The slots that are free now, or a local request, may be waited for.
-            inner.rerun |= inner.sq.has_unfetched() || inner.sq.has_barrier();
+            if inner.sq.has_unfetched() || inner.sq.has_barrier() {
+                inner.run.rerun();
+            }
         }
         if (batches >= max_batches(qp, input) || packets && send_again) && !flush {
-            end(qp, &mut inner, &mut batch);
-            let continues = leave_rest(qp, &mut inner, input);
+            let rest = rest_for(qp, &inner, input);
+            end(qp, &mut inner, &mut batch, rest);
             drop(inner);
             notify(qp, deferred);
+            let continues = rest == Rest::Process || matches!(input, Input::Bulk);
             if !continues {
                 work::queue_bh::<Qp, 0>(qp);
             }
             return continues;
         }
-        if !send_again && !inner.rerun {
-            end(qp, &mut inner, &mut batch);
+        if !send_again && !inner.run.is_rerun_due() {
+            end(qp, &mut inner, &mut batch, Rest::None);
             arm(qp, &mut inner, now, progress);
             break;
         }
@@ -173,18 +168,15 @@ fn max_batches(qp: &Qp, input: &Input<'_>) -> usize {
     }
 }
 
-/// Leaves what is due to the process that rang the doorbell, if it is to send that itself, or to
-/// the work in process context that this is: returns true then, as the caller continues. Else to
-/// work, which the caller queues.
+/// Who sends what is left: the process that rang the doorbell, if it is to send all of it itself,
+/// or else work. Where this is work in process context, that is the caller, which continues.
 #[inline]
-fn leave_rest(qp: &Qp, inner: &mut Inner, input: &Input<'_>) -> bool {
-    let callers = matches!(input, Input::Doorbell | Input::Resume);
-    if callers && inner.is_callers_work(qp) {
-        inner.posting = true;
-        return true;
+fn rest_for(qp: &Qp, inner: &Inner, input: &Input<'_>) -> Rest {
+    let is_callers = matches!(input, Input::Doorbell | Input::Resume);
+    match is_callers && inner.is_callers_work(qp) {
+        true => Rest::Process,
+        false => Rest::Work,
     }
-    inner.queued = true;
-    matches!(input, Input::Bulk)
 }
 
 /// The packets of a batch are sent or delivered; `lent` if they were loopback packets. Returns as
@@ -197,19 +189,11 @@ fn release(qp: &Qp, inner: &mut Inner, lent: bool) -> bool {
     inner.transport.release()
 }
 
-/// From now on this context sends for the QP.
+/// This context no longer sends for the QP; `rest` sends what is left.
 #[inline]
-fn begin(inner: &mut Inner, batch: &mut Batch<'_, Qp>) {
-    inner.sending = true;
-    batch.loopback.keep(&mut inner.loopback);
-}
-
-/// This context no longer sends for the QP.
-#[inline]
-fn end(qp: &Qp, inner: &mut Inner, batch: &mut Batch<'_, Qp>) {
-    inner.sending = false;
+fn end(qp: &Qp, inner: &mut Inner, batch: &mut Batch<'_, Qp>, rest: Rest) {
     inner.loopback.keep(&mut batch.loopback);
-    if inner.stopped {
+    if inner.run.end(rest) {
         qp.idle.notify_all();
     }
 }
@@ -240,26 +224,14 @@ fn process_input(
     match input {
         Input::Doorbell => inner.sq.note_posted(),
         Input::Resume | Input::Sweep => {}
-        Input::Work(_) | Input::Bulk => match &mut inner.transport {
-            Transport::Rc(rc) => rc.conn.handle_timeout(now, &mut inner.sq),
-            Transport::Uc(uc) => uc.conn.handle_timeout(now, &inner.sq),
-            Transport::Datagram(_) => {}
-        },
-        Input::Flush => match &mut inner.transport {
-            Transport::Rc(rc) => rc.conn.flush_delayed(),
-            Transport::Uc(uc) => uc.conn.flush_delayed(),
-            Transport::Datagram(_) => {}
-        },
+        Input::Work(_) | Input::Bulk => inner.transport.handle_timeout(now, &mut inner.sq),
+        Input::Flush => inner.transport.flush_delayed(),
         Input::Multicast(packet) => handle(qp, inner, now, RxPacket::Wire(packet), deferred),
         Input::Packets(group) => {
             while let Some(packet) = group.next(&qp.ctx.core) {
                 if packet.skb.is_gso() {
                     let (repr, len) = (&packet.repr, packet.payload_len);
-                    let limit = match &inner.transport {
-                        Transport::Rc(rc) => rc.conn.max_segments(repr, len, &inner.sq),
-                        Transport::Uc(uc) => uc.conn.max_segments(repr, len, &inner.sq),
-                        Transport::Datagram(_) => 1,
-                    };
+                    let limit = inner.transport.max_segments(repr, len, &inner.sq);
                     packet.extend(&qp.ctx.core, limit);
                 }
                 handle(qp, inner, now, RxPacket::Wire(packet), deferred);
@@ -281,12 +253,10 @@ fn handle(
     if inner.transport.has_completion() && packet.repr().bth.opcode.kind().is_request() {
         complete(qp, inner, deferred);
     }
-    let (sq, rq) = (&mut inner.sq, &mut inner.rq);
-    let handled = match &mut inner.transport {
-        Transport::Rc(rc) => rc.handle(&qp.ctx, sq, rq, now, packet, deferred),
-        Transport::Uc(uc) => uc.handle(&qp.ctx, sq, rq, now, packet, deferred),
-        Transport::Datagram(ud) => ud.handle(&qp.ctx, rq, packet, deferred),
-    };
+    let queues = (&mut inner.sq, &mut inner.rq);
+    let handled = inner
+        .transport
+        .handle(&qp.ctx, queues, now, packet, deferred);
     if let Err(cause) = handled {
         qp.ctx.core.counters.dropped(cause);
     }
@@ -323,12 +293,13 @@ fn deliver_loopback(from: &Qp, qp: &Arc<Qp>, loopback: &mut LoopbackQueue) {
     let inner = &mut *guard;
     // The packets that the peer replies to are delivered, though the context that sends for `qp`
     // may not have noticed yet.
+    let mut due = false;
     if qp.delivered.load(Acquire) != 0 && inner.transport.release() {
         complete(qp, inner, &mut deferred);
-        inner.rerun |= inner.sq.has_barrier();
+        due = inner.sq.has_barrier();
     }
     while let Some(packet) = loopback.next_for(qp.ctx.qpn) {
-        if !inner.stopped {
+        if !inner.run.is_stopped() {
             handle(qp, inner, now, RxPacket::Loopback(packet), &mut deferred);
         }
     }
@@ -336,17 +307,16 @@ fn deliver_loopback(from: &Qp, qp: &Arc<Qp>, loopback: &mut LoopbackQueue) {
     if loopback.dest().is_none() {
         from.delivered.store(1, Release);
     }
-    if inner.stopped {
+    if inner.run.is_stopped() {
         return;
     }
-    complete(qp, inner, &mut deferred);
-    let due = inner.may_transmit();
-    if inner.sending {
-        inner.rerun |= due;
-    } else if !due {
+    due |= complete(qp, inner, &mut deferred).more || inner.may_transmit();
+    let queue = due && !inner.run.is_sending();
+    if due {
+        inner.run.rerun();
+    } else if !inner.run.is_sending() {
         arm(qp, inner, now, Progress::Idle);
     }
-    let queue = due && !inner.sending;
     drop(guard);
     if queue {
         work::queue_bh::<Qp, 0>(qp);
@@ -365,11 +335,8 @@ fn step(
 ) -> Progress {
     for _ in 0..MAX_ROUNDS {
         inner.fetch(&qp.ctx.core);
-        let progress = match &mut inner.transport {
-            Transport::Rc(rc) => rc.transmit(&qp.ctx, &mut inner.sq, now, batch),
-            _ => transmit_unreliable(qp, inner, now, batch),
-        };
-        let released = complete(qp, inner, deferred);
+        let progress = inner.transport.transmit(&qp.ctx, &mut inner.sq, now, batch);
+        let released = complete(qp, inner, deferred).released;
         match progress {
             Progress::Idle => {}
             Progress::Refetch => continue,
@@ -382,32 +349,19 @@ fn step(
     Progress::More
 }
 
-/// As [`step`], transmits for a service without acknowledgements. Apart from `step` so that the
-/// compiler does not make one large function of all services.
-#[inline(never)]
-fn transmit_unreliable(
-    qp: &Arc<Qp>,
-    inner: &mut Inner,
-    now: Instant,
-    batch: &mut Batch<'_, Qp>,
-) -> Progress {
-    let progress = match &mut inner.transport {
-        Transport::Rc(_) => Progress::Idle,
-        Transport::Uc(uc) => uc.transmit(&qp.ctx, &mut inner.sq, now, batch),
-        Transport::Datagram(ud) => ud.transmit(&qp.ctx, &mut inner.sq, batch),
-    };
-    // Packets for the wire have their payload; a loopback packet refers to it.
-    let waited = batch.loopback.is_empty() && inner.transport.release();
-    match progress {
-        // A local request may have waited for that.
-        Progress::Idle if waited && inner.sq.has_barrier() => Progress::Refetch,
-        progress => progress,
-    }
+/// What [`complete`] did.
+#[derive(Clone, Copy)]
+pub(super) struct Completed {
+    /// Slots of the send queue became free.
+    pub(super) released: bool,
+    /// Receives are left to be flushed.
+    pub(super) more: bool,
 }
 
-/// Pushes completions to their CQs and collects events. Returns whether slots became free.
+/// Pushes completions to their CQs and collects events. The context that is sending looks again if
+/// there is more.
 #[inline]
-pub(super) fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> bool {
+pub(super) fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> Completed {
     let mut released = false;
     while let Some(done) = inner.transport.poll_send_completion(&mut inner.sq) {
         released = true;
@@ -416,10 +370,11 @@ pub(super) fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred)
     deferred.events = deferred.events.union(inner.transport.take_events());
     // Before the flush: see there.
     inner.publish_state(qp);
-    if inner.is_in_error() && inner.flush_receives(qp, deferred) {
-        inner.rerun = true;
+    let more = inner.is_in_error() && inner.flush_receives(qp, deferred);
+    if more {
+        inner.run.rerun();
     }
-    released
+    Completed { released, more }
 }
 
 /// Arms the timer if the transport has a timeout, or a process may post receives that must be
@@ -431,9 +386,9 @@ fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
         Progress::PageFault => inner.page_stalls.saturating_add(1),
         _ => 0,
     };
-    let due = match (&inner.transport, progress) {
-        (_, Progress::Stalled) => Some(now.after(STALL)),
-        (_, Progress::PageFault) => Some(now.after(page_stall(inner.page_stalls))),
+    let due = match progress {
+        Progress::Stalled => Some(now.after(STALL)),
+        Progress::PageFault => Some(now.after(page_stall(inner.page_stalls))),
         _ if inner.is_in_error() && (!qp.is_user || inner.rq.is_shared()) => None,
         _ if inner.is_in_error() => {
             let due = inner.flush_poll.next(now);
@@ -442,9 +397,7 @@ fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
             }
             due
         }
-        (Transport::Rc(rc), _) => rc.conn.poll_timeout(),
-        (Transport::Uc(uc), _) => uc.conn.poll_timeout(),
-        (Transport::Datagram(_), _) => None,
+        _ => inner.transport.poll_timeout(),
     };
     let Some(due) = due else { return };
     qp.timer.arm_at(qp.as_arc_borrow(), due.0);

@@ -21,7 +21,7 @@ use crate::device::uabi::wqe::RxeSge;
 use crate::device::{limits, Core};
 use crate::net::netdev::Namespace;
 use crate::net::tx_limit::TxLimit;
-use crate::proto::transport::{ConnectedQp, Events, State};
+use crate::proto::transport::{Events, RunState, State};
 use crate::rdma::access::Access;
 use crate::rdma::events::QpEvents;
 use crate::rdma::gid::AhAttr;
@@ -70,22 +70,11 @@ pub(crate) struct Inner {
     /// The memory of an empty queue. The context that is sending for this QP has taken it, if there
     /// is one.
     pub(crate) loopback: LoopbackQueue,
-    /// A context is sending for this QP.
-    pub(crate) sending: bool,
-    /// The context that is sending has more to do than it knew when it began.
-    pub(crate) rerun: bool,
-    /// That context sends what is due once more, even if the QP is stopped meanwhile.
-    pub(crate) flush_due: bool,
-    /// A process is sending the requests that it posted. It has yielded, and will continue.
-    pub(crate) posting: bool,
-    /// Work is queued that sends the due packets. Other contexts leave them to it.
-    pub(crate) queued: bool,
+    /// Which context sends for this QP.
+    pub(crate) run: RunState,
     pub(crate) flush_poll: FlushPoll,
     /// How often in a row a page of a payload was missing.
     pub(crate) page_stalls: u16,
-    /// The QP is being reset, or was destroyed: it ignores all input, and a context that is sending
-    /// ends that.
-    pub(crate) stopped: bool,
     /// The QP was destroyed.
     pub(crate) closed: bool,
 }
@@ -321,15 +310,13 @@ impl Qp {
 
     /// Has the QP ignore all input, and waits until no context sends for it. From then on nothing
     /// refers to memory of its consumer: packets on the wire have their payload, and those of
-    /// loopback are delivered. Clear `stopped` to have the QP work again.
+    /// loopback are delivered. [`RunState::restart`] has the QP work again.
     ///
     /// Process context, sleeps.
     pub(crate) fn stop(&self) -> Guard<'_, Inner, SpinLockBhBackend> {
         let mut inner = self.inner.lock();
         loop {
-            // Each time, as another context may have stopped and restarted the QP meanwhile.
-            inner.stopped = true;
-            if !inner.sending {
+            if inner.run.stop() {
                 return inner;
             }
             self.idle.wait(&mut inner);
@@ -375,14 +362,9 @@ impl Inner {
             av: None,
             attr_cache: QpAttrCache::default(),
             loopback: LoopbackQueue::new(),
-            sending: false,
-            rerun: false,
-            flush_due: false,
-            posting: false,
-            queued: false,
+            run: RunState::Idle,
             flush_poll: FlushPoll::NEW,
             page_stalls: 0,
-            stopped: false,
             closed: false,
         })
     }
@@ -398,9 +380,7 @@ impl Inner {
     /// system call ends when the device goes away.
     #[inline]
     pub(crate) fn is_callers_work(&self, qp: &Qp) -> bool {
-        qp.is_user
-            && !matches!(self.transport, Transport::Rc(_))
-            && !qp.ctx.core.removal.has_begun()
+        qp.is_user && !self.transport.is_acknowledged() && !qp.ctx.core.removal.has_begun()
     }
 
     /// Whether everything is to be flushed.
@@ -421,15 +401,10 @@ impl Inner {
         }
     }
 
-    /// Whether there may be requests to fetch, or packets to send, or a rerun is due.
+    /// Whether there may be requests to fetch, or packets to send.
     #[inline]
     pub(crate) fn may_transmit(&self) -> bool {
-        let due = match &self.transport {
-            Transport::Rc(rc) => rc.conn.may_transmit(&self.sq),
-            Transport::Uc(uc) => uc.conn.may_transmit(&self.sq),
-            Transport::Datagram(_) => false,
-        };
-        due || self.rerun || self.sq.has_unfetched()
+        self.transport.may_transmit(&self.sq) || self.sq.has_unfetched()
     }
 
     /// Publishes the state for readers without the lock.

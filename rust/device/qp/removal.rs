@@ -84,7 +84,7 @@ fn flush(qp: &Arc<Qp>) {
         let (deferred, more) = flush_some(qp, &mut inner);
         if !more {
             inner.rq.refuse();
-            inner.stopped = false;
+            inner.run.restart();
         }
         drop(inner);
         engine::notify(qp, deferred);
@@ -102,9 +102,8 @@ fn flush(qp: &Arc<Qp>) {
 /// Flushes some requests and receives. Returns what is to be notified, and whether there is more.
 fn flush_some(qp: &Arc<Qp>, inner: &mut Inner) -> (Deferred, bool) {
     let mut deferred = Deferred::default();
-    inner.rerun = false;
     inner.fetch(&qp.ctx.core);
-    let released = engine::complete(qp, inner, &mut deferred);
-    let more = inner.rerun || released && inner.sq.has_unfetched();
+    let completed = engine::complete(qp, inner, &mut deferred);
+    let more = completed.more || completed.released && inner.sq.has_unfetched();
     (deferred, more)
 }

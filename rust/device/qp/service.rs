@@ -2,17 +2,33 @@
 
 //! The transport services: how each joins the transport with queues, memory and packets.
 
+pub(crate) mod attr;
 pub(crate) mod connected;
+mod env;
+mod ops;
+mod rc;
 mod remote;
-pub(crate) mod ud;
+pub(crate) mod resources;
+mod uc;
+mod ud;
 
+use super::context::QpContext;
+use super::progress::{Deferred, Progress};
+use super::recv_queue::RecvQueue;
 use super::send_queue::SendQueue;
+use crate::device::packet::rx_packet::RxPacket;
+use crate::device::packet::tx_batch::Batch;
+use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{
-    ConnectedQp, Connection, Events, Modify, SendCompletion, State, UcQp, UdModify,
+    Connection, DropReason, Events, Instant, SendCompletion, State, UcQp,
 };
-use crate::rdma::qp::QpType;
-use connected::{Connected, Link, Rc, Resources, Uc};
+use crate::proto::wire::PacketRepr;
+use crate::rdma::attr::Mtu;
+use crate::rdma::qp::{QpAttr, QpQuery, QpType};
+use connected::{Connected, Link, Rc, Uc};
 use kernel::prelude::*;
+use ops::Service;
+use resources::{NewResources, Resources};
 use ud::Ud;
 
 /// The part of a QP that depends on its transport service.
@@ -25,6 +41,18 @@ pub(crate) enum Transport {
     Datagram(Ud),
 }
 
+/// Calls the service of a [`Transport`].
+macro_rules! dispatch {
+    ($transport:expr, $service:ident => $call:expr) => {
+        match $transport {
+            Transport::Rc($service) => $call,
+            Transport::Uc($service) => $call,
+            Transport::Datagram($service) => $call,
+        }
+    };
+}
+
+/// The functions of [`Service`], which describes them.
 impl Transport {
     /// A QP of this type in the reset state. ENOMEM.
     pub(crate) fn new(kind: QpType, qpn: u32) -> Result<Self> {
@@ -35,94 +63,138 @@ impl Transport {
         })
     }
 
-    /// The state.
+    /// Whether the peer acknowledges requests: they may wait for a response.
+    #[inline]
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        matches!(self, Transport::Rc(_))
+    }
+
     #[inline]
     pub(crate) fn state(&self) -> State {
+        dispatch!(self, service => service.state())
+    }
+
+    pub(crate) fn fail(&mut self) {
+        dispatch!(self, service => service.fail());
+    }
+
+    pub(crate) fn modify(
+        &mut self,
+        qp: &QpContext,
+        attr: &QpAttr<'_>,
+        resources: Option<NewResources>,
+    ) -> Result<Option<NewResources>> {
+        dispatch!(self, service => service.modify(qp, attr, resources))
+    }
+
+    pub(crate) fn query(&self, path_mtu: Mtu, out: &mut QpQuery<'_>) {
+        dispatch!(self, service => service.query(path_mtu, out));
+    }
+
+    #[inline]
+    pub(crate) fn transmit<Q: TxLimitHandler>(
+        &mut self,
+        qp: &QpContext,
+        sq: &mut SendQueue,
+        now: Instant,
+        batch: &mut Batch<'_, Q>,
+    ) -> Progress {
         match self {
-            Transport::Rc(rc) => rc.conn.state(),
-            Transport::Uc(uc) => uc.conn.state(),
-            Transport::Datagram(ud) => ud.qp.state(),
+            Transport::Rc(rc) => rc.transmit(qp, sq, now, batch),
+            _ => self.transmit_unacknowledged(qp, sq, now, batch),
         }
     }
 
-    /// The completion of the oldest request, if it is complete.
+    /// Transmits for a service without acknowledgements. A function of its own so that the compiler
+    /// does not make one large function of all services.
+    #[inline(never)]
+    fn transmit_unacknowledged<Q: TxLimitHandler>(
+        &mut self,
+        qp: &QpContext,
+        sq: &mut SendQueue,
+        now: Instant,
+        batch: &mut Batch<'_, Q>,
+    ) -> Progress {
+        let progress = match self {
+            Transport::Rc(_) => Progress::Idle,
+            Transport::Uc(uc) => uc.transmit(qp, sq, now, batch),
+            Transport::Datagram(ud) => ud.transmit(qp, sq, now, batch),
+        };
+        // Packets for the wire have their payload; a loopback packet refers to it.
+        let waited = batch.loopback.is_empty() && self.release();
+        match progress {
+            // A local request may have waited for that.
+            Progress::Idle if waited && sq.has_barrier() => Progress::Refetch,
+            progress => progress,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn handle(
+        &mut self,
+        qp: &QpContext,
+        queues: (&mut SendQueue, &mut RecvQueue),
+        now: Instant,
+        packet: RxPacket<'_>,
+        deferred: &mut Deferred,
+    ) -> Result<(), DropReason> {
+        dispatch!(self, service => service.handle(qp, queues, now, packet, deferred))
+    }
+
+    #[inline]
+    pub(crate) fn max_segments(&self, repr: &PacketRepr, payload_len: u32, sq: &SendQueue) -> u16 {
+        dispatch!(self, service => service.max_segments(repr, payload_len, sq))
+    }
+
+    #[inline]
+    pub(crate) fn may_transmit(&self, sq: &SendQueue) -> bool {
+        dispatch!(self, service => service.may_transmit(sq))
+    }
+
+    #[inline]
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        dispatch!(self, service => service.poll_timeout())
+    }
+
+    #[inline]
+    pub(crate) fn handle_timeout(&mut self, now: Instant, sq: &mut SendQueue) {
+        dispatch!(self, service => service.handle_timeout(now, sq));
+    }
+
+    #[inline]
+    pub(crate) fn flush_delayed(&mut self) {
+        dispatch!(self, service => service.flush_delayed());
+    }
+
     #[inline]
     pub(crate) fn poll_send_completion(&mut self, sq: &mut SendQueue) -> Option<SendCompletion> {
-        match self {
-            Transport::Rc(rc) => rc.conn.poll_send_completion(sq),
-            Transport::Uc(uc) => uc.conn.poll_send_completion(sq),
-            Transport::Datagram(ud) => ud.qp.poll_send_completion(sq),
-        }
+        dispatch!(self, service => service.poll_send_completion(sq))
     }
 
-    /// Moves to the error state.
-    pub(crate) fn fail(&mut self) {
-        let state = Some(State::Err);
-        // Every state may become the error state.
-        let _ = match self {
-            Transport::Rc(rc) => rc.conn.modify(&Modify {
-                state,
-                ..Modify::default()
-            }),
-            Transport::Uc(uc) => uc.conn.modify(&Modify {
-                state,
-                ..Modify::default()
-            }),
-            Transport::Datagram(ud) => ud.qp.modify(&UdModify {
-                state,
-                ..UdModify::default()
-            }),
-        };
-    }
-
-    /// Whether a request was completed by a packet, and its completion was not polled.
     #[inline]
     pub(crate) fn has_completion(&self) -> bool {
-        match self {
-            Transport::Rc(rc) => rc.conn.requester().has_completion(),
-            Transport::Uc(_) | Transport::Datagram(_) => false,
-        }
+        dispatch!(self, service => service.has_completion())
     }
 
-    /// The events since the last call.
     #[inline]
     pub(crate) fn take_events(&mut self) -> Events {
-        match self {
-            Transport::Rc(rc) => rc.conn.take_events(),
-            Transport::Uc(uc) => uc.conn.take_events(),
-            Transport::Datagram(ud) => ud.qp.take_events(),
-        }
+        dispatch!(self, service => service.take_events())
     }
 
-    /// The path and the memory of a connection.
     pub(crate) fn link(&mut self) -> Option<&mut Link> {
-        match self {
-            Transport::Rc(rc) => Some(&mut rc.link),
-            Transport::Uc(uc) => Some(&mut uc.link),
-            Transport::Datagram(_) => None,
-        }
+        dispatch!(self, service => service.link())
     }
 
     /// Drops the message that is arriving, and the references to the memory that the peer accesses.
     pub(crate) fn abandon_recv(&mut self) {
-        match self {
-            Transport::Rc(rc) => rc.conn.abandon_recv(),
-            Transport::Uc(uc) => uc.conn.abandon_recv(),
-            Transport::Datagram(_) => false,
-        };
+        dispatch!(self, service => service.abandon_recv());
         if let Some(link) = self.link() {
             link.put_mrs();
         }
     }
 
-    /// No packet refers to the payload of a request any more. Returns whether requests may have
-    /// waited for that.
     #[inline]
     pub(crate) fn release(&mut self) -> bool {
-        match self {
-            Transport::Rc(rc) => rc.conn.release(),
-            Transport::Uc(uc) => uc.conn.release(),
-            Transport::Datagram(ud) => ud.qp.release(),
-        }
+        dispatch!(self, service => service.release())
     }
 }

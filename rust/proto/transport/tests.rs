@@ -24,6 +24,7 @@ mod placement_errors;
 mod qp_states;
 mod recovery;
 mod rnr;
+mod run_state;
 mod segments;
 mod sink;
 mod tail_loss;

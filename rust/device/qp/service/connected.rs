@@ -4,10 +4,8 @@
 //! connected QP.
 
 use crate::device::counters::Count;
-use crate::device::cq::completion::Completion;
 use crate::device::mem::error::MemError;
 use crate::device::mem::grant::{Grant, MkeyCache};
-use crate::device::mem::mkey;
 use crate::device::mem::payload::{PayloadError, PayloadRef};
 use crate::device::packet::gso::{Packets, Whole};
 use crate::device::packet::loopback::{LoopbackOrigin, LoopbackPacket, LoopbackQueue};
@@ -19,55 +17,19 @@ use crate::device::qp::local_ops;
 use crate::device::qp::progress::{Deferred, Progress};
 use crate::device::qp::recv_queue::RecvQueue;
 use crate::device::qp::send_queue::SendQueue;
-use crate::device::qp::service::remote::{self, lookup};
+use crate::device::qp::service::attr::connected_change;
+use crate::device::qp::service::env::Env;
+use crate::device::qp::service::remote::lookup;
+use crate::device::qp::service::resources::{ReadKeys, Resources};
 use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{
-    AccessError, AtomicOp, ConnectedQp, Connection, DropReason, Flush, Instant, Payload,
-    PlaceError, RecvCompletion, RecvStart, Request, RequestQueue, RequesterOps, Resource,
-    ResponderOps, Status, UcQp, Verdict,
+    ConnectedQp, Connection, DropReason, Instant, Modify, Payload, State, UcQp, Verdict,
+    LOOPBACK_MTU,
 };
 use crate::rdma::access::Access;
-use crate::rdma::strided::{StridedDst, StridedSrc};
-use crate::sync::memory::GFP_CHARGED;
+use crate::rdma::qp::QpAttr;
+use crate::rdma::strided::StridedDst;
 use kernel::prelude::*;
-
-/// Responder resources, for READs and atomics of the peer.
-pub(crate) struct Resources(KVec<Resource>);
-
-impl Resources {
-    /// Allocates `count` resources.
-    pub(crate) fn new(count: usize) -> Result<Self> {
-        let mut resources = KVec::with_capacity(count, GFP_CHARGED)?;
-        resources.extend_with(count, Resource::EMPTY, GFP_CHARGED)?;
-        Ok(Resources(resources))
-    }
-}
-
-impl AsRef<[Resource]> for Resources {
-    #[inline]
-    fn as_ref(&self) -> &[Resource] {
-        &self.0
-    }
-}
-
-impl AsMut<[Resource]> for Resources {
-    #[inline]
-    fn as_mut(&mut self) -> &mut [Resource] {
-        &mut self.0
-    }
-}
-
-/// The grants of the READs of the peer, by the transport's index of the responder resource.
-pub(crate) type ReadKeys = KVec<Option<Grant>>;
-
-/// Allocates `count` entries without a grant.
-pub(crate) fn read_keys(count: usize) -> Result<ReadKeys> {
-    let mut keys = KVec::with_capacity(count, GFP_CHARGED)?;
-    for _ in 0..count {
-        keys.push(None, GFP_CHARGED)?;
-    }
-    Ok(keys)
-}
 
 /// The path of a connection, and the memory that its peer may access.
 pub(crate) struct Link {
@@ -113,9 +75,43 @@ impl<C: ConnectedQp> Connected<C> {
         Connected { conn, link }
     }
 
+    /// Moves to the error state, which any state may become.
+    pub(super) fn fail_connected(&mut self) {
+        let state = Some(State::Err);
+        let _ = self.conn.modify(&Modify {
+            state,
+            ..Modify::default()
+        });
+    }
+
+    /// Changes attributes, the state, and the path. See `Service::modify`.
+    pub(super) fn modify_connected(&mut self, qp: &QpContext, attr: &QpAttr<'_>) -> Result {
+        let mut change = connected_change(attr);
+        let dest = change.dest_qpn.unwrap_or(self.conn.attr().dest_qpn.get());
+        let path = match attr.av() {
+            Some(av) => Some(Path::new(av, qp.qpn, dest)?),
+            None => None,
+        };
+        if let Some(path) = &path {
+            let other = |old: &Path| old.is_loopback() != path.is_loopback();
+            // In-flight requests are already segmented for packets of the old path.
+            if self.link.path.as_ref().is_some_and(other) {
+                return Err(EINVAL);
+            }
+            if path.is_loopback() {
+                change.pmtu = change.pmtu.map(|_| LOOPBACK_MTU);
+            }
+        }
+        self.conn.modify(&change).map_err(|_| EINVAL)?;
+        if path.is_some() {
+            self.link.path = path;
+        }
+        Ok(())
+    }
+
     /// Builds packets until none is due or the batch is full.
     #[inline]
-    pub(crate) fn transmit<Q: TxLimitHandler>(
+    pub(super) fn transmit_connected<Q: TxLimitHandler>(
         &mut self,
         qp: &QpContext,
         sq: &mut SendQueue,
@@ -245,11 +241,10 @@ impl<C: ConnectedQp> Connected<C> {
 
     /// Passes a received packet to the connection.
     #[inline]
-    pub(crate) fn handle(
+    pub(super) fn handle_connected(
         &mut self,
         qp: &QpContext,
-        sq: &mut SendQueue,
-        rq: &mut RecvQueue,
+        (sq, rq): (&mut SendQueue, &mut RecvQueue),
         now: Instant,
         packet: RxPacket<'_>,
         deferred: &mut Deferred,
@@ -362,127 +357,4 @@ fn read_again(
 ) -> Result<Grant, MemError> {
     let range = (va.wrapping_add(offset.into()), len);
     lookup(qp, rkey, range, Access::REMOTE_READ, &mut None)
-}
-
-/// The parts of the QP that the transport uses while it handles a packet.
-struct Env<'a> {
-    qp: &'a QpContext,
-    packet: RxPacket<'a>,
-    sq: &'a mut SendQueue,
-    rq: &'a mut RecvQueue,
-    read_keys: &'a mut ReadKeys,
-    write_key: &'a mut Option<Grant>,
-    peer_cache: &'a mut MkeyCache,
-    deferred: &'a mut Deferred,
-}
-
-impl Env<'_> {
-    /// Looks up a key that the peer named.
-    #[inline]
-    fn lookup(&mut self, key: u32, range: (u64, u32), access: Access) -> Result<Grant, MemError> {
-        lookup(self.qp, key, range, access, self.peer_cache)
-    }
-}
-
-impl RequestQueue for Env<'_> {
-    #[inline]
-    fn tail(&self) -> u32 {
-        self.sq.tail()
-    }
-
-    #[inline]
-    fn get(&self, n: u32) -> Option<&Request> {
-        self.sq.get(n)
-    }
-
-    #[inline]
-    fn get_mut(&mut self, n: u32) -> Option<&mut Request> {
-        self.sq.get_mut(n)
-    }
-}
-
-impl RequesterOps for Env<'_> {
-    #[inline]
-    fn place(&mut self, n: u32, offset: u32) -> Result<(), PlaceError> {
-        self.packet.for_payload(|at, bytes| {
-            let at = offset.wrapping_add(at);
-            Ok(self.sq.scatter(n, at, bytes)?)
-        })
-    }
-
-    #[inline]
-    fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), PlaceError> {
-        let original = original.to_ne_bytes();
-        Ok(self.sq.scatter(n, 0, StridedSrc::new(&original))?)
-    }
-
-    #[inline]
-    fn finish_read(&mut self, n: u32) -> Result<(), Status> {
-        local_ops::finish_read(self.qp, self.sq, n)
-    }
-}
-
-impl ResponderOps for Env<'_> {
-    #[inline]
-    fn recv_start(&mut self) -> RecvStart {
-        self.rq.start(&self.qp.core, &mut self.deferred.srq_limit)
-    }
-
-    #[inline]
-    fn recv_place(&mut self, offset: u32) -> Result<(), PlaceError> {
-        self.packet
-            .for_payload(|at, bytes| self.rq.place(offset.wrapping_add(at), bytes))
-    }
-
-    #[inline]
-    fn recv_done(&mut self, completion: RecvCompletion) {
-        if let Some(wr_id) = self.rq.finish() {
-            let wc = Completion::recv(self.qp.id(), wr_id, &completion);
-            self.deferred.recv.merge(self.qp.recv_cq.push(&wc));
-        }
-    }
-
-    #[inline]
-    fn write_start(&mut self, va: u64, rkey: u32, len: u32) -> Result<(), AccessError> {
-        *self.write_key = None;
-        *self.write_key = Some(self.lookup(rkey, (va, len), Access::REMOTE_WRITE)?);
-        Ok(())
-    }
-
-    #[inline]
-    fn write_place(&mut self, offset: u32) -> Result<(), AccessError> {
-        let grant = self.write_key.as_ref().ok_or(AccessError::Access)?;
-        let place = grant.writer(offset, self.packet.total_len())?;
-        self.packet
-            .for_payload(|at, bytes| Ok(place.put(at, bytes)?))
-    }
-
-    #[inline]
-    fn read_start(&mut self, res: u8, va: u64, rkey: u32, len: u32) -> Result<(), AccessError> {
-        let grant = self.lookup(rkey, (va, len), Access::REMOTE_READ);
-        let place = self.read_keys.get_mut(usize::from(res));
-        let place = place.ok_or(AccessError::Op)?;
-        *place = None;
-        *place = Some(grant?);
-        Ok(())
-    }
-
-    fn atomic(&mut self, va: u64, rkey: u32, op: AtomicOp) -> Result<u64, AccessError> {
-        remote::atomic(self.qp, va, rkey, op, self.peer_cache)
-    }
-
-    fn atomic_write(&mut self, va: u64, rkey: u32) -> Result<(), AccessError> {
-        remote::atomic_write(self.qp, va, rkey, &self.packet, self.peer_cache)
-    }
-
-    fn flush(&mut self, flush: &Flush) -> Result<(), AccessError> {
-        remote::flush(self.qp, flush, self.peer_cache)
-    }
-
-    fn invalidate(&mut self, rkey: u32) -> Result<(), AccessError> {
-        // The grant of the peer's latest WRITE may be one of that key.
-        *self.write_key = None;
-        let (peer, qpn) = (self.qp.peer(), self.qp.qpn);
-        Ok(mkey::invalidate(&self.qp.core, peer, qpn, rkey)?)
-    }
 }

@@ -15,13 +15,18 @@ use crate::device::qp::context::QpContext;
 use crate::device::qp::progress::{Deferred, Progress};
 use crate::device::qp::recv_queue::RecvQueue;
 use crate::device::qp::send_queue::SendQueue;
+use crate::device::qp::service::attr::datagram_change;
+use crate::device::qp::service::ops::Service;
+use crate::device::qp::service::resources::NewResources;
 use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{
-    DropReason, Origin, PlaceError, RecvCompletion, RecvStart, Transmit, UdQp, UdResponderOps,
-    Verdict,
+    DropReason, Events, Instant, Origin, PlaceError, RecvCompletion, RecvStart, SendCompletion,
+    State, Transmit, UdModify, UdQp, UdResponderOps, Verdict,
 };
 use crate::proto::wire::{PKey, Qpn, GRH_LEN};
+use crate::rdma::attr::Mtu;
 use crate::rdma::port::DEFAULT_PKEY;
+use crate::rdma::qp::{QpAttr, QpQuery};
 use crate::rdma::strided::StridedSrc;
 use kernel::prelude::*;
 
@@ -37,13 +42,44 @@ impl Ud {
             qp: UdQp::new(Qpn::new(qpn), PKey::new(DEFAULT_PKEY)),
         }
     }
+}
 
-    /// Sends posted datagrams until the batch is full.
+impl Service for Ud {
     #[inline]
-    pub(crate) fn transmit<Q: TxLimitHandler>(
+    fn state(&self) -> State {
+        self.qp.state()
+    }
+
+    fn fail(&mut self) {
+        let state = Some(State::Err);
+        let _ = self.qp.modify(&UdModify {
+            state,
+            ..UdModify::default()
+        });
+    }
+
+    fn modify(
+        &mut self,
+        _qp: &QpContext,
+        attr: &QpAttr<'_>,
+        resources: Option<NewResources>,
+    ) -> Result<Option<NewResources>> {
+        let change = datagram_change(attr);
+        self.qp.modify(&change).map_err(|_| EINVAL)?;
+        Ok(resources)
+    }
+
+    fn query(&self, _path_mtu: Mtu, out: &mut QpQuery<'_>) {
+        out.set_qkey(self.qp.qkey());
+        out.set_sq_psn(self.qp.next_psn().get());
+    }
+
+    #[inline]
+    fn transmit<Q: TxLimitHandler>(
         &mut self,
         qp: &QpContext,
         sq: &mut SendQueue,
+        _now: Instant,
         batch: &mut Batch<'_, Q>,
     ) -> Progress {
         // The MTU of the netdev is read once, and only if there is a datagram to send.
@@ -77,12 +113,12 @@ impl Ud {
         Progress::Idle
     }
 
-    /// Passes a received packet to the transport.
     #[inline]
-    pub(crate) fn handle(
+    fn handle(
         &mut self,
         qp: &QpContext,
-        rq: &mut RecvQueue,
+        (_, rq): (&mut SendQueue, &mut RecvQueue),
+        _now: Instant,
         packet: RxPacket<'_>,
         deferred: &mut Deferred,
     ) -> Result<(), DropReason> {
@@ -103,6 +139,20 @@ impl Ud {
             Verdict::Accepted => Ok(()),
             Verdict::Dropped(cause) => Err(cause),
         }
+    }
+    #[inline]
+    fn poll_send_completion(&mut self, sq: &mut SendQueue) -> Option<SendCompletion> {
+        self.qp.poll_send_completion(sq)
+    }
+
+    #[inline]
+    fn take_events(&mut self) -> Events {
+        self.qp.take_events()
+    }
+
+    #[inline]
+    fn release(&mut self) -> bool {
+        self.qp.release()
     }
 }
 

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The UC service.
+
+use super::attr;
+use super::connected::{Link, Uc};
+use super::ops::Service;
+use super::resources::NewResources;
+use crate::device::packet::rx_packet::RxPacket;
+use crate::device::packet::tx_batch::Batch;
+use crate::device::qp::context::QpContext;
+use crate::device::qp::progress::{Deferred, Progress};
+use crate::device::qp::recv_queue::RecvQueue;
+use crate::device::qp::send_queue::SendQueue;
+use crate::net::tx_limit::TxLimitHandler;
+use crate::proto::transport::{ConnectedQp, DropReason, Events, Instant, SendCompletion, State};
+use crate::proto::wire::PacketRepr;
+use crate::rdma::attr::Mtu;
+use crate::rdma::qp::{QpAttr, QpQuery};
+use kernel::prelude::*;
+
+impl Service for Uc {
+    #[inline]
+    fn state(&self) -> State {
+        self.conn.state()
+    }
+
+    fn fail(&mut self) {
+        self.fail_connected();
+    }
+
+    fn modify(
+        &mut self,
+        qp: &QpContext,
+        attr: &QpAttr<'_>,
+        resources: Option<NewResources>,
+    ) -> Result<Option<NewResources>> {
+        // The peer has no READs and atomics.
+        self.modify_connected(qp, attr).map(|()| resources)
+    }
+
+    fn query(&self, path_mtu: Mtu, out: &mut QpQuery<'_>) {
+        attr::query_connected(self.conn.attr(), path_mtu, self.conn.is_draining(), out);
+        out.set_sq_psn(self.conn.next_psn().get());
+        out.set_rq_psn(self.conn.expected_psn().get());
+    }
+
+    #[inline]
+    fn transmit<Q: TxLimitHandler>(
+        &mut self,
+        qp: &QpContext,
+        sq: &mut SendQueue,
+        now: Instant,
+        batch: &mut Batch<'_, Q>,
+    ) -> Progress {
+        self.transmit_connected(qp, sq, now, batch)
+    }
+
+    #[inline]
+    fn handle(
+        &mut self,
+        qp: &QpContext,
+        queues: (&mut SendQueue, &mut RecvQueue),
+        now: Instant,
+        packet: RxPacket<'_>,
+        deferred: &mut Deferred,
+    ) -> Result<(), DropReason> {
+        self.handle_connected(qp, queues, now, packet, deferred)
+    }
+
+    #[inline]
+    fn max_segments(&self, repr: &PacketRepr, payload_len: u32, sq: &SendQueue) -> u16 {
+        self.conn.max_segments(repr, payload_len, sq)
+    }
+
+    #[inline]
+    fn may_transmit(&self, sq: &SendQueue) -> bool {
+        self.conn.may_transmit(sq)
+    }
+
+    #[inline]
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.conn.poll_timeout()
+    }
+
+    #[inline]
+    fn handle_timeout(&mut self, now: Instant, sq: &mut SendQueue) {
+        self.conn.handle_timeout(now, sq);
+    }
+
+    #[inline]
+    fn flush_delayed(&mut self) {
+        self.conn.flush_delayed();
+    }
+
+    #[inline]
+    fn poll_send_completion(&mut self, sq: &mut SendQueue) -> Option<SendCompletion> {
+        self.conn.poll_send_completion(sq)
+    }
+
+    #[inline]
+    fn take_events(&mut self) -> Events {
+        self.conn.take_events()
+    }
+
+    #[inline]
+    fn release(&mut self) -> bool {
+        self.conn.release()
+    }
+
+    fn abandon_recv(&mut self) {
+        self.conn.abandon_recv();
+    }
+
+    fn link(&mut self) -> Option<&mut Link> {
+        Some(&mut self.link)
+    }
+}
