@@ -51,7 +51,7 @@ pub(crate) use link::{Addresses, NetdevNotifier, RXE};
 use crate::net::netdev::NetDevice;
 use crate::rdma::gid_table;
 use crate::rdma::lookup::DeviceRef;
-use crate::sync::lock::SpinLockBh;
+use crate::sync::lock::{new_spinlock_bh, SpinLockBh};
 use crate::sync::quota::{Account, Quota};
 use crate::sync::registry::Registry;
 use crate::sync::table::{self, Table};
@@ -126,10 +126,10 @@ impl Core {
                 port <- Port::new::<rx::Receive>(netdev),
                 groups <- mcast::Groups::new(),
                 removal: qp::removal::Removal::new(),
-                backlog <- crate::new_spinlock_bh!(rx::new_backlog()?, "oxe_backlog"),
+                backlog <- new_spinlock_bh!(rx::new_backlog()?, "oxe_backlog"),
                 backlog_work <- kernel::new_work!("oxe_backlog"),
                 gid_work <- kernel::new_work!("oxe_gids"),
-                sweep <- crate::new_spinlock_bh!(qp::flush::Sweep::NEW, "oxe_sweep"),
+                sweep <- new_spinlock_bh!(qp::flush::Sweep::NEW, "oxe_sweep"),
                 sweep_timer <- Timer::new(),
                 sweep_work <- kernel::new_work!("oxe_sweep"),
             }? Error),

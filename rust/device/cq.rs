@@ -18,7 +18,7 @@ use crate::rdma::events::CqEvents;
 use crate::rdma::mmap::Cookie;
 use crate::rdma::udata::UserCtx;
 use crate::rdma::wc::{WcSlots, WcStatus};
-use crate::sync::lock::SpinLockIrq;
+use crate::sync::lock::{new_spinlock_irq, SpinLockIrq};
 use crate::sync::memory::GFP_CHARGED;
 use crate::sync::quota::Owner;
 use core::mem::size_of;
@@ -141,7 +141,7 @@ impl Cq {
         };
         let cq = Arc::pin_init(
             pin_init!(Cq {
-                state <- crate::new_spinlock_irq!(state, "oxe_cq"),
+                state <- new_spinlock_irq!(state, "oxe_cq"),
                 cookie <- kernel::new_mutex!(cookie, "oxe_cq_resize"),
                 events,
             }),

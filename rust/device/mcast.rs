@@ -9,7 +9,7 @@ use super::limits::{Kind, MAX_MCAST_GRP, MAX_MCAST_QP_ATTACH};
 use super::port::Port;
 use crate::net::mcast::{self, Address, Rtnl};
 use crate::proto::wire::Gid;
-use crate::sync::lock::SpinLockBh;
+use crate::sync::lock::{new_spinlock_bh, SpinLockBh};
 use crate::sync::memory::GFP_CHARGED;
 use crate::sync::quota::Owner;
 use core::mem::replace;
@@ -83,7 +83,7 @@ impl Groups {
     /// No groups.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Groups {
-            list <- crate::new_spinlock_bh!(KVec::new(), "oxe_mcast"),
+            list <- new_spinlock_bh!(KVec::new(), "oxe_mcast"),
         })
     }
 

@@ -10,7 +10,7 @@ use crate::rdma::attr::{Mtu, PortAttr};
 use crate::rdma::gid::AhAttr;
 use crate::rdma::gid_table;
 use crate::rdma::lookup::DeviceRef;
-use crate::sync::lock::SpinLockBh;
+use crate::sync::lock::{new_spinlock_bh, SpinLockBh};
 use kernel::prelude::*;
 use kernel::sync::Mutex;
 
@@ -68,7 +68,7 @@ impl Port {
     /// EADDRINUSE when another program has UDP port 4791, ENOMEM.
     pub(crate) fn new<R: Receiver>(on: &NetDevice) -> impl PinInit<Self, Error> + '_ {
         try_pin_init!(Self {
-            netdev <- crate::new_spinlock_bh!(Some(on.hold()), "oxe_port"),
+            netdev <- new_spinlock_bh!(Some(on.hold()), "oxe_port"),
             tunnel <- kernel::new_mutex!(Some(Tunnel::open::<R>(on)?), "oxe_tunnel"),
             home: on.present_namespace(),
         })

@@ -31,7 +31,6 @@ pub(crate) type SpinLockBh<T> = Lock<T, SpinLockBhBackend>;
 pub(crate) type SpinLockIrq<T> = Lock<T, SpinLockIrqBackend>;
 
 /// Makes an initialiser of a [`SpinLockBh`] with a lockdep class of its own, and an optional name.
-#[macro_export]
 macro_rules! new_spinlock_bh {
     ($inner:expr $(, $name:literal)? $(,)?) => {
         $crate::sync::lock::SpinLockBh::new(
@@ -41,7 +40,6 @@ macro_rules! new_spinlock_bh {
 pub(crate) use new_spinlock_bh;
 
 /// Makes an initialiser of a [`SpinLockIrq`] with a lockdep class of its own, and an optional name.
-#[macro_export]
 macro_rules! new_spinlock_irq {
     ($inner:expr $(, $name:literal)? $(,)?) => {
         $crate::sync::lock::SpinLockIrq::new(

@@ -60,7 +60,6 @@ pub(crate) unsafe trait HasTimer<const ID: u64 = 0>:
 }
 
 /// Implements [`HasTimer`]: `impl_has_timer! { impl HasTimer<0> for Object { self.field } }`.
-#[macro_export]
 macro_rules! impl_has_timer {
     ($(impl HasTimer<$id:literal> for $object:ty { self.$field:ident })*) => {$(
         // SAFETY: the offset is that of the field, whose type the closure checks: unlike a

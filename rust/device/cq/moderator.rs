@@ -4,9 +4,9 @@
 
 use crate::proto::transport::{EventModeration, Instant, Moderated};
 use crate::rdma::events::CqEvents;
-use crate::sync::lock::SpinLockIrq;
+use crate::sync::lock::{new_spinlock_irq, SpinLockIrq};
 use crate::sync::memory::GFP_CHARGED;
-use crate::sync::timer::{now_ns, Timer, TimerHandler};
+use crate::sync::timer::{impl_has_timer, now_ns, Timer, TimerHandler};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) struct Moderator {
     timer: Timer<Moderator>,
 }
 
-crate::impl_has_timer! { impl HasTimer<0> for Moderator { self.timer } }
+impl_has_timer! { impl HasTimer<0> for Moderator { self.timer } }
 
 impl TimerHandler for Moderator {
     fn expired(this: Arc<Self>) {
@@ -41,7 +41,7 @@ impl Moderator {
     pub(super) fn new(events: CqEvents) -> Result<Arc<Self>> {
         let init = pin_init!(Moderator {
             events,
-            state <- crate::new_spinlock_irq!(EventModeration::default(), "oxe_moderation"),
+            state <- new_spinlock_irq!(EventModeration::default(), "oxe_moderation"),
             timer <- Timer::new(),
         });
         Arc::pin_init(init, GFP_CHARGED)

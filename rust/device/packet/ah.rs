@@ -7,7 +7,7 @@ use crate::device::pd::{PdId, PdObject};
 use crate::device::Core;
 use crate::rdma::gid::AhAttr;
 use crate::sync::bh::irqs_disabled;
-use crate::sync::lock::SpinLockBh;
+use crate::sync::lock::{new_spinlock_bh, SpinLockBh};
 use crate::sync::memory::GFP_CHARGED;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
@@ -51,7 +51,7 @@ impl Ah {
                 pd: pd.id,
                 number,
                 destroyed: Atomic::new(false),
-                state <- crate::new_spinlock_bh!(state, "oxe_ah"),
+                state <- new_spinlock_bh!(state, "oxe_ah"),
             }),
             flags,
         )

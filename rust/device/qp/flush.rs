@@ -11,7 +11,7 @@
 use super::progress::Input;
 use crate::device::{limits, Core};
 use crate::proto::transport::Instant;
-use crate::sync::timer;
+use crate::sync::timer::{self, impl_has_timer};
 use kernel::sync::Arc;
 use kernel::workqueue;
 
@@ -95,7 +95,7 @@ impl Sweep {
     };
 }
 
-crate::impl_has_timer! { impl HasTimer<0> for Core { self.sweep_timer } }
+impl_has_timer! { impl HasTimer<0> for Core { self.sweep_timer } }
 workqueue::impl_has_work! { impl HasWork<Core> for Core { self.sweep_work } }
 
 /// Starts the sweep of the device, if it is not running, for a QP that no longer polls its own

@@ -30,10 +30,10 @@ use crate::rdma::qp::{QpCaps, QpInit, QpType};
 use crate::rdma::udata::UserCtx;
 use crate::sync::barrier;
 use crate::sync::budget::SoftirqBudget;
-use crate::sync::lock::{SpinLockBh, SpinLockBhBackend};
+use crate::sync::lock::{new_spinlock_bh, SpinLockBh, SpinLockBhBackend};
 use crate::sync::memory::GFP_CHARGED;
 use crate::sync::quota::Owner;
-use crate::sync::timer::Timer;
+use crate::sync::timer::{impl_has_timer, Timer};
 use core::mem::size_of;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
@@ -116,7 +116,7 @@ pub(crate) struct Qp {
     bulk_work: Work<Qp, 1>,
 }
 
-crate::impl_has_timer! { impl HasTimer<0> for Qp { self.timer } }
+impl_has_timer! { impl HasTimer<0> for Qp { self.timer } }
 workqueue::impl_has_work! { impl HasWork<Qp> for Qp { self.work } }
 workqueue::impl_has_work! { impl HasWork<Qp, 1> for Qp { self.bulk_work } }
 
@@ -269,7 +269,7 @@ impl Qp {
                 is_user,
                 budget: is_user.then(SoftirqBudget::of_current_user),
                 state: Atomic::new(State::Reset as u32),
-                inner <- crate::new_spinlock_bh!(inner, "oxe_qp"),
+                inner <- new_spinlock_bh!(inner, "oxe_qp"),
                 delivered: Atomic::new(0),
                 idle <- kernel::new_condvar!("oxe_qp_idle"),
                 send_producer <- send_producer,

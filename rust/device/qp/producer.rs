@@ -14,7 +14,7 @@ use crate::device::uabi::wqe::{
     send_flag, AtomicWr, Op, RdmaWr, RegWr, RxeRecvWqe, RxeSendWqe, RxeSge, UdWr,
 };
 use crate::rdma::wr::{IbSge, RecvWr, SendWr};
-use crate::sync::lock::SpinLockIrq;
+use crate::sync::lock::{new_spinlock_irq, SpinLockIrq};
 use core::mem::size_of;
 use kernel::prelude::*;
 
@@ -39,7 +39,7 @@ impl WqProducer {
         pin_init!(WqProducer {
             max_sge,
             max_inline,
-            state <- crate::new_spinlock_irq!(State { ring, index: 0 }, "oxe_post"),
+            state <- new_spinlock_irq!(State { ring, index: 0 }, "oxe_post"),
         })
     }
 

@@ -18,7 +18,7 @@ use crate::rdma::mmap::Cookie;
 use crate::rdma::srq::{SrqAttr, SrqChange};
 use crate::rdma::udata::UserCtx;
 use crate::rdma::wr::RecvWr;
-use crate::sync::lock::SpinLockBh;
+use crate::sync::lock::{new_spinlock_bh, SpinLockBh};
 use crate::sync::memory::GFP_CHARGED;
 use crate::sync::quota::Owner;
 use kernel::prelude::*;
@@ -123,7 +123,7 @@ impl Srq {
                 pd,
                 max_sge: wanted.max_sge,
                 user: user.is_some(),
-                state <- crate::new_spinlock_bh!(state, "oxe_srq"),
+                state <- new_spinlock_bh!(state, "oxe_srq"),
                 producer <- producer,
                 cookie <- kernel::new_mutex!(cookie, "oxe_srq_resize"),
                 events,
