@@ -92,7 +92,7 @@ impl Driver for Oxe {
     type Mw = MkeyObject;
     type GidUse = GidUse;
 
-    const DRIVER_ID: DriverId = DriverId::RXE;
+    const DRIVER_ID: DriverId = limits::DRIVER_ID;
     const ABI_VERSION: u32 = uabi::VERSION;
     const COUNTERS: &'static [&'static CStr] = &counters::NAMES;
 
@@ -155,7 +155,7 @@ impl Driver for Oxe {
         };
     }
 
-    fn gid_table_len() -> u16 {
+    fn gid_table_len(_dev: &Device<Self>) -> u16 {
         parameters::gids().clamp(limits::MIN_GIDS, limits::MAX_GIDS)
     }
 
@@ -331,16 +331,15 @@ impl Driver for Oxe {
         }
     }
 
-    fn attach_mcast(qp: &QpObject, gid: &[u8; 16]) -> Result {
+    fn attach_mcast(dev: &Device<Self>, qp: &QpObject, gid: &[u8; 16]) -> Result {
         let ctx = &qp.qp.ctx;
-        let groups = &ctx.core.groups;
-        groups.attach(&ctx.core.port, &Gid::new(*gid), ctx.qpn, &ctx.owner)
+        let groups = &dev.core.groups;
+        groups.attach(&dev.core.port, &Gid::new(*gid), ctx.qpn, &ctx.owner)
     }
 
-    fn detach_mcast(qp: &QpObject, gid: &[u8; 16]) -> Result {
-        let ctx = &qp.qp.ctx;
-        let groups = &ctx.core.groups;
-        groups.detach(&ctx.core.port, &Gid::new(*gid), ctx.qpn)
+    fn detach_mcast(dev: &Device<Self>, qp: &QpObject, gid: &[u8; 16]) -> Result {
+        let groups = &dev.core.groups;
+        groups.detach(&dev.core.port, &Gid::new(*gid), qp.qp.ctx.qpn)
     }
 
     fn reg_user_mr(

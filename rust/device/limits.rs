@@ -5,9 +5,12 @@
 //! for. Root may have four times as many objects (see [`USERS`]).
 
 use super::uabi::wqe::RxeSge;
+use crate::rdma::attr::DriverId;
 use crate::sync::quota::{KINDS, USERS};
 use core::mem::size_of;
 
+/// rdma_rxe's number, as librxe is the provider of both.
+pub(crate) const DRIVER_ID: DriverId = DriverId::RXE;
 /// A locally administered OUI (the second bit of its first byte is set), as no manufacturer has it:
 /// 02, "ox". Programs that look for rdma_rxe by its 0xffffff do not take oxe for it.
 pub(crate) const VENDOR_ID: u32 = 0x02_6f78;

@@ -5,7 +5,7 @@
 
 use super::counters::Count;
 use super::port::path_mtu;
-use super::{Core, Oxe};
+use super::{limits, Core, Oxe};
 use crate::net::addr::AddrHandler;
 use crate::net::netdev::{Kind, NetDevice};
 use crate::net::notifier::{Event, Handler, Notifier};
@@ -13,7 +13,7 @@ use crate::parameters;
 use crate::rdma::device::Device;
 use crate::rdma::error::address_in_use;
 use crate::rdma::exclude;
-use crate::rdma::lookup::DeviceRef;
+use crate::rdma::lookup::{DeviceRef, IbDeviceRef};
 use crate::sync::work;
 use kernel::prelude::*;
 use kernel::str::CStr;
@@ -80,8 +80,8 @@ impl WorkItem<2> for Core {
 
     /// Process context.
     fn run(this: Arc<Self>) {
-        let device = this.port.with_netdev(DeviceRef::<Oxe>::by_netdev).flatten();
-        if let Some(device) = device {
+        let find = |netdev: &_| IbDeviceRef::by_netdev(netdev, limits::DRIVER_ID);
+        if let Some(device) = this.port.with_netdev(find).flatten() {
             device.rescan_gids();
         }
     }

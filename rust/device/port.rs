@@ -2,14 +2,14 @@
 
 //! The port of a device: its netdev, until that is unregistered, and the sockets of its namespace.
 
-use super::Oxe;
+use super::limits;
 use crate::net::netdev::{Namespace, NetDevice, Netdev, NetdevId};
 use crate::net::route::{Flow, Route};
 use crate::net::udp::{self, Receiver, Tunnel};
 use crate::rdma::attr::{Mtu, PortAttr};
 use crate::rdma::gid::AhAttr;
 use crate::rdma::gid_table;
-use crate::rdma::lookup::DeviceRef;
+use crate::rdma::lookup::IbDeviceRef;
 use crate::sync::lock::{new_spinlock_bh, SpinLockBh};
 use kernel::prelude::*;
 use kernel::sync::Mutex;
@@ -125,7 +125,7 @@ impl Port {
     /// Softirq or process context.
     pub(crate) fn has_gids(&self, of: NetdevId, gids: [&[u8; 16]; 2]) -> bool {
         let has = |netdev: &NetDevice| {
-            let device = DeviceRef::<Oxe>::by_netdev(netdev)?;
+            let device = IbDeviceRef::by_netdev(netdev, limits::DRIVER_ID)?;
             gids.iter().all(|gid| device.has_gid(of, gid)).then_some(())
         };
         self.with_netdev(has).flatten().is_some()

@@ -60,14 +60,6 @@ impl<D> Device<D> {
         unsafe { ffi::oxe_ib_port_changed(self.as_raw()) };
     }
 
-    /// Has ib_core look for addresses that are not in the GID table, and add them.
-    ///
-    /// ib_core does this by itself for Ethernet interfaces. Process context, without RTNL.
-    pub(crate) fn rescan_gids(&self) {
-        // SAFETY: the device is valid.
-        unsafe { ffi::rdma_roce_rescan_device(self.as_raw()) };
-    }
-
     /// The node GUID. Its first byte on the wire is the most significant.
     pub(crate) fn node_guid(&self) -> u64 {
         // SAFETY: the device is valid, and this does not change.

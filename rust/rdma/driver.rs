@@ -73,7 +73,7 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     fn query_device(dev: &Device<Self>, attr: &mut DeviceAttr);
 
     /// The length of the port's GID table. It does not change while the device exists.
-    fn gid_table_len() -> u16;
+    fn gid_table_len(dev: &Device<Self>) -> u16;
 
     /// Fills in the state of the port. See [`PortAttr`] for what is preset.
     fn query_port(dev: &Device<Self>, attr: &mut PortAttr) -> Result;
@@ -218,11 +218,11 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
 
     /// Attaches a datagram queue pair to the multicast group of this GID. EINVAL if it is attached
     /// already; ENOMEM beyond the limits that the device reports.
-    fn attach_mcast(qp: &Self::Qp, gid: &[u8; 16]) -> Result;
+    fn attach_mcast(dev: &Device<Self>, qp: &Self::Qp, gid: &[u8; 16]) -> Result;
 
     /// Takes [`Driver::attach_mcast`] back. EINVAL if the queue pair is not attached. ib_core does
     /// so before it destroys a queue pair.
-    fn detach_mcast(qp: &Self::Qp, gid: &[u8; 16]) -> Result;
+    fn detach_mcast(dev: &Device<Self>, qp: &Self::Qp, gid: &[u8; 16]) -> Result;
 
     /// Registers memory of the calling process (see [`super::umem::UserMemory::pin`]). Also returns
     /// the key, which is lkey and rkey.

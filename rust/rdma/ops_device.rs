@@ -73,9 +73,10 @@ pub(super) unsafe extern "C" fn query_port<D: Driver>(
         to_result(unsafe { ffi::oxe_ib_link_attrs(ib, &mut attrs) })?;
         let mut told = PortAttr::new(&attrs);
         // SAFETY: ib_core gives a device of ours.
-        D::query_port(unsafe { Device::<D>::from_raw(ib) }, &mut told)?;
+        let dev = unsafe { Device::<D>::from_raw(ib) };
+        D::query_port(dev, &mut told)?;
         // SAFETY: ib_core gives a zeroed structure to fill in.
-        told.fill(unsafe { &mut *attr }, D::gid_table_len());
+        told.fill(unsafe { &mut *attr }, D::gid_table_len(dev));
         Ok(0)
     })
 }
@@ -112,16 +113,16 @@ pub(super) unsafe extern "C" fn query_pkey(
 ///
 /// Only ib_core calls this, through the table that [`super::ops`] makes.
 pub(super) unsafe extern "C" fn get_port_immutable<D: Driver>(
-    _ib: *mut ffi::ib_device,
+    ib: *mut ffi::ib_device,
     port: u32,
     immutable: *mut ffi::ib_port_immutable,
 ) -> c_int {
     from_result(|| {
         check_port(port)?;
-        // SAFETY: ib_core gives a structure to fill in.
-        let immutable = unsafe { &mut *immutable };
+        // SAFETY: ib_core gives a device of ours, and a structure to fill in.
+        let (dev, immutable) = unsafe { (Device::<D>::from_raw(ib), &mut *immutable) };
         immutable.core_cap_flags = ffi::RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
-        immutable.gid_tbl_len = c_int::from(D::gid_table_len());
+        immutable.gid_tbl_len = c_int::from(D::gid_table_len(dev));
         immutable.pkey_tbl_len = c_int::from(super::port::PKEY_TABLE_LEN);
         immutable.max_mad_size = super::port::MAD_SIZE;
         Ok(0)

@@ -150,9 +150,11 @@ pub(super) unsafe extern "C" fn attach_mcast<D: Driver>(
     _lid: u16,
 ) -> c_int {
     // SAFETY: ib_core gives a queue pair that was initialised by `create_qp` and is not being
-    // destroyed, and a GID, a union of plain bytes.
-    let (part, gid) = unsafe { (QpObject::<D>::get(qp), (*gid).raw.as_ref()) };
-    errno(D::attach_mcast(&part.driver, gid))
+    // destroyed, of a device of ours.
+    let (dev, part) = unsafe { (Device::<D>::from_raw((*qp).device), QpObject::<D>::get(qp)) };
+    // SAFETY: ib_core gives a GID, a union of plain bytes.
+    let gid = unsafe { (*gid).raw.as_ref() };
+    errno(D::attach_mcast(dev, &part.driver, gid))
 }
 
 /// # Safety
@@ -164,8 +166,10 @@ pub(super) unsafe extern "C" fn detach_mcast<D: Driver>(
     _lid: u16,
 ) -> c_int {
     // SAFETY: as in `attach_mcast`.
-    let (part, gid) = unsafe { (QpObject::<D>::get(qp), (*gid).raw.as_ref()) };
-    errno(D::detach_mcast(&part.driver, gid))
+    let (dev, part) = unsafe { (Device::<D>::from_raw((*qp).device), QpObject::<D>::get(qp)) };
+    // SAFETY: as in `attach_mcast`.
+    let gid = unsafe { (*gid).raw.as_ref() };
+    errno(D::detach_mcast(dev, &part.driver, gid))
 }
 
 /// # Safety
