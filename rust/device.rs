@@ -25,7 +25,8 @@
 //!   mem       sge, payload, grant, mr, error
 //!   recv_ring
 //!   mcast                                    multicast groups
-//!   pd, port, ring, counters, limits, uabi   uabi: what librxe and the driver share
+//!   pd, port, ring, settings, counters, limits
+//!   uabi                                     what librxe and the driver share
 //! ```
 
 mod counters;
@@ -43,10 +44,12 @@ mod qp;
 mod recv_ring;
 mod ring;
 mod rx;
+mod settings;
 mod uabi;
 mod uabi_layout;
 
 pub(crate) use link::{Addresses, NetdevNotifier, RXE};
+pub(crate) use settings::Settings;
 
 use crate::net::netdev::NetDevice;
 use crate::rdma::gid_table;
@@ -108,7 +111,7 @@ const fn quota(kind: Kind, limit: u32) -> Quota {
 
 impl Core {
     /// The core of a device on `netdev`. Process context; errors as for [`Port::new`].
-    fn new(netdev: &NetDevice) -> Result<Arc<Self>> {
+    fn new(netdev: &NetDevice, settings: Settings) -> Result<Arc<Self>> {
         Arc::pin_init(
             try_pin_init!(Core {
                 qps <- Table::new(
@@ -123,7 +126,7 @@ impl Core {
                 accounts: Registry::new()?,
                 next_pd: Atomic::new(1),
                 counters: Counters::new(),
-                port <- Port::new::<rx::Receive>(netdev),
+                port <- Port::new::<rx::Receive>(netdev, settings),
                 groups <- mcast::Groups::new(),
                 removal: qp::removal::Removal::new(),
                 backlog <- new_spinlock_bh!(rx::new_backlog()?, "oxe_backlog"),

@@ -3,7 +3,7 @@
 //! The raw bindings: the kernel crate's, and our own for the RDMA core and for the helpers in
 //! `ffi/`.
 //!
-//! Only `rdma`, `net` and `sync` may use this module.
+//! Only `rdma`, `net` and `sync` may use this module; `oxe.rs` uses [`compat`].
 
 #![allow(
     clippy::all,

@@ -9,12 +9,12 @@ use kernel::prelude::*;
 mod device;
 mod ffi;
 mod net;
-mod parameters;
 pub mod proto;
 mod rdma;
 mod sync;
 
-use device::{Addresses, NetdevNotifier, Oxe};
+use device::{Addresses, NetdevNotifier, Oxe, Settings};
+use ffi::compat::parameter;
 use net::addr::AddrNotifier;
 use rdma::client::Client;
 use rdma::exclude::Exclusion;
@@ -47,6 +47,15 @@ module! {
     },
 }
 
+/// The settings that the module's parameters give.
+fn settings() -> Settings {
+    Settings {
+        gids: parameter(module_parameters::gids.value()),
+        loopback: parameter::<u8>(module_parameters::loopback.value()) != 0,
+        segmentation: parameter::<u8>(module_parameters::segmentation.value()) != 0,
+    }
+}
+
 /// The module's state while it is loaded. The fields are dropped in this order: first the link
 /// types, so that no device can be made any more and all devices go; then everything that devices
 /// depend on.
@@ -67,7 +76,8 @@ struct OxeModule {
 
 impl kernel::InPlaceModule for OxeModule {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
-        let compat = parameters::rxe_compat();
+        let compat = parameter::<u8>(module_parameters::rxe_compat.value()) != 0;
+        settings().provide();
         try_pin_init!(Self {
             reclaim: sync::table::Reclaim,
             page_cache: net::skb::PageCache::new()?,

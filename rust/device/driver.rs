@@ -15,7 +15,6 @@ use super::qp::srq::{Srq, SrqObject};
 use super::qp::{attr, engine, removal};
 use super::{counters, limits, link, uabi, Oxe};
 use crate::net::netdev::NetDevice;
-use crate::parameters;
 use crate::proto::transport::State;
 use crate::proto::wire::Gid;
 use crate::rdma::access::Access;
@@ -155,8 +154,9 @@ impl Driver for Oxe {
         };
     }
 
-    fn gid_table_len(_dev: &Device<Self>) -> u16 {
-        parameters::gids().clamp(limits::MIN_GIDS, limits::MAX_GIDS)
+    fn gid_table_len(dev: &Device<Self>) -> u16 {
+        let gids = dev.core.port.settings().gids;
+        gids.clamp(limits::MIN_GIDS, limits::MAX_GIDS)
     }
 
     fn query_port(dev: &Device<Self>, attr: &mut PortAttr) -> Result {

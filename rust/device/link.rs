@@ -5,11 +5,11 @@
 
 use super::counters::Count;
 use super::port::path_mtu;
+use super::settings::Settings;
 use super::{limits, Core, Oxe};
 use crate::net::addr::AddrHandler;
 use crate::net::netdev::{Kind, NetDevice};
 use crate::net::notifier::{Event, Handler, Notifier};
-use crate::parameters;
 use crate::rdma::device::Device;
 use crate::rdma::error::address_in_use;
 use crate::rdma::exclude;
@@ -106,20 +106,21 @@ pub(crate) fn add(name: &CStr, netdev: &NetDevice, compat: bool) -> Result {
         explain_vlan(name, netdev);
         return Err(EINVAL);
     }
-    make(name, netdev, compat).inspect_err(|error| explain(name, netdev, *error))?;
+    let settings = Settings::provided().ok_or(ENODEV)?;
+    make(name, netdev, settings, compat).inspect_err(|error| explain(name, netdev, *error))?;
     // ib_core compares the state of a port with that at the last notification. Without a first one,
     // programs would be told of a change at any later event of the netdev.
     if let Some(device) = DeviceRef::<Oxe>::by_netdev(netdev) {
         device.port_changed();
     }
-    report(name, netdev);
+    report(name, netdev, settings);
     Ok(())
 }
 
 /// The device is there.
-fn report(name: &CStr, netdev: &NetDevice) {
+fn report(name: &CStr, netdev: &NetDevice, settings: Settings) {
     let mtu = netdev.mtu();
-    let sending = if netdev.supports_udp_gso() && parameters::segmentation() {
+    let sending = if netdev.supports_udp_gso() && settings.segmentation {
         "super-packets (UDP GSO)"
     } else {
         "single packets"
@@ -176,7 +177,7 @@ fn explain_vlan(name: &CStr, netdev: &NetDevice) {
     });
 }
 
-fn make(name: &CStr, netdev: &NetDevice, compat: bool) -> Result {
+fn make(name: &CStr, netdev: &NetDevice, settings: Settings, compat: bool) -> Result {
     if exclude::is_loaded(RXE) {
         return Err(EBUSY);
     }
@@ -189,7 +190,7 @@ fn make(name: &CStr, netdev: &NetDevice, compat: bool) -> Result {
     Device::register(
         name,
         netdev,
-        try_init!(Oxe { core: Core::new(netdev)?, compat }? Error),
+        try_init!(Oxe { core: Core::new(netdev, settings)?, compat }? Error),
         |oxe| {
             let sound = oxe.core.port.is_in_own_netns(netdev);
             if !sound {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The port of a device: its netdev, until that is unregistered, and the sockets of its namespace.
+//! The port of a device: its netdev, until that is unregistered, the sockets of its namespace, and
+//! its settings.
 
 use super::limits;
+use super::settings::Settings;
 use crate::net::netdev::{Namespace, NetDevice, Netdev, NetdevId};
 use crate::net::route::{Flow, Route};
 use crate::net::udp::{self, Receiver, Tunnel};
@@ -27,6 +29,7 @@ pub(crate) struct Port {
     #[pin]
     tunnel: Mutex<Option<Tunnel>>,
     home: Namespace,
+    settings: Settings,
 }
 
 /// The netdev and the sockets of a detached port. The sockets are closed before the netdev is
@@ -66,11 +69,15 @@ impl Port {
     /// # Errors
     ///
     /// EADDRINUSE when another program has UDP port 4791, ENOMEM.
-    pub(crate) fn new<R: Receiver>(on: &NetDevice) -> impl PinInit<Self, Error> + '_ {
+    pub(crate) fn new<R: Receiver>(
+        on: &NetDevice,
+        settings: Settings,
+    ) -> impl PinInit<Self, Error> + '_ {
         try_pin_init!(Self {
             netdev <- new_spinlock_bh!(Some(on.hold()), "oxe_port"),
             tunnel <- kernel::new_mutex!(Some(Tunnel::open::<R>(on)?), "oxe_tunnel"),
             home: on.present_namespace(),
+            settings,
         })
     }
 
@@ -96,6 +103,12 @@ impl Port {
     #[inline]
     pub(crate) fn home(&self) -> Namespace {
         self.home
+    }
+
+    /// The settings of the device.
+    #[inline]
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Whether the calling process may send from this source GID: an address in its own network

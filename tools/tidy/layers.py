@@ -50,7 +50,7 @@ RUST = order(
     {"oxe.rs"},
     "device",
     layers=(
-        {"uabi", "limits", "counters", "pd", "port", "ring", "recv_ring"},
+        {"uabi", "limits", "counters", "pd", "port", "ring", "recv_ring"} | {"settings"},
         {"mem"},
         {"cq"},
         {"packet"},

@@ -16,11 +16,10 @@ RUST = pathlib.PurePosixPath("rust")
 # The parts that a part may name by `crate::<part>`.
 ALLOWED = {
     "proto": {"proto"},
-    "device": {"proto", "device", "rdma", "net", "sync", "parameters"},
-    "rdma": {"rdma", "net", "sync", "ffi", "parameters"},
-    "net": {"net", "sync", "ffi", "parameters"},
+    "device": {"proto", "device", "rdma", "net", "sync"},
+    "rdma": {"rdma", "net", "sync", "ffi"},
+    "net": {"net", "sync", "ffi"},
     "sync": {"sync", "ffi"},
-    "parameters": {"ffi"},
     "ffi": {"ffi"},
 }
 # Pure: core and zerocopy alone. They are crates of their own on the host, too.

@@ -44,7 +44,7 @@ impl Ah {
         };
         let state = State {
             attr: attr.clone(),
-            path: Path::new(attr, 0, 0).inspect_err(|_| core.ahs.cancel(number))?,
+            path: Path::new(&core.port, attr, 0, 0).inspect_err(|_| core.ahs.cancel(number))?,
         };
         let ah = Arc::pin_init(
             pin_init!(Ah {
@@ -68,16 +68,6 @@ impl Ah {
     /// Its protection domain.
     pub(crate) fn pd(&self) -> PdId {
         self.pd
-    }
-
-    /// Changes the address. It also applies to requests that are posted but not sent yet. EINVAL as
-    /// for [`Ah::new`].
-    pub(crate) fn modify(&self, attr: &AhAttr) -> Result {
-        let path = Path::new(attr, 0, 0)?;
-        let mut state = self.state.lock();
-        state.attr = attr.clone();
-        state.path = path;
-        Ok(())
     }
 
     /// The attributes that it was made with.
@@ -126,6 +116,16 @@ impl AhObject {
             core: core.clone(),
             ah: Ah::new(core, pd, attr, user)?,
         })
+    }
+
+    /// Changes the address. It also applies to requests that are posted but not sent yet. EINVAL as
+    /// for [`Ah::new`].
+    pub(crate) fn modify(&self, attr: &AhAttr) -> Result {
+        let path = Path::new(&self.core.port, attr, 0, 0)?;
+        let mut state = self.ah.state.lock();
+        state.attr = attr.clone();
+        state.path = path;
+        Ok(())
     }
 }
 

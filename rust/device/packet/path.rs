@@ -64,10 +64,10 @@ fn source_port(flow_label: u32, local_qpn: u32, remote_qpn: u32) -> u16 {
 }
 
 impl Path {
-    /// The path that `attr` describes, between these QPs (0 for one that is not known).
+    /// The path from `port` that `attr` describes, between these QPs (0 for one that is not known).
     ///
     /// EINVAL if its addresses are not of one IP version.
-    pub(crate) fn new(attr: &AhAttr, local_qpn: u32, remote_qpn: u32) -> Result<Self> {
+    pub(crate) fn new(port: &Port, attr: &AhAttr, local_qpn: u32, remote_qpn: u32) -> Result<Self> {
         let flow = Flow {
             source: *attr.sgid(),
             destination: *attr.dgid(),
@@ -96,7 +96,7 @@ impl Path {
             route: None,
             vlan: attr.vlan(),
             to_group: Gid::new(*attr.dgid()).is_multicast(),
-            loopback: attr.own().is_some() && crate::parameters::loopback(),
+            loopback: attr.own().is_some() && port.settings().loopback,
             generation: attr.own().unwrap_or(0),
         })
     }

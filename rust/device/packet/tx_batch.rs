@@ -170,7 +170,7 @@ impl<'bh, Q: TxLimitHandler> Batch<'bh, Q> {
             NoPacket::NoRoute
         })?;
         let mut memory = Err(ENOMEM);
-        if more != 0 && route.supports_udp_gso() && crate::parameters::segmentation() {
+        if more != 0 && route.supports_udp_gso() && core.port.settings().segmentation {
             let count = (more as usize).saturating_add(1).min(TX_MAX / len.max(1));
             memory = TxSkb::alloc(route, len.saturating_mul(count), header, self.bh);
         }

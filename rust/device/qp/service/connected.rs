@@ -89,7 +89,7 @@ impl<C: ConnectedQp> Connected<C> {
         let mut change = connected_change(attr);
         let dest = change.dest_qpn.unwrap_or(self.conn.attr().dest_qpn.get());
         let path = match attr.av() {
-            Some(av) => Some(Path::new(av, qp.qpn, dest)?),
+            Some(av) => Some(Path::new(&qp.core.port, av, qp.qpn, dest)?),
             None => None,
         };
         if let Some(path) = &path {
