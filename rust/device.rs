@@ -61,10 +61,10 @@ use crate::sync::table::{self, Table};
 use crate::sync::timer::Timer;
 use counters::Counters;
 use kernel::prelude::*;
-use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use kernel::workqueue::Work;
-use limits::Kind;
+use limits::{quota, Kind};
+use pd::Pds;
 use port::Port;
 
 /// The part of a device that packets, work and timers use; it may outlive the `ib_device` for a
@@ -77,12 +77,12 @@ pub(crate) struct Core {
     mkeys: Table<mem::mkey::Mkey>,
     #[pin]
     ahs: Table<packet::ah::Ah>,
-    cqs: Quota,
-    srqs: Quota,
-    pds: Quota,
+    /// Completion queues and shared receive queues are counted alone: nothing finds them by number.
+    cqs: Arc<Quota>,
+    srqs: Arc<Quota>,
+    pds: Pds,
     /// The number of objects of each user, by the user.
     accounts: Arc<Registry<Account>>,
-    next_pd: Atomic<u64>,
     counters: Counters,
     #[pin]
     port: Port,
@@ -104,11 +104,6 @@ pub(crate) struct Core {
     sweep_work: Work<Core>,
 }
 
-/// The quota for a kind of object with the reported limit `limit`.
-const fn quota(kind: Kind, limit: u32) -> Quota {
-    Quota::new(kind as usize, limit, limits::KERNEL_RESERVE)
-}
-
 impl Core {
     /// The core of a device on `netdev`. Process context; errors as for [`Port::new`].
     fn new(netdev: &NetDevice, settings: Settings) -> Result<Arc<Self>> {
@@ -120,11 +115,10 @@ impl Core {
                 ),
                 mkeys <- Table::new(1..=limits::MAX_KEY_INDEX, quota(Kind::Mkey, limits::MAX_MR)),
                 ahs <- Table::new(1..=limits::MAX_AH_NUMBER, quota(Kind::Ah, limits::MAX_AH)),
-                cqs: quota(Kind::Cq, limits::MAX_CQ),
-                srqs: quota(Kind::Srq, limits::MAX_SRQ),
-                pds: quota(Kind::Pd, limits::MAX_PD),
+                cqs: Arc::new(quota(Kind::Cq, limits::MAX_CQ), GFP_KERNEL)?,
+                srqs: Arc::new(quota(Kind::Srq, limits::MAX_SRQ), GFP_KERNEL)?,
+                pds: Pds::new()?,
                 accounts: Registry::new()?,
-                next_pd: Atomic::new(1),
                 counters: Counters::new(),
                 port <- Port::new::<rx::Receive>(netdev, settings),
                 groups <- mcast::Groups::new(),

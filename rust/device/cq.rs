@@ -11,7 +11,6 @@ use self::moderator::Moderator;
 use super::ring::Ring;
 use super::uabi::cqe::UverbsWc;
 use super::uabi::resp::{MmInfo, RxeCreateCqResp};
-use super::Core;
 use crate::proto::transport::{Ends, Notification};
 use crate::rdma::driver::CqInit;
 use crate::rdma::events::CqEvents;
@@ -20,7 +19,7 @@ use crate::rdma::udata::UserCtx;
 use crate::rdma::wc::{WcSlots, WcStatus};
 use crate::sync::lock::{new_spinlock_irq, SpinLockIrq};
 use crate::sync::memory::GFP_CHARGED;
-use crate::sync::quota::Owner;
+use crate::sync::quota::{Counted, Owner, Quota};
 use core::mem::size_of;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
@@ -60,8 +59,7 @@ pub(crate) struct Cq {
 
 /// The Rust part of an ib_cq.
 pub(crate) struct CqObject {
-    core: Arc<Core>,
-    owner: Owner,
+    _counted: Counted,
     pub(crate) cq: Arc<Cq>,
 }
 
@@ -70,7 +68,6 @@ impl Drop for CqObject {
         // Queue pairs may keep the queue for a moment longer: no new mapping can be made now.
         let cookie = self.cq.cookie.lock().take();
         drop(cookie);
-        self.core.cqs.give(&self.owner);
     }
 }
 
@@ -90,29 +87,28 @@ impl Wake {
 }
 
 impl Cq {
-    /// Makes a queue for at least `init.cqe` completions; returns it and its real capacity.
+    /// Makes a queue for at least `init.cqe` completions, which `quota` counts; returns it and its
+    /// real capacity.
     ///
     /// Process context. EINVAL for sizes out of the device's limits; ENOMEM, also when there are
     /// too many; EFAULT.
     pub(crate) fn create(
-        core: &Arc<Core>,
+        quota: &Arc<Quota>,
         init: &CqInit,
         events: CqEvents,
         user: Option<UserCtx<'_>>,
-        owner: Owner,
+        owner: &Owner,
     ) -> Result<(CqObject, u32)> {
-        core.cqs.take(&owner)?;
-        let (cq, capacity) =
-            Self::create_counted(init, events, user).inspect_err(|_| core.cqs.give(&owner))?;
-        let core = core.clone();
-        Ok((CqObject { core, owner, cq }, capacity))
+        let counted = Counted::new(quota, owner)?;
+        let (cq, capacity) = Self::new(init, events, user)?;
+        let object = CqObject {
+            _counted: counted,
+            cq,
+        };
+        Ok((object, capacity))
     }
 
-    fn create_counted(
-        init: &CqInit,
-        events: CqEvents,
-        user: Option<UserCtx<'_>>,
-    ) -> Result<(Arc<Cq>, u32)> {
+    fn new(init: &CqInit, events: CqEvents, user: Option<UserCtx<'_>>) -> Result<(Arc<Cq>, u32)> {
         if init.cqe == 0 || init.cqe > super::limits::MAX_CQE {
             return Err(EINVAL);
         }

@@ -185,7 +185,7 @@ impl Driver for Oxe {
     }
 
     fn alloc_pd(dev: &Device<Self>, context: Option<&Registered<Account>>) -> Result<PdObject> {
-        PdObject::new(&dev.core, owner(context))
+        dev.core.pds.alloc(owner(context))
     }
 
     fn create_ah(
@@ -217,7 +217,7 @@ impl Driver for Oxe {
         user: Option<UserCtx<'_>>,
         context: Option<&Registered<Account>>,
     ) -> Result<(CqObject, u32)> {
-        Cq::create(&dev.core, &init, events, user, owner(context))
+        Cq::create(&dev.core.cqs, &init, events, user, &owner(context))
     }
 
     fn resize_cq(cq: &CqObject, cqe: u32, user: UserCtx<'_>) -> Result<u32> {
@@ -247,7 +247,7 @@ impl Driver for Oxe {
         events: SrqEvents,
         user: Option<UserCtx<'_>>,
     ) -> Result<(SrqObject, SrqAttr)> {
-        Srq::create(&dev.core, pd, wanted, events, user)
+        Srq::create(&dev.core.srqs, pd, wanted, events, user)
     }
 
     fn modify_srq(srq: &SrqObject, change: &SrqChange, user: Option<UserCtx<'_>>) -> Result {

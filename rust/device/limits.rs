@@ -6,7 +6,7 @@
 
 use super::uabi::wqe::RxeSge;
 use crate::rdma::attr::DriverId;
-use crate::sync::quota::{KINDS, USERS};
+use crate::sync::quota::{Quota, KINDS, USERS};
 use core::mem::size_of;
 
 /// rdma_rxe's number, as librxe is the provider of both.
@@ -32,6 +32,11 @@ pub(crate) enum Kind {
     Group,
 }
 const _: () = assert!((Kind::Group as usize) < KINDS);
+
+/// The quota for a kind of object with the reported limit `limit`.
+pub(crate) const fn quota(kind: Kind, limit: u32) -> Quota {
+    Quota::new(kind as usize, limit, KERNEL_RESERVE)
+}
 
 /// How many objects of each kind there may be beyond those of [`USERS`]: a reserve for kernel users
 /// (the connection manager, the MAD layer) when processes have taken all others.

@@ -135,3 +135,26 @@ impl Quota {
         owner.give(self.kind);
     }
 }
+
+/// An object that is counted until this is dropped. Any context.
+pub(crate) struct Counted {
+    quota: Arc<Quota>,
+    owner: Owner,
+}
+
+impl Counted {
+    /// Counts one more. Any context; errors as for [`Quota::take`].
+    pub(crate) fn new(quota: &Arc<Quota>, owner: &Owner) -> Result<Self> {
+        quota.take(owner)?;
+        Ok(Counted {
+            quota: quota.clone(),
+            owner: owner.clone(),
+        })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.quota.give(&self.owner);
+    }
+}

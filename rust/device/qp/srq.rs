@@ -7,11 +7,11 @@
 //! task, and other queue pairs go on with the next one.
 
 use super::producer::WqProducer;
+use crate::device::limits;
 use crate::device::pd::{PdId, PdObject};
 use crate::device::recv_ring::{RecvRing, Taken};
 use crate::device::uabi::resp::{MmInfo, RxeCreateSrqResp, RxeModifySrqCmd};
 use crate::device::uabi::wqe::RxeSge;
-use crate::device::{limits, Core};
 use crate::proto::transport::Status;
 use crate::rdma::events::SrqEvents;
 use crate::rdma::mmap::Cookie;
@@ -20,7 +20,7 @@ use crate::rdma::udata::UserCtx;
 use crate::rdma::wr::RecvWr;
 use crate::sync::lock::{new_spinlock_bh, SpinLockBh};
 use crate::sync::memory::GFP_CHARGED;
-use crate::sync::quota::Owner;
+use crate::sync::quota::{Counted, Quota};
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
 
@@ -50,15 +50,8 @@ pub(crate) struct Srq {
 
 /// The Rust part of an ib_srq.
 pub(crate) struct SrqObject {
-    core: Arc<Core>,
-    owner: Owner,
+    _counted: Counted,
     pub(crate) srq: Arc<Srq>,
-}
-
-impl Drop for SrqObject {
-    fn drop(&mut self) {
-        self.core.srqs.give(&self.owner);
-    }
 }
 
 /// Makes the ring mappable for the process that calls.
@@ -69,26 +62,29 @@ fn publish(user: &UserCtx<'_>, ring: &RecvRing) -> Result<(Cookie, MmInfo)> {
 }
 
 impl Srq {
-    /// Makes a queue for at least `wanted.max_wr` receives; returns it and its attributes.
+    /// Makes a queue for at least `wanted.max_wr` receives, which `quota` counts; returns it and
+    /// its attributes.
     ///
     /// Process context. EINVAL for sizes out of the device's limits, and for a limit beyond the
     /// size; ENOMEM, also when there are too many; EFAULT.
     pub(crate) fn create(
-        core: &Arc<Core>,
+        quota: &Arc<Quota>,
         pd: &PdObject,
         wanted: &SrqAttr,
         events: SrqEvents,
         user: Option<UserCtx<'_>>,
     ) -> Result<(SrqObject, SrqAttr)> {
-        core.srqs.take(&pd.owner)?;
-        let srq = Self::create_counted(pd.id, wanted, events, user);
-        let srq = srq.inspect_err(|_| core.srqs.give(&pd.owner))?;
+        let counted = Counted::new(quota, &pd.owner)?;
+        let srq = Self::new(pd.id, wanted, events, user)?;
         let attr = srq.query();
-        let (core, owner) = (core.clone(), pd.owner.clone());
-        Ok((SrqObject { core, owner, srq }, attr))
+        let object = SrqObject {
+            _counted: counted,
+            srq,
+        };
+        Ok((object, attr))
     }
 
-    fn create_counted(
+    fn new(
         pd: PdId,
         wanted: &SrqAttr,
         events: SrqEvents,
