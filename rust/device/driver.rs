@@ -4,16 +4,17 @@
 
 use super::cq::{Cq, CqObject};
 use super::gid_use::GidUse;
-use super::mem::mkey::{self, MkeyObject};
+use super::mem::mkeys::MkeyObject;
 use super::mem::mr::{Mr, ProcessMemory};
 use super::mem::range::Range;
+use super::object::Oxe;
 use super::packet::ah::AhObject;
 use super::pd::PdObject;
 use super::qp::object::{Qp, QpObject};
 use super::qp::progress::Input;
 use super::qp::srq::{Srq, SrqObject};
 use super::qp::{attr, engine, removal};
-use super::{counters, limits, link, uabi, Oxe};
+use super::{counters, limits, link, uabi};
 use crate::net::netdev::NetDevice;
 use crate::proto::transport::State;
 use crate::proto::wire::Gid;
@@ -155,37 +156,37 @@ impl Driver for Oxe {
     }
 
     fn gid_table_len(dev: &Device<Self>) -> u16 {
-        let gids = dev.core.port.settings().gids;
+        let gids = dev.port.settings().gids;
         gids.clamp(limits::MIN_GIDS, limits::MAX_GIDS)
     }
 
     fn query_port(dev: &Device<Self>, attr: &mut PortAttr) -> Result {
-        dev.core.port.query(attr)
+        dev.port.query(attr)
     }
 
     fn counters(dev: &Device<Self>, out: &mut [u64]) {
-        dev.core.counters.read(out);
+        dev.port.counters.read(out);
     }
 
     fn added(dev: &Device<Self>) {
-        removal::cancel(&dev.core);
+        removal::cancel(&dev.qps);
     }
 
     fn removing(dev: &Device<Self>) {
-        removal::begin(&dev.core);
+        removal::begin(&dev.qps);
     }
 
     fn add_gid(dev: &Device<Self>, netdev: &NetDevice) -> Option<GidUse> {
-        GidUse::new(&dev.core, netdev)
+        GidUse::new(&dev.port, &dev.qps, netdev)
     }
 
     fn alloc_ucontext(dev: &Device<Self>) -> Result<Registered<Account>> {
         let id = user::current_id();
-        Registry::get(&dev.core.accounts, id, || Account::new(id))
+        Registry::get(&dev.accounts, id, || Account::new(id))
     }
 
     fn alloc_pd(dev: &Device<Self>, context: Option<&Registered<Account>>) -> Result<PdObject> {
-        dev.core.pds.alloc(owner(context))
+        dev.pds.alloc(owner(context))
     }
 
     fn create_ah(
@@ -195,9 +196,9 @@ impl Driver for Oxe {
         user: bool,
     ) -> Result<(Self::Ah, u32)> {
         if user {
-            dev.core.port.check_source(attr)?;
+            dev.port.check_source(attr)?;
         }
-        let ah = AhObject::new(&dev.core, pd, attr, user)?;
+        let ah = AhObject::new(&dev.ahs, pd, attr, user)?;
         let number = ah.number();
         Ok((ah, number))
     }
@@ -217,7 +218,7 @@ impl Driver for Oxe {
         user: Option<UserCtx<'_>>,
         context: Option<&Registered<Account>>,
     ) -> Result<(CqObject, u32)> {
-        Cq::create(&dev.core.cqs, &init, events, user, &owner(context))
+        Cq::create(&dev.cqs, &init, events, user, &owner(context))
     }
 
     fn resize_cq(cq: &CqObject, cqe: u32, user: UserCtx<'_>) -> Result<u32> {
@@ -247,7 +248,7 @@ impl Driver for Oxe {
         events: SrqEvents,
         user: Option<UserCtx<'_>>,
     ) -> Result<(SrqObject, SrqAttr)> {
-        Srq::create(&dev.core.srqs, pd, wanted, events, user)
+        Srq::create(&dev.srqs, pd, wanted, events, user)
     }
 
     fn modify_srq(srq: &SrqObject, change: &SrqChange, user: Option<UserCtx<'_>>) -> Result {
@@ -273,7 +274,7 @@ impl Driver for Oxe {
         events: QpEvents,
         user: Option<UserCtx<'_>>,
     ) -> Result<(QpObject, QpCreated)> {
-        let object = Qp::create(&dev.core, pd, init, events, user)?;
+        let object = Qp::create(&dev.qps, pd, init, events, user)?;
         let created = QpCreated {
             qpn: object.qp.ctx.qpn,
             caps: object.qp.caps,
@@ -333,13 +334,13 @@ impl Driver for Oxe {
 
     fn attach_mcast(dev: &Device<Self>, qp: &QpObject, gid: &[u8; 16]) -> Result {
         let ctx = &qp.qp.ctx;
-        let groups = &dev.core.groups;
-        groups.attach(&dev.core.port, &Gid::new(*gid), ctx.qpn, &ctx.owner)
+        let groups = &dev.delivery.groups;
+        groups.attach(&dev.port, &Gid::new(*gid), ctx.qpn, &ctx.owner)
     }
 
     fn detach_mcast(dev: &Device<Self>, qp: &QpObject, gid: &[u8; 16]) -> Result {
-        let groups = &dev.core.groups;
-        groups.detach(&dev.core.port, &Gid::new(*gid), qp.qp.ctx.qpn)
+        let groups = &dev.delivery.groups;
+        groups.detach(&dev.port, &Gid::new(*gid), qp.qp.ctx.qpn)
     }
 
     fn reg_user_mr(
@@ -352,7 +353,7 @@ impl Driver for Oxe {
     ) -> Result<(Self::Mr, u32)> {
         let memory = process_memory(dev, start, length, access)?;
         let range = Range { iova, length };
-        let mr = MkeyObject::user_mr(&dev.core, pd, memory, range, access)?;
+        let mr = MkeyObject::user_mr(&dev.mkeys, pd, memory, range, access)?;
         let key = mr.key;
         Ok((mr, key))
     }
@@ -376,7 +377,7 @@ impl Driver for Oxe {
         };
         mr.as_mr()?.refuse_windows()?;
         process_memory(dev, start, range.length, access)
-            .and_then(|memory| MkeyObject::user_mr(&dev.core, pd, memory, range, access))
+            .and_then(|memory| MkeyObject::user_mr(&dev.mkeys, pd, memory, range, access))
             .inspect_err(|_| mr.as_mr().map_or((), Mr::admit_windows))
             .map(|mr| {
                 let key = mr.key;
@@ -390,7 +391,7 @@ impl Driver for Oxe {
         memory: KernelMemory,
         access: Access,
     ) -> Result<(Self::Mr, u32)> {
-        let mr = MkeyObject::dma_mr(&dev.core, pd.id, memory, access)?;
+        let mr = MkeyObject::dma_mr(&dev.mkeys, pd.id, memory, access)?;
         let key = mr.key;
         Ok((mr, key))
     }
@@ -404,7 +405,7 @@ impl Driver for Oxe {
         if pages > limits::MAX_FAST_REG_PAGES {
             return Err(EINVAL);
         }
-        let mr = MkeyObject::fast_mr(&dev.core, pd.id, memory, pages as usize)?;
+        let mr = MkeyObject::fast_mr(&dev.mkeys, pd.id, memory, pages as usize)?;
         let key = mr.key;
         Ok((mr, key))
     }
@@ -429,11 +430,11 @@ impl Driver for Oxe {
         va: u64,
         len: u32,
     ) -> Result {
-        mkey::advise(&dev.core, pd.id, advice, key, (va, len))
+        dev.mkeys.advise(pd.id, advice, key, (va, len))
     }
 
     fn alloc_mw(dev: &Device<Self>, pd: &PdObject, kind: MwType) -> Result<(Self::Mw, u32)> {
-        let mw = MkeyObject::window(&dev.core, pd, kind)?;
+        let mw = MkeyObject::window(&dev.mkeys, pd, kind)?;
         let key = mw.key;
         Ok((mw, key))
     }

@@ -4,21 +4,20 @@
 //! netdev, removes it.
 
 use super::counters::Count;
+use super::gid_rescan::GidRescan;
+use super::object::Oxe;
 use super::port::path_mtu;
+use super::rx::Receive;
 use super::settings::Settings;
-use super::{limits, Core, Oxe};
 use crate::net::addr::AddrHandler;
 use crate::net::netdev::{Kind, NetDevice};
 use crate::net::notifier::{Event, Handler, Notifier};
 use crate::rdma::device::Device;
 use crate::rdma::error::address_in_use;
 use crate::rdma::exclude;
-use crate::rdma::lookup::{DeviceRef, IbDeviceRef};
-use crate::sync::work;
+use crate::rdma::lookup::DeviceRef;
 use kernel::prelude::*;
 use kernel::str::CStr;
-use kernel::sync::Arc;
-use kernel::workqueue::{self, WorkItem};
 
 /// Handles events of the netdevs that devices are on.
 #[pin_data]
@@ -44,12 +43,12 @@ impl Handler for NetdevEvents {
         match event {
             // This event also comes when the netdev moves to another namespace.
             Event::Unregister => {
-                device.core.detach();
+                device.detach();
                 device.unregister_queued();
             }
             Event::Up | Event::Down | Event::Change => {
                 if !netdev.is_up() {
-                    device.core.counters.count(Count::LinkDowned);
+                    device.port.counters.count(Count::LinkDowned);
                 }
                 // The RDMA core does this itself, except for bonds.
                 device.port_changed();
@@ -67,22 +66,8 @@ impl AddrHandler for Addresses {
     fn added(netdev: &NetDevice) {
         if netdev.kind() == Kind::Ip {
             if let Some(device) = DeviceRef::<Oxe>::by_netdev(netdev) {
-                work::queue_process::<Core, 2>(&device.core);
+                GidRescan::queue(&device.gid_rescan);
             }
-        }
-    }
-}
-
-workqueue::impl_has_work! { impl HasWork<Core, 2> for Core { self.gid_work } }
-
-impl WorkItem<2> for Core {
-    type Pointer = Arc<Self>;
-
-    /// Process context.
-    fn run(this: Arc<Self>) {
-        let find = |netdev: &_| IbDeviceRef::by_netdev(netdev, limits::DRIVER_ID);
-        if let Some(device) = this.port.with_netdev(find).flatten() {
-            device.rescan_gids();
         }
     }
 }
@@ -190,11 +175,11 @@ fn make(name: &CStr, netdev: &NetDevice, settings: Settings, compat: bool) -> Re
     Device::register(
         name,
         netdev,
-        try_init!(Oxe { core: Core::new(netdev, settings)?, compat }? Error),
+        Oxe::new::<Receive>(netdev, settings, compat),
         |oxe| {
-            let sound = oxe.core.port.is_in_own_netns(netdev);
+            let sound = oxe.port.is_in_own_netns(netdev);
             if !sound {
-                oxe.core.detach();
+                oxe.detach();
             }
             sound
         },

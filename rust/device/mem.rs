@@ -6,6 +6,7 @@ pub(crate) mod error;
 pub(crate) mod fast_mr;
 pub(crate) mod grant;
 pub(crate) mod mkey;
+pub(crate) mod mkeys;
 pub(crate) mod mr;
 pub(crate) mod mw;
 mod odp;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The port of a device: its netdev, until that is unregistered, the sockets of its namespace, and
-//! its settings.
+//! The port of a device: its netdev, until that is unregistered, the sockets of its namespace, its
+//! counters and settings.
 
+use super::counters::Counters;
 use super::limits;
 use super::settings::Settings;
 use crate::net::netdev::{Namespace, NetDevice, Netdev, NetdevId};
@@ -30,6 +31,7 @@ pub(crate) struct Port {
     tunnel: Mutex<Option<Tunnel>>,
     home: Namespace,
     settings: Settings,
+    pub(crate) counters: Counters,
 }
 
 /// The netdev and the sockets of a detached port. The sockets are closed before the netdev is
@@ -78,6 +80,7 @@ impl Port {
             tunnel <- kernel::new_mutex!(Some(Tunnel::open::<R>(on)?), "oxe_tunnel"),
             home: on.present_namespace(),
             settings,
+            counters: Counters::new(),
         })
     }
 

@@ -50,7 +50,8 @@ RUST = order(
     {"oxe.rs"},
     "device",
     layers=(
-        {"uabi", "limits", "counters", "pd", "port", "ring", "recv_ring"} | {"settings"},
+        {"uabi", "uabi_layout", "limits", "counters", "settings"}
+        | {"ring", "recv_ring", "port", "pd", "gid_rescan", "mcast"},
         {"mem"},
         {"cq"},
         {"packet"},

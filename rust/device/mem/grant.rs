@@ -4,9 +4,9 @@
 //! part of a region or window.
 
 use super::error::MemError;
-use super::mkey::{self, AccessRequest, Admission, Mkey};
+use super::mkey::{AccessRequest, Admission, Mkey};
+use super::mkeys::Mkeys;
 use super::writer::Writer;
-use crate::device::Core;
 use crate::proto::transport::AccessError;
 use crate::rdma::strided::StridedSrc;
 use crate::rdma::umem::Word;
@@ -32,8 +32,8 @@ impl Grant {
     ///
     /// Key; Bounds for [`Cover::Whole`](super::range::Cover::Whole).
     #[inline]
-    fn lookup(core: &Core, wanted: &AccessRequest) -> Result<Self, MemError> {
-        let mkey = mkey::get(core, wanted.key)?;
+    fn lookup(mkeys: &Mkeys, wanted: &AccessRequest) -> Result<Self, MemError> {
+        let mkey = mkeys.get(wanted.key)?;
         let admission = mkey.admit(wanted)?;
         Ok(Self::new(mkey, admission, wanted))
     }
@@ -45,13 +45,13 @@ impl Grant {
     /// As for [`Grant::lookup`].
     #[inline]
     pub(crate) fn lookup_cached(
-        core: &Core,
+        mkeys: &Mkeys,
         wanted: &AccessRequest,
         cache: &mut MkeyCache,
     ) -> Result<Self, MemError> {
         match Self::from_cache(wanted, cache) {
             Some(grant) => Ok(grant),
-            None => Self::lookup_anew(core, wanted, cache),
+            None => Self::lookup_anew(mkeys, wanted, cache),
         }
     }
 
@@ -71,12 +71,12 @@ impl Grant {
     /// As for [`Grant::lookup`].
     #[inline(never)]
     pub(crate) fn lookup_anew(
-        core: &Core,
+        mkeys: &Mkeys,
         wanted: &AccessRequest,
         cache: &mut MkeyCache,
     ) -> Result<Self, MemError> {
         *cache = None;
-        let grant = Self::lookup(core, wanted)?;
+        let grant = Self::lookup(mkeys, wanted)?;
         *cache = Some(grant.mkey.clone());
         Ok(grant)
     }

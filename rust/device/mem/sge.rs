@@ -5,11 +5,11 @@
 use super::error::MemError;
 use super::grant::{Grant, MkeyCache};
 use super::mkey::{AccessRequest, Accessor};
+use super::mkeys::Mkeys;
 use super::payload::{PayloadError, PayloadRef};
 use super::range::Cover;
 use crate::device::pd::PdId;
 use crate::device::uabi::wqe::RxeSge;
-use crate::device::Core;
 use crate::rdma::access::Access;
 use crate::rdma::strided::{StridedDst, StridedSrc};
 use crate::sync::memory::Payer;
@@ -50,7 +50,7 @@ impl Sge {
     #[inline]
     pub(crate) fn resolve(
         &mut self,
-        core: &Core,
+        mkeys: &Mkeys,
         pd: PdId,
         raw: &RxeSge,
         purpose: Purpose,
@@ -76,7 +76,7 @@ impl Sge {
         self.len = raw.length;
         self.grant = Grant::from_cache(&wanted, cache);
         if self.grant.is_none() {
-            self.grant = match Grant::lookup_anew(core, &wanted, cache) {
+            self.grant = match Grant::lookup_anew(mkeys, &wanted, cache) {
                 Err(_) if purpose == Purpose::Receive => None,
                 found => Some(found?),
             };

@@ -3,15 +3,51 @@
 //! Address handles.
 
 use super::path::Path;
+use crate::device::limits::{self, Kind};
 use crate::device::pd::{PdId, PdObject};
-use crate::device::Core;
+use crate::device::port::Port;
 use crate::rdma::gid::AhAttr;
 use crate::sync::bh::irqs_disabled;
 use crate::sync::lock::{new_spinlock_bh, SpinLockBh};
 use crate::sync::memory::GFP_CHARGED;
+use crate::sync::table::Table;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
+
+/// The address handles of a device, by number. To be dropped in process context.
+#[pin_data]
+pub(crate) struct Ahs {
+    port: Arc<Port>,
+    #[pin]
+    table: Table<Ah>,
+}
+
+impl Ahs {
+    /// No address handles, for paths from `port`. Process context. ENOMEM.
+    pub(crate) fn new(port: Arc<Port>) -> Result<Arc<Self>> {
+        let quota = limits::quota(Kind::Ah, limits::MAX_AH);
+        Arc::pin_init(
+            pin_init!(Ahs {
+                port,
+                table <- Table::new(1..=limits::MAX_AH_NUMBER, quota),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The address handle with this number, if there is one. Any context.
+    #[inline]
+    pub(crate) fn get(&self, number: u32) -> Option<Arc<Ah>> {
+        self.table.get(number)
+    }
+
+    /// Drops the cached routes of all address handles. One that has just left the table may keep
+    /// its route until it is dropped. Process context, sleeps; may be called under RTNL.
+    pub(crate) fn forget_routes(&self) {
+        self.table.for_each(|ah| ah.forget_route());
+    }
+}
 
 struct State {
     attr: AhAttr,
@@ -36,15 +72,15 @@ impl Ah {
     /// For a process if `user`: process context. Otherwise any context, as the CM calls in atomic
     /// context. ENOMEM, also when there are too many; EINVAL if the addresses are not of one IP
     /// version.
-    pub(crate) fn new(core: &Core, pd: &PdObject, attr: &AhAttr, user: bool) -> Result<Arc<Self>> {
+    fn new(ahs: &Ahs, pd: &PdObject, attr: &AhAttr, user: bool) -> Result<Arc<Self>> {
         let (number, flags) = if user {
-            (core.ahs.reserve(&pd.owner)?, GFP_CHARGED)
+            (ahs.table.reserve(&pd.owner)?, GFP_CHARGED)
         } else {
-            (core.ahs.reserve_atomic()?, GFP_ATOMIC)
+            (ahs.table.reserve_atomic()?, GFP_ATOMIC)
         };
         let state = State {
             attr: attr.clone(),
-            path: Path::new(&core.port, attr, 0, 0).inspect_err(|_| core.ahs.cancel(number))?,
+            path: Path::new(&ahs.port, attr, 0, 0).inspect_err(|_| ahs.table.cancel(number))?,
         };
         let ah = Arc::pin_init(
             pin_init!(Ah {
@@ -55,8 +91,8 @@ impl Ah {
             }),
             flags,
         )
-        .inspect_err(|_| core.ahs.cancel(number))?;
-        core.ahs.publish(number, ah.clone());
+        .inspect_err(|_| ahs.table.cancel(number))?;
+        ahs.table.publish(number, ah.clone());
         Ok(ah)
     }
 
@@ -87,14 +123,14 @@ impl Ah {
     }
 
     /// Drops the cached route.
-    pub(crate) fn forget_route(&self) {
+    fn forget_route(&self) {
         self.state.lock().path.forget_route();
     }
 
-    /// The handle is about to leave the table of address handles, where [`Core::detach`] looks for
-    /// routes. Any context: the CM destroys handles with interrupts disabled, where the lock may
-    /// not be taken. The CM's requests complete as they are posted, so that there is no other user
-    /// of the handle by then; the route is freed with the handle after a grace period.
+    /// The handle is about to leave the table of address handles, where [`Ahs::forget_routes`]
+    /// looks for routes. Any context: the CM destroys handles with interrupts disabled, where the
+    /// lock may not be taken. The CM's requests complete as they are posted, so that there is no
+    /// other user of the handle by then; the route is freed with the handle after a grace period.
     fn destroy(&self) {
         self.destroyed.store(true, Relaxed);
         if !irqs_disabled() {
@@ -105,23 +141,23 @@ impl Ah {
 
 /// The Rust part of an ib_ah: frees the number when it is dropped.
 pub(crate) struct AhObject {
-    core: Arc<Core>,
+    ahs: Arc<Ahs>,
     ah: Arc<Ah>,
 }
 
 impl AhObject {
     /// See [`Ah::new`].
-    pub(crate) fn new(core: &Arc<Core>, pd: &PdObject, attr: &AhAttr, user: bool) -> Result<Self> {
+    pub(crate) fn new(ahs: &Arc<Ahs>, pd: &PdObject, attr: &AhAttr, user: bool) -> Result<Self> {
         Ok(AhObject {
-            core: core.clone(),
-            ah: Ah::new(core, pd, attr, user)?,
+            ahs: ahs.clone(),
+            ah: Ah::new(ahs, pd, attr, user)?,
         })
     }
 
     /// Changes the address. It also applies to requests that are posted but not sent yet. EINVAL as
     /// for [`Ah::new`].
     pub(crate) fn modify(&self, attr: &AhAttr) -> Result {
-        let path = Path::new(&self.core.port, attr, 0, 0)?;
+        let path = Path::new(&self.ahs.port, attr, 0, 0)?;
         let mut state = self.ah.state.lock();
         state.attr = attr.clone();
         state.path = path;
@@ -140,6 +176,6 @@ impl core::ops::Deref for AhObject {
 impl Drop for AhObject {
     fn drop(&mut self) {
         self.ah.destroy();
-        self.core.ahs.remove(self.ah.number);
+        self.ahs.table.remove(self.ah.number);
     }
 }

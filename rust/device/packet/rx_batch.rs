@@ -6,7 +6,7 @@
 //! hold of its lock. [`RxBatch`] and [`RxGroup`] share one cursor, which only this file moves.
 
 use super::wire_packet::WirePacket;
-use crate::device::Core;
+use crate::device::counters::Counters;
 use crate::net::skb::RxSkb;
 use crate::proto::wire::Gid;
 
@@ -22,9 +22,9 @@ pub(crate) struct RxBatch {
 impl RxBatch {
     /// The packets of `skb`; `None` if none is intact.
     #[inline(always)]
-    pub(crate) fn new(core: &Core, skb: RxSkb) -> Option<Self> {
+    pub(crate) fn new(counters: &Counters, skb: RxSkb) -> Option<Self> {
         Some(RxBatch {
-            packet: WirePacket::first(core, skb)?,
+            packet: WirePacket::first(counters, skb)?,
             pending: true,
             over: false,
         })
@@ -44,8 +44,8 @@ impl RxBatch {
 
     /// The next group. It begins after the last packet that the previous group returned.
     #[inline]
-    pub(crate) fn next_group(&mut self, core: &Core) -> Option<RxGroup<'_>> {
-        if !self.pending && !self.advance(core) {
+    pub(crate) fn next_group(&mut self, counters: &Counters) -> Option<RxGroup<'_>> {
+        if !self.pending && !self.advance(counters) {
             return None;
         }
         self.pending = false;
@@ -58,8 +58,8 @@ impl RxBatch {
 
     /// Moves on to the next intact packet; `false` if there is none.
     #[inline]
-    fn advance(&mut self, core: &Core) -> bool {
-        self.over = self.over || !self.packet.advance(core);
+    fn advance(&mut self, counters: &Counters) -> bool {
+        self.over = self.over || !self.packet.advance(counters);
         !self.over
     }
 }
@@ -87,9 +87,9 @@ impl RxGroup<'_> {
 
     /// The next packet of the group.
     #[inline]
-    pub(crate) fn next(&mut self, core: &Core) -> Option<&mut WirePacket> {
+    pub(crate) fn next(&mut self, counters: &Counters) -> Option<&mut WirePacket> {
         if self.begun {
-            if !self.batch.advance(core) {
+            if !self.batch.advance(counters) {
                 return None;
             }
             if self.batch.packet.repr.bth.dest_qp.get() != self.qpn {

@@ -7,7 +7,7 @@ use super::loopback::LoopbackQueue;
 use super::path::Path;
 use crate::device::counters::Count;
 use crate::device::mem::error::MemError;
-use crate::device::Core;
+use crate::device::port::Port;
 use crate::net::queue::TxQueue;
 use crate::net::skb::{TxSkb, TX_MAX};
 use crate::net::tx_limit::{TxLimit, TxLimitHandler};
@@ -109,7 +109,7 @@ impl<'bh, Q: TxLimitHandler> Batch<'bh, Q> {
     #[inline]
     pub(crate) fn add(
         &mut self,
-        core: &Core,
+        port: &Port,
         path: &mut Path,
         packets: &Packets<'_>,
         more: impl Fn() -> u32,
@@ -124,7 +124,7 @@ impl<'bh, Q: TxLimitHandler> Batch<'bh, Q> {
                 self.close();
                 let follow = packets.count.wrapping_sub(done).wrapping_sub(1);
                 let more = more().saturating_add(follow.into());
-                let gso = self.open(core, path, len, more);
+                let gso = self.open(port, path, len, more);
                 let gso = gso.map_err(|why| Unsent { why, done })?;
                 left = gso.takes(len);
                 self.gso = Some(gso);
@@ -160,24 +160,24 @@ impl<'bh, Q: TxLimitHandler> Batch<'bh, Q> {
     #[inline]
     fn open(
         &self,
-        core: &Core,
+        port: &Port,
         path: &mut Path,
         len: usize,
         more: u32,
     ) -> Result<GsoBuilder<'bh>, NoPacket> {
-        let (route, header) = path.route(&core.port).map_err(|_| {
-            core.counters.count(Count::SendErrors);
+        let (route, header) = path.route(port).map_err(|_| {
+            port.counters.count(Count::SendErrors);
             NoPacket::NoRoute
         })?;
         let mut memory = Err(ENOMEM);
-        if more != 0 && route.supports_udp_gso() && core.port.settings().segmentation {
+        if more != 0 && route.supports_udp_gso() && port.settings().segmentation {
             let count = (more as usize).saturating_add(1).min(TX_MAX / len.max(1));
             memory = TxSkb::alloc(route, len.saturating_mul(count), header, self.bh);
         }
         let mut skb = memory
             .or_else(|_| TxSkb::alloc(route, len, header, self.bh))
             .map_err(|_| {
-                core.counters.count(Count::NoMemory);
+                port.counters.count(Count::NoMemory);
                 NoPacket::NoMemory
             })?;
         skb.charge_to(self.limit);
@@ -197,13 +197,13 @@ impl<'bh, Q: TxLimitHandler> Batch<'bh, Q> {
     /// A packet that the network stack drops counts as lost on the wire: the retransmission timer
     /// recovers it. Returns whether there were any packets.
     #[inline]
-    pub(crate) fn send(&mut self, core: &Core) -> bool {
+    pub(crate) fn send(&mut self, port: &Port) -> bool {
         self.close();
         let any = self.packets != 0;
         self.packets = 0;
         let (sent, failed) = self.queue.send();
-        core.counters.add(Count::SentPackets, sent);
-        core.counters.add(Count::SendErrors, failed);
+        port.counters.add(Count::SentPackets, sent);
+        port.counters.add(Count::SendErrors, failed);
         any
     }
 }

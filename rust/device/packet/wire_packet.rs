@@ -2,8 +2,7 @@
 
 //! Packets from the wire: headers, ICRC, and the segments of a GSO super-packet.
 
-use crate::device::counters::Count;
-use crate::device::Core;
+use crate::device::counters::{Count, Counters};
 use crate::net::crc::crc32_le;
 use crate::net::skb::RxSkb;
 use crate::proto::wire::bth::{self, BTH_LEN};
@@ -41,7 +40,7 @@ pub(crate) struct WirePacket {
 impl WirePacket {
     /// The first intact packet of the super-packet `skb`.
     #[inline(always)]
-    pub(crate) fn first(core: &Core, mut skb: RxSkb) -> Option<Self> {
+    pub(crate) fn first(counters: &Counters, mut skb: RxSkb) -> Option<Self> {
         let mut head = IcrcHead::ip(skb.ip_header(), skb.udp_header()).ok()?;
         let first_id = head.datagram_fields().ip_id;
         loop {
@@ -49,7 +48,7 @@ impl WirePacket {
                 repr,
                 header_len,
                 payload_len,
-            }) = read(core, &mut skb, &mut head, first_id)
+            }) = read(counters, &mut skb, &mut head, first_id)
             {
                 return Some(WirePacket {
                     source: skb.source(),
@@ -71,9 +70,9 @@ impl WirePacket {
 
     /// Goes on to the next intact packet of the super-packet; `false` if there is none.
     #[inline]
-    pub(crate) fn advance(&mut self, core: &Core) -> bool {
+    pub(crate) fn advance(&mut self, counters: &Counters) -> bool {
         while self.skb.is_gso() && self.skb.advance() {
-            let parsed = read(core, &mut self.skb, &mut self.head, self.first_id);
+            let parsed = read(counters, &mut self.skb, &mut self.head, self.first_id);
             if let Some(Parsed {
                 repr,
                 header_len,
@@ -93,7 +92,7 @@ impl WirePacket {
     /// Coalesces the following packets into this one while they are intact and like it, up to
     /// `limit` packets or a chunk of payload that fits the CPU's cache.
     #[inline]
-    pub(crate) fn extend(&mut self, core: &Core, limit: u16) {
+    pub(crate) fn extend(&mut self, counters: &Counters, limit: u16) {
         let chunk = CACHE_CHUNK.checked_div(self.payload_len).unwrap_or(1);
         let limit = limit.min(u16::try_from(chunk).unwrap_or(limit));
         if limit <= 1 {
@@ -102,7 +101,7 @@ impl WirePacket {
         let more = self.alike(limit.wrapping_sub(1)).unwrap_or(0);
         self.skb.skip(more);
         self.count = self.count.saturating_add(more);
-        core.counters.add(Count::RcvdPackets, more.into());
+        counters.add(Count::RcvdPackets, more.into());
     }
 
     /// The number of next packets that are intact and like this one, up to `limit`. Adds their
@@ -184,14 +183,19 @@ impl WirePacket {
 
 /// Reads the headers and checks the ICRC of the packet that `skb` is at; counts it.
 #[inline(always)]
-fn read(core: &Core, skb: &mut RxSkb, head: &mut IcrcHead, first_id: u16) -> Option<Parsed> {
-    core.counters.count(Count::RcvdPackets);
+fn read(
+    counters: &Counters,
+    skb: &mut RxSkb,
+    head: &mut IcrcHead,
+    first_id: u16,
+) -> Option<Parsed> {
+    counters.count(Count::RcvdPackets);
     let mut copy = [0; MAX_HEADER_LEN];
     let headers = skb.headers(&mut copy)?;
     let parsed = match PacketRepr::parse(headers, skb.len()) {
         Ok(parsed) => parsed,
         Err(error) => {
-            core.counters.parse_error(error);
+            counters.parse_error(error);
             return None;
         }
     };
@@ -200,9 +204,9 @@ fn read(core: &Core, skb: &mut RxSkb, head: &mut IcrcHead, first_id: u16) -> Opt
         head.set_datagram_fields(datagram(skb, first_id.wrapping_add(skb.index()))?);
     }
     if check_icrc(skb, head).is_none() && retry(skb, head, first_id).is_none() {
-        core.counters.count(Count::BadIcrc);
+        counters.count(Count::BadIcrc);
         if skb.is_gso() {
-            core.counters.count(Count::BadIcrcGso);
+            counters.count(Count::BadIcrcGso);
         }
         return None;
     }

@@ -62,7 +62,7 @@ fn check_values(qp: &Qp, attr: &QpAttr<'_>) -> Result {
         return Err(EINVAL);
     }
     if let (Some(av), true) = (attr.av(), qp.is_user) {
-        qp.ctx.core.port.check_source(av)?;
+        qp.ctx.port.check_source(av)?;
     }
     attr.path_mtu().map_or(Ok(()), |mtu| check_mtu(qp, mtu))
 }
@@ -70,7 +70,7 @@ fn check_values(qp: &Qp, attr: &QpAttr<'_>) -> Result {
 /// A path MTU that the port has no room for is an error, which the log explains: the connection
 /// manager takes it from the peer's request, and its users see a peer that does not answer.
 fn check_mtu(qp: &Qp, asked: Mtu) -> Result {
-    let port = &qp.ctx.core.port;
+    let port = &qp.ctx.port;
     let (asked, most) = (asked.bytes(), port.mtu());
     if asked <= most {
         return Ok(());
@@ -96,7 +96,7 @@ fn apply(
     attr: &QpAttr<'_>,
     resources: Option<NewResources>,
 ) -> Result<Option<NewResources>> {
-    if qp.is_user && qp.ctx.core.removal.has_begun() {
+    if qp.is_user && qp.qps.removal.has_begun() {
         return Err(EIO);
     }
     let from = from_transport(inner.state());

@@ -6,8 +6,10 @@ use super::srq::Srq;
 use crate::device::cq::completion::QpId;
 use crate::device::cq::Cq;
 use crate::device::mem::mkey::Accessor;
+use crate::device::mem::mkeys::Mkeys;
+use crate::device::packet::ah::Ahs;
 use crate::device::pd::PdId;
-use crate::device::Core;
+use crate::device::port::Port;
 use crate::net::netdev::Namespace;
 use crate::rdma::qp::QpToken;
 use crate::sync::quota::Owner;
@@ -15,7 +17,9 @@ use kernel::sync::Arc;
 
 /// The part of a QP that never changes and therefore needs no lock.
 pub(crate) struct QpContext {
-    pub(crate) core: Arc<Core>,
+    pub(crate) port: Arc<Port>,
+    pub(crate) mkeys: Arc<Mkeys>,
+    pub(crate) ahs: Arc<Ahs>,
     pub(crate) qpn: u32,
     pub(crate) pd: PdId,
     /// The user that it counts for.
@@ -43,7 +47,7 @@ impl QpContext {
     #[inline]
     pub(crate) fn may_receive_in(&self, namespace: Namespace) -> bool {
         self.namespace
-            .is_none_or(|own| own == namespace || self.core.port.home() == namespace)
+            .is_none_or(|own| own == namespace || self.port.home() == namespace)
     }
 
     /// The identity of the QP in a completion.

@@ -7,8 +7,7 @@
 //! CQs. Without the lock packets are sent and consumers are notified; both may call the engine
 //! again. One context at a time sends for a QP, so that its packets stay in order (`RunState`).
 
-use super::flush;
-use super::object::{Inner, Qp};
+use super::object::{Inner, Qp, Qps};
 use super::progress::{Deferred, Input, Progress};
 use crate::device::counters::Count;
 use crate::device::packet::loopback::LoopbackQueue;
@@ -119,7 +118,7 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
             break;
         }
         drop(inner);
-        let packets = batch.send(&qp.ctx.core);
+        let packets = batch.send(&qp.ctx.port);
         let lent = flush_loopback(qp, &mut batch.loopback);
         notify(qp, core::mem::take(&mut deferred));
         batches += 1;
@@ -228,11 +227,11 @@ fn process_input(
         Input::Flush => inner.transport.flush_delayed(),
         Input::Multicast(packet) => handle(qp, inner, now, RxPacket::Wire(packet), deferred),
         Input::Packets(group) => {
-            while let Some(packet) = group.next(&qp.ctx.core) {
+            while let Some(packet) = group.next(&qp.ctx.port.counters) {
                 if packet.skb.is_gso() {
                     let (repr, len) = (&packet.repr, packet.payload_len);
                     let limit = inner.transport.max_segments(repr, len, &inner.sq);
-                    packet.extend(&qp.ctx.core, limit);
+                    packet.extend(&qp.ctx.port.counters, limit);
                 }
                 handle(qp, inner, now, RxPacket::Wire(packet), deferred);
             }
@@ -258,7 +257,7 @@ fn handle(
         .transport
         .handle(&qp.ctx, queues, now, packet, deferred);
     if let Err(cause) = handled {
-        qp.ctx.core.counters.dropped(cause);
+        qp.ctx.port.counters.dropped(cause);
     }
 }
 
@@ -269,12 +268,11 @@ fn flush_loopback(from: &Qp, loopback: &mut LoopbackQueue) -> bool {
     if loopback.is_empty() {
         return false;
     }
-    let core = &from.ctx.core;
     while let Some(qpn) = loopback.dest() {
-        match core.qps.get(qpn) {
+        match from.qps.get(qpn) {
             Some(qp) => deliver_loopback(from, &qp, loopback),
             None => {
-                core.counters.count(Count::NoQp);
+                from.ctx.port.counters.count(Count::NoQp);
                 let _ = loopback.next_for(qpn);
             }
         }
@@ -334,7 +332,7 @@ fn step(
     deferred: &mut Deferred,
 ) -> Progress {
     for _ in 0..MAX_ROUNDS {
-        inner.fetch(&qp.ctx.core);
+        inner.fetch(&qp.ctx);
         let progress = inner.transport.transmit(&qp.ctx, &mut inner.sq, now, batch);
         let released = complete(qp, inner, deferred).released;
         match progress {
@@ -393,7 +391,7 @@ fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
         _ if inner.is_in_error() => {
             let due = inner.flush_poll.next(now);
             if due.is_none() {
-                flush::start(&qp.ctx.core);
+                Qps::start_sweep(&qp.qps);
             }
             due
         }

@@ -9,11 +9,8 @@
 //! as no process is charged for its time.
 
 use super::progress::Input;
-use crate::device::{limits, Core};
+use crate::device::limits;
 use crate::proto::transport::Instant;
-use crate::sync::timer::{self, impl_has_timer};
-use kernel::sync::Arc;
-use kernel::workqueue;
 
 /// How long a QP polls its own ring, in nanoseconds, and the first wait. Each further wait is as
 /// long as all before it together.
@@ -21,7 +18,7 @@ const SELF_POLL_NS: u64 = FIRST_WAIT << 8;
 const FIRST_WAIT: u64 = 10_000_000;
 
 /// How long the sweep waits between two steps, in nanoseconds.
-const PERIOD: u64 = 1_000_000_000;
+pub(super) const SWEEP_PERIOD: u64 = 1_000_000_000;
 
 /// How many receives of one QP a step of the sweep flushes at most.
 const SWEEP_BUDGET: u32 = 1024;
@@ -83,7 +80,7 @@ pub(crate) struct Sweep {
     /// This round found a QP in the error state, so that there will be another round.
     pub(super) found: bool,
     /// The device is gone.
-    ended: bool,
+    pub(super) ended: bool,
 }
 
 impl Sweep {
@@ -93,23 +90,4 @@ impl Sweep {
         found: false,
         ended: false,
     };
-}
-
-impl_has_timer! { impl HasTimer<0> for Core { self.sweep_timer } }
-workqueue::impl_has_work! { impl HasWork<Core> for Core { self.sweep_work } }
-
-/// Starts the sweep of the device, if it is not running, for a QP that no longer polls its own
-/// ring. Softirq or process context.
-pub(crate) fn start(core: &Arc<Core>) {
-    let sweep = core.sweep.lock();
-    if !sweep.ended {
-        core.sweep_timer
-            .arm_at(core.as_arc_borrow(), timer::now_ns().saturating_add(PERIOD));
-    }
-}
-
-/// Ends the sweep for good. Process context.
-pub(crate) fn end(core: &Core) {
-    core.sweep.lock().ended = true;
-    core.sweep_timer.cancel();
 }

@@ -4,10 +4,8 @@
 //! pairs in the error state (see `flush`).
 
 use super::engine;
-use super::flush;
-use super::object::Qp;
+use super::object::{Qp, Qps};
 use super::progress::Input;
-use crate::device::Core;
 use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{Instant, State};
 use crate::sync::timer::{self, TimerHandler};
@@ -63,18 +61,18 @@ impl WorkItem<1> for Qp {
     }
 }
 
-impl TimerHandler for Core {
+impl TimerHandler for Qps {
     fn expired(this: Arc<Self>) {
-        let _ = work::queue_process::<Core, 0>(&this);
+        let _ = work::queue_process::<Qps, 0>(&this);
     }
 }
 
-impl WorkItem for Core {
-    type Pointer = Arc<Core>;
+impl WorkItem for Qps {
+    type Pointer = Arc<Qps>;
 
-    fn run(this: Arc<Core>) {
+    fn run(this: Arc<Qps>) {
         if sweep(&this) {
-            flush::start(&this);
+            Qps::start_sweep(&this);
         }
     }
 }
@@ -89,15 +87,15 @@ fn is_due(qp: &Qp) -> (bool, bool) {
 }
 
 /// Runs one step of the sweep. Returns whether another step is needed.
-fn sweep(core: &Arc<Core>) -> bool {
+fn sweep(qps: &Qps) -> bool {
     let (mut at, mut found) = {
-        let sweep = core.sweep.lock();
+        let sweep = qps.sweep.lock();
         (sweep.next, sweep.found)
     };
     let mut flushed = 0;
     let mut ends = false;
     for _ in 0..MAX_PASSED {
-        let Some((qpn, qp)) = core.qps.next(at) else {
+        let Some((qpn, qp)) = qps.next(at) else {
             ends = true;
             break;
         };
@@ -113,7 +111,7 @@ fn sweep(core: &Arc<Core>) -> bool {
         at = qpn.saturating_add(1);
     }
     let again = !ends || found;
-    let mut sweep = core.sweep.lock();
+    let mut sweep = qps.sweep.lock();
     sweep.next = if ends { 0 } else { at };
     sweep.found = found && !ends;
     again

@@ -7,7 +7,8 @@ use super::progress::Progress;
 use super::send_queue::SendQueue;
 use crate::device::mem::error::MemError;
 use crate::device::mem::fast_mr::Registration;
-use crate::device::mem::mkey::{self, Accessor};
+use crate::device::mem::mkey::Accessor;
+use crate::device::mem::mkeys;
 use crate::device::mem::mw::Bind;
 use crate::device::mem::range::Range;
 use crate::device::uabi::wqe::{MwWr, Op, RegWr, RxeSendWr};
@@ -66,20 +67,20 @@ pub(crate) fn finish_read(qp: &QpContext, sq: &SendQueue, n: u32) -> Result<(), 
 
 fn invalidate(qp: &QpContext, wr: &RxeSendWr) -> Result<(), MemError> {
     let key = u32::from_ne_bytes(wr.ex);
-    mkey::invalidate(&qp.core, Accessor::Local(qp.pd), qp.qpn, key)
+    qp.mkeys.invalidate(Accessor::Local(qp.pd), qp.qpn, key)
 }
 
 fn bind(qp: &QpContext, wr: &RxeSendWr) -> Result<(), MemError> {
     let mw: MwWr = wr.form();
     let bind = Bind {
         // The consumer chooses the low byte alone, and librxe gives no more.
-        key: mkey::with_low_byte(mw.mw_rkey, mw.rkey),
+        key: mkeys::with_low_byte(mw.mw_rkey, mw.rkey),
         mr_key: mw.mr_lkey,
         start: mw.addr,
         length: mw.length,
         access: Access::from_bits(mw.access),
     };
-    mkey::bind(&qp.core, qp.pd, qp.qpn, &bind)
+    qp.mkeys.bind(qp.pd, qp.qpn, &bind)
 }
 
 fn register(qp: &QpContext, wr: &RxeSendWr) -> Result<(), MemError> {
@@ -92,5 +93,5 @@ fn register(qp: &QpContext, wr: &RxeSendWr) -> Result<(), MemError> {
             length: reg.length,
         },
     };
-    mkey::register(&qp.core, qp.pd, &wanted)
+    qp.mkeys.register(qp.pd, &wanted)
 }

@@ -1,48 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The queue pair object: its parts, creation and destruction.
+//! The queue pair object: its parts and its end; and the queue pairs of a device.
+
+mod create;
 
 use super::context::QpContext;
-use super::flush::FlushPoll;
+use super::flush::{FlushPoll, Sweep, SWEEP_PERIOD};
 use super::producer::WqProducer;
 use super::progress::Deferred;
 use super::recv_queue::RecvQueue;
 use super::send_queue::SendQueue;
-use super::send_wqe::SqLimits;
 use super::service::Transport;
-use super::srq::SrqObject;
 use crate::device::cq::completion::Completion;
-use crate::device::cq::CqObject;
+use crate::device::limits::{self, Kind};
+use crate::device::mem::mkeys::Mkeys;
+use crate::device::packet::ah::Ahs;
 use crate::device::packet::loopback::LoopbackQueue;
-use crate::device::pd::PdObject;
-use crate::device::ring::Ring;
-use crate::device::uabi::resp::{MmInfo, RxeCreateQpResp};
-use crate::device::uabi::wqe::RxeSge;
-use crate::device::{limits, Core};
-use crate::net::netdev::Namespace;
+use crate::device::port::Port;
 use crate::net::tx_limit::TxLimit;
 use crate::proto::transport::{Events, RunState, State};
 use crate::rdma::access::Access;
 use crate::rdma::events::QpEvents;
 use crate::rdma::gid::AhAttr;
 use crate::rdma::mmap::Cookie;
-use crate::rdma::qp::{QpCaps, QpInit, QpType};
-use crate::rdma::udata::UserCtx;
+use crate::rdma::qp::{QpCaps, QpType};
 use crate::sync::barrier;
 use crate::sync::budget::SoftirqBudget;
 use crate::sync::lock::{new_spinlock_bh, SpinLockBh, SpinLockBhBackend};
-use crate::sync::memory::GFP_CHARGED;
-use crate::sync::quota::Owner;
-use crate::sync::timer::{impl_has_timer, Timer};
-use core::mem::size_of;
+use crate::sync::table::{self, Table};
+use crate::sync::timer::{self, impl_has_timer, Timer};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::lock::Guard;
 use kernel::sync::{Arc, CondVar};
 use kernel::workqueue::{self, Work};
-
-/// The QP number of the GSI (IBTA 13.5.1, general services interface).
-const GSI_QPN: u32 = 1;
 
 /// How many receives are flushed at a time.
 const FLUSH_BUDGET: usize = 256;
@@ -84,6 +75,8 @@ pub(crate) struct Inner {
 #[pin_data]
 pub(crate) struct Qp {
     pub(crate) ctx: QpContext,
+    /// The queue pairs of its device.
+    pub(super) qps: Arc<Qps>,
     pub(crate) kind: QpType,
     pub(crate) events: QpEvents,
     pub(crate) caps: QpCaps,
@@ -126,167 +119,120 @@ pub(crate) struct QpObject {
     _cookies: Option<RingCookies>,
 }
 
-/// Checks the requested capabilities against the limits; returns those that the QP will have. Those
-/// for receives mean nothing with a shared receive queue (IBTA 11.2.5.1).
-fn check_caps(init: &QpInit<'_, CqObject, SrqObject>) -> Result<QpCaps> {
-    let mut cap = init.cap;
-    if init.srq.is_some() {
-        (cap.max_recv_wr, cap.max_recv_sge) = (0, 0);
-    }
-    let fits = cap.max_send_wr <= limits::MAX_QP_WR
-        && cap.max_recv_wr <= limits::MAX_QP_WR
-        && cap.max_send_sge <= limits::MAX_SGE
-        && cap.max_recv_sge <= limits::MAX_SGE
-        && cap.max_inline_data <= limits::MAX_INLINE;
-    if !fits {
-        return Err(EINVAL);
-    }
-    // An element has as much room for inline data as for SGEs; the consumer may use all of it.
-    const SGE_LEN: u32 = size_of::<RxeSge>() as u32;
-    let inline = cap
-        .max_inline_data
-        .max(cap.max_send_sge.saturating_mul(SGE_LEN))
-        .next_multiple_of(SGE_LEN);
-    Ok(QpCaps {
-        max_inline_data: inline.min(limits::MAX_INLINE),
-        ..cap
-    })
-}
-
-/// A free QP number. The GSI QP, which is the kernel's, has number 1.
-fn reserve(core: &Core, kind: QpType, owner: &Owner) -> Result<u32> {
-    match kind {
-        QpType::Gsi => core.qps.reserve_at(GSI_QPN).map(|()| GSI_QPN),
-        QpType::Rc | QpType::Uc | QpType::Ud => core.qps.reserve(owner),
-    }
-}
-
 /// Keeps the send ring mappable, and the receive ring if there is one.
 type RingCookies = (Cookie, Option<Cookie>);
 
-/// Makes the rings mappable for the process, and returns their mmap offsets to it.
-fn respond(user: &UserCtx<'_>, sq: &SendQueue, rq: &RecvQueue) -> Result<RingCookies> {
-    let publish = |ring: &Ring| -> Result<_> {
-        let (cookie, offset) = user.publish(ring.buf())?;
-        Ok((cookie, MmInfo::new(offset, ring.buf().len())))
-    };
-    let (rq_cookie, rq_mi) = rq.ring().map(publish).transpose()?.unzip();
-    let (sq_cookie, sq_mi) = publish(sq.ring())?;
-    user.respond(&RxeCreateQpResp {
-        rq_mi: rq_mi.unwrap_or_default(),
-        sq_mi,
-    })?;
-    Ok((sq_cookie, rq_cookie))
+/// The queue pairs of a device, by number, and what concerns all of them. To be dropped in process
+/// context.
+#[pin_data]
+pub(crate) struct Qps {
+    #[pin]
+    table: Table<Qp>,
+    port: Arc<Port>,
+    mkeys: Arc<Mkeys>,
+    ahs: Arc<Ahs>,
+    /// See [`super::removal`].
+    pub(super) removal: Removal,
+    #[pin]
+    pub(super) sweep: SpinLockBh<Sweep>,
+    #[pin]
+    sweep_timer: Timer<Qps>,
+    #[pin]
+    sweep_work: Work<Qps>,
 }
 
-/// The producer's side of a receive ring.
-fn producer_on_heap(ring: &Ring, max_sge: u32) -> Result<Pin<KBox<WqProducer>>> {
-    KBox::pin_init(WqProducer::new(ring.clone(), max_sge, 0), GFP_CHARGED)
+impl_has_timer! { impl HasTimer<0> for Qps { self.sweep_timer } }
+workqueue::impl_has_work! { impl HasWork<Qps> for Qps { self.sweep_work } }
+
+/// Whether the device is being removed.
+pub(crate) struct Removal(Atomic<u32>);
+
+impl Removal {
+    /// The device is there.
+    pub(crate) fn new() -> Self {
+        Removal(Atomic::new(0))
+    }
+
+    /// Sets whether it is. Any context.
+    pub(super) fn set(&self, begun: bool) {
+        self.0.store(begun.into(), Relaxed);
+    }
+
+    /// Whether the device is being removed. To be asked under the lock of a QP that is in the
+    /// device's table. Any context.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.0.load(Relaxed) != 0
+    }
+
+    /// The same, for a QP that has just come into the table. Any context.
+    pub(crate) fn has_begun_for_new(&self) -> bool {
+        barrier::full();
+        self.has_begun()
+    }
+}
+
+impl Qps {
+    /// No queue pairs. Those that are made use these parts of the device. Process context. ENOMEM.
+    pub(crate) fn new(port: Arc<Port>, mkeys: Arc<Mkeys>, ahs: Arc<Ahs>) -> Result<Arc<Self>> {
+        let quota = limits::quota(Kind::Qp, limits::MAX_QP);
+        Arc::pin_init(
+            pin_init!(Qps {
+                table <- Table::new(limits::MIN_QPN..=limits::MAX_QPN, quota),
+                port,
+                mkeys,
+                ahs,
+                removal: Removal::new(),
+                sweep <- new_spinlock_bh!(Sweep::NEW, "oxe_sweep"),
+                sweep_timer <- Timer::new(),
+                sweep_work <- kernel::new_work!("oxe_sweep"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The queue pair with this number, if there is one. Any context.
+    #[inline]
+    pub(crate) fn get(&self, qpn: u32) -> Option<Arc<Qp>> {
+        self.table.get(qpn)
+    }
+
+    /// See [`Table::next`].
+    pub(super) fn next(&self, qpn: u32) -> Option<(u32, Arc<Qp>)> {
+        self.table.next(qpn)
+    }
+
+    /// See [`Table::for_each`].
+    pub(super) fn for_each(&self, f: impl FnMut(&Arc<Qp>)) {
+        self.table.for_each(f);
+    }
+
+    /// Drops the cached routes of all QPs and AHs. Process context, sleeps; may be called under
+    /// RTNL.
+    pub(crate) fn forget_routes(&self) {
+        self.table.for_each(|qp| qp.forget_route());
+        self.ahs.forget_routes();
+        // A QP or AH that has just left its table may keep a route until it is dropped.
+        table::rcu_barrier();
+    }
+
+    /// Starts the sweep of the device, if it is not running, for a QP that no longer polls its own
+    /// ring. Softirq or process context.
+    pub(super) fn start_sweep(this: &Arc<Self>) {
+        let sweep = this.sweep.lock();
+        if !sweep.ended {
+            let due = timer::now_ns().saturating_add(SWEEP_PERIOD);
+            this.sweep_timer.arm_at(this.as_arc_borrow(), due);
+        }
+    }
+
+    /// Ends the sweep for good. Process context.
+    pub(crate) fn end_sweep(&self) {
+        self.sweep.lock().ended = true;
+        self.sweep_timer.cancel();
+    }
 }
 
 impl Qp {
-    /// Makes a QP in the reset state.
-    ///
-    /// Process context. EINVAL for capabilities over the limits, EOPNOTSUPP for a service that the
-    /// driver does not have, ENOMEM, EFAULT, EIO for a process while the device is being removed.
-    pub(crate) fn create(
-        core: &Arc<Core>,
-        pd: &PdObject,
-        init: &QpInit<'_, CqObject, SrqObject>,
-        events: QpEvents,
-        user: Option<UserCtx<'_>>,
-    ) -> Result<QpObject> {
-        let caps = check_caps(init)?;
-        let qpn = reserve(core, init.kind, &pd.owner)?;
-        let object = Self::create_at(qpn, core, pd, init, caps, events, user)
-            .inspect_err(|_| core.qps.cancel(qpn))?;
-        core.qps.publish(qpn, object.qp.clone());
-        if object.qp.is_user && core.removal.has_begun_for_new() {
-            object.qp.close();
-            return Err(EIO);
-        }
-        Ok(object)
-    }
-
-    fn create_at(
-        qpn: u32,
-        core: &Arc<Core>,
-        domain: &PdObject,
-        init: &QpInit<'_, CqObject, SrqObject>,
-        caps: QpCaps,
-        events: QpEvents,
-        user: Option<UserCtx<'_>>,
-    ) -> Result<QpObject> {
-        let is_user = user.is_some();
-        let pd = domain.id;
-        let sq_limits = SqLimits {
-            pd,
-            kind: init.kind,
-            sig_all: init.sig_all,
-            max_wr: caps.max_send_wr,
-            max_sge: caps.max_send_sge,
-            max_inline: caps.max_inline_data,
-        };
-        let sq = SendQueue::new(sq_limits, is_user)?;
-        let srq = init.srq.map(|object| object.srq.clone());
-        let rq = match &srq {
-            Some(srq) => RecvQueue::shared(srq)?,
-            None => RecvQueue::new(pd, caps.max_recv_wr, caps.max_recv_sge, is_user)?,
-        };
-        let caps = QpCaps {
-            max_send_wr: sq.ring().capacity(),
-            max_recv_wr: rq.ring().map_or(0, Ring::capacity),
-            ..caps
-        };
-        let cookies = match &user {
-            Some(user) => Some(respond(user, &sq, &rq)?),
-            None => None,
-        };
-        let send_producer =
-            WqProducer::new(sq.ring().clone(), caps.max_send_sge, caps.max_inline_data);
-        let recv_producer = match rq.ring() {
-            Some(ring) => Some(producer_on_heap(ring, caps.max_recv_sge)?),
-            None => None,
-        };
-        let inner = Inner::new(init.kind, qpn, sq, rq)?;
-        let ctx = QpContext {
-            core: core.clone(),
-            qpn,
-            pd,
-            owner: domain.owner.clone(),
-            namespace: is_user.then(Namespace::of_caller),
-            token: events.token(),
-            send_cq: init.send_cq.cq.clone(),
-            recv_cq: init.recv_cq.cq.clone(),
-            srq,
-        };
-        let qp = Arc::pin_init(
-            try_pin_init!(Qp {
-                ctx,
-                kind: init.kind,
-                events,
-                caps,
-                is_user,
-                budget: is_user.then(SoftirqBudget::of_current_user),
-                state: Atomic::new(State::Reset as u32),
-                inner <- new_spinlock_bh!(inner, "oxe_qp"),
-                delivered: Atomic::new(0),
-                idle <- kernel::new_condvar!("oxe_qp_idle"),
-                send_producer <- send_producer,
-                recv_producer,
-                tx_limit: TxLimit::new()?,
-                timer <- Timer::new(),
-                work <- kernel::new_work!("oxe_qp"),
-                bulk_work <- kernel::new_work!("oxe_qp_bulk"),
-            }? Error),
-            GFP_CHARGED,
-        )?;
-        Ok(QpObject {
-            qp,
-            _cookies: cookies,
-        })
-    }
-
     /// Closes the QP: a lookup does not find it any more, and a context that holds a reference does
     /// nothing with it. Completions that were not polled yet stay in their CQs (IBTA 10.2.4.4).
     ///
@@ -302,8 +248,9 @@ impl Qp {
                 link.path = None;
             }
         }
-        // This comes after the path was dropped, as `Core::detach` looks for routes in the table.
-        self.ctx.core.qps.remove(self.ctx.qpn);
+        // This comes after the path was dropped, as `Qps::forget_routes` looks for routes in the
+        // table.
+        self.qps.table.remove(self.ctx.qpn);
         self.tx_limit.cancel();
         self.timer.cancel();
     }
@@ -380,7 +327,7 @@ impl Inner {
     /// system call ends when the device goes away.
     #[inline]
     pub(crate) fn is_callers_work(&self, qp: &Qp) -> bool {
-        qp.is_user && !self.transport.is_acknowledged() && !qp.ctx.core.removal.has_begun()
+        qp.is_user && !self.transport.is_acknowledged() && !qp.qps.removal.has_begun()
     }
 
     /// Whether everything is to be flushed.
@@ -392,12 +339,12 @@ impl Inner {
     /// Takes posted WQEs into slots. They wait in the ring until the QP may send (IBTA 10.8.2).
     // The removal of a device has a copy of its own, so that the engine need not call one.
     #[inline(always)]
-    pub(crate) fn fetch(&mut self, core: &Core) {
+    pub(crate) fn fetch(&mut self, qp: &QpContext) {
         if matches!(
             self.state(),
             State::Rts | State::Sqd | State::Sqe | State::Err
         ) {
-            while self.sq.fetch(core) {}
+            while self.sq.fetch(qp) {}
         }
     }
 
@@ -424,7 +371,7 @@ impl Inner {
     pub(crate) fn flush_receives(&mut self, qp: &Qp, deferred: &mut Deferred) -> bool {
         self.transport.abandon_recv();
         // When the device goes no QP will take those of a shared receive queue.
-        let all = qp.is_user && qp.ctx.core.removal.has_begun();
+        let all = qp.is_user && qp.qps.removal.has_begun();
         for _ in 0..FLUSH_BUDGET {
             let limited = qp.is_user && (all || !self.rq.is_shared());
             if limited && !self.flush_poll.take() {

@@ -7,7 +7,7 @@
 //! own, below all others, and does not run the engine where that is not allowed.
 
 use super::operation::{Form, Operation};
-use crate::device::mem::mkey;
+use crate::device::mem::mkeys;
 use crate::device::packet::ah::AhObject;
 use crate::device::ring::Ring;
 use crate::device::uabi::wqe::{
@@ -119,7 +119,7 @@ impl WqProducer {
             Form::Bind | Form::Flush => return Err(EINVAL),
             Form::Register => {
                 let reg = wr.reg().ok_or(EINVAL)?;
-                if !mkey::same_index(reg.mr_key, reg.key) {
+                if !mkeys::same_index(reg.mr_key, reg.key) {
                     return Err(EINVAL);
                 }
                 wqe.wr.set_form(&RegWr {

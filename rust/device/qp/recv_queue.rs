@@ -4,12 +4,12 @@
 
 use super::srq::Srq;
 use crate::device::mem::grant::MkeyCache;
+use crate::device::mem::mkeys::Mkeys;
 use crate::device::mem::sge::{self, Purpose, Sge};
 use crate::device::pd::PdId;
 use crate::device::recv_ring::RecvRing;
 use crate::device::ring::Ring;
 use crate::device::uabi::wqe::RxeSge;
-use crate::device::Core;
 use crate::proto::transport::{PlaceError, RecvStart, Status};
 use crate::rdma::strided::StridedSrc;
 use crate::sync::memory::GFP_CHARGED;
@@ -107,7 +107,7 @@ impl RecvQueue {
     /// taken for did not use it, as it was too long, or found a page of it missing. Sets
     /// `limit_reached` if the limit of a shared receive queue is.
     #[inline]
-    pub(crate) fn start(&mut self, core: &Core, limit_reached: &mut bool) -> RecvStart {
+    pub(crate) fn start(&mut self, mkeys: &Mkeys, limit_reached: &mut bool) -> RecvStart {
         if self.current.is_some() {
             return RecvStart::Taken;
         }
@@ -120,7 +120,7 @@ impl RecvQueue {
         } = self;
         let each = |index: usize, raw: &RxeSge| {
             let place: &mut Sge = sges.get_mut(index).ok_or(Status::LocQpOp)?;
-            place.resolve(core, *pd, raw, Purpose::Receive, mkey_cache)?;
+            place.resolve(mkeys, *pd, raw, Purpose::Receive, mkey_cache)?;
             Ok(())
         };
         let taken = match source {

@@ -12,54 +12,31 @@
 //! The QPs of kernel users are left alone: their owners let go of the device before it goes.
 
 use super::engine;
-use super::object::{Inner, Qp};
+use super::object::{Inner, Qp, Qps};
 use super::progress::{Deferred, Input};
-use crate::device::Core;
 use crate::proto::transport::Instant;
 use crate::sync::{barrier, bh, timer};
-use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 
-/// Whether the device is being removed.
-pub(crate) struct Removal(Atomic<u32>);
-
-impl Removal {
-    /// The device is there.
-    pub(crate) fn new() -> Self {
-        Removal(Atomic::new(0))
-    }
-
-    /// Whether the device is being removed. To be asked under the lock of a QP that is in the
-    /// device's table. Any context.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.0.load(Relaxed) != 0
-    }
-
-    /// The same, for a QP that has just come into the table. Any context.
-    pub(crate) fn has_begun_for_new(&self) -> bool {
-        barrier::full();
-        self.has_begun()
-    }
-}
-
 /// The device is there again. Process context.
-pub(crate) fn cancel(core: &Core) {
-    core.removal.0.store(0, Relaxed);
+pub(crate) fn cancel(qps: &Qps) {
+    qps.removal.set(false);
 }
 
 /// Flushes all QPs of processes, and has them refuse requests from now on. Process context, sleeps.
-pub(crate) fn begin(core: &Core) {
-    core.removal.0.store(1, Relaxed);
-    // Pairs with `has_begun_for_new`: a new QP is found below, or its creator finds the flag set. A
-    // QP is modified under its lock: before it is flushed below, or else with the flag set.
+pub(crate) fn begin(qps: &Qps) {
+    qps.removal.set(true);
+    // Pairs with `Removal::has_begun_for_new`: a new QP is found below, or its creator finds the
+    // flag set. A QP is modified under its lock: before it is flushed below, or else with the flag
+    // set.
     barrier::full();
-    core.qps.for_each(flush);
+    qps.for_each(flush);
 }
 
 /// A QP is about to be destroyed: flushes what was posted since [`begin`], if the device is being
 /// removed. Process context, sleeps.
 pub(crate) fn destroying(qp: &Arc<Qp>) {
-    if qp.ctx.core.removal.has_begun() {
+    if qp.qps.removal.has_begun() {
         flush(qp);
     }
 }
@@ -102,7 +79,7 @@ fn flush(qp: &Arc<Qp>) {
 /// Flushes some requests and receives. Returns what is to be notified, and whether there is more.
 fn flush_some(qp: &Arc<Qp>, inner: &mut Inner) -> (Deferred, bool) {
     let mut deferred = Deferred::default();
-    inner.fetch(&qp.ctx.core);
+    inner.fetch(&qp.ctx);
     let completed = engine::complete(qp, inner, &mut deferred);
     let more = completed.more || completed.released && inner.sq.has_unfetched();
     (deferred, more)

@@ -14,14 +14,15 @@ use super::send_slot::{storage, Slot};
 use super::send_wqe::SqLimits;
 use crate::device::cq::completion::Completion;
 use crate::device::cq::Wake;
+use crate::device::limits;
 use crate::device::mem::error::MemError;
 use crate::device::mem::grant::MkeyCache;
+use crate::device::mem::mkeys::Mkeys;
 use crate::device::mem::payload::{PayloadError, PayloadRef};
 use crate::device::mem::sge::{self, Purpose, Sge};
 use crate::device::packet::ah::Ah;
 use crate::device::ring::Ring;
 use crate::device::uabi::wqe::{send_flag, DmaHead, Op, RxeSendWqe, RxeSendWr, RxeSge};
-use crate::device::{limits, Core};
 use crate::proto::transport::{
     Request, RequestQueue, SendCompletion, Status, UdDest, UdRequestQueue, ATOMIC_LEN,
 };
@@ -149,7 +150,7 @@ impl SendQueue {
 
     /// Takes one more posted WQE into a slot. `false` when none is posted or no slot is free.
     #[inline(always)]
-    pub(crate) fn fetch(&mut self, core: &Core) -> bool {
+    pub(crate) fn fetch(&mut self, qp: &QpContext) -> bool {
         if !self.has_unfetched() {
             return false;
         }
@@ -159,7 +160,7 @@ impl SendQueue {
         }
         let n = self.tail;
         self.tail = self.tail.wrapping_add(1);
-        if let Err((wr_id, op, status)) = self.load(core, n) {
+        if let Err((wr_id, op, status)) = self.load(qp, n) {
             self.clear(n);
             if let Some(slot) = self.slot_mut(n) {
                 slot.request = Request::with_local_error(status);
@@ -205,7 +206,7 @@ impl SendQueue {
 
     /// Copies and checks WQE `n`.
     #[inline(always)]
-    fn load(&mut self, core: &Core, n: u32) -> Result<(), (u64, Op, Status)> {
+    fn load(&mut self, qp: &QpContext, n: u32) -> Result<(), (u64, Op, Status)> {
         let index = self.base.wrapping_add(n);
         let unread = (0, Op::Send, Status::General);
         let wr: RxeSendWr = self.ring.load(index, RxeSendWqe::WR).ok_or(unread)?;
@@ -213,7 +214,7 @@ impl SendQueue {
         let op = Op::from_u32(wr.opcode).ok_or((wr.wr_id, Op::Send, Status::LocQpOp))?;
         let fail = |status| (wr.wr_id, op, status);
         let request = self.limits.request(&wr, &dma, op);
-        let dest = self.limits.dest(core, &wr, op).map_err(fail)?;
+        let dest = self.limits.dest(&qp.ahs, &wr, op).map_err(fail)?;
         let operation = Operation::of(op);
         let inline = wr.has(send_flag::INLINE) || operation.word && dma.num_sge == 0;
         if operation.form == Form::Register && self.user {
@@ -227,7 +228,8 @@ impl SendQueue {
         } else if inline {
             (0, self.limits.inline_len(&dma, op).map_err(fail)?)
         } else {
-            self.load_sges(core, n, index, &dma, op).map_err(fail)?
+            self.load_sges(&qp.mkeys, n, index, &dma, op)
+                .map_err(fail)?
         };
         let wrong = match operation.response {
             // An atomic stores its original value, eight bytes (IBTA 9.4.5).
@@ -254,7 +256,7 @@ impl SendQueue {
     #[inline(always)]
     fn load_sges(
         &mut self,
-        core: &Core,
+        mkeys: &Mkeys,
         n: u32,
         index: u32,
         dma: &DmaHead,
@@ -275,7 +277,7 @@ impl SendQueue {
         for place in places.iter_mut().take(dma.num_sge as usize) {
             let raw: RxeSge = self.ring.load(index, at).ok_or(Status::LocQpOp)?;
             at = at.wrapping_add(size_of::<RxeSge>());
-            place.resolve(core, pd, &raw, purpose, &mut self.mkey_cache)?;
+            place.resolve(mkeys, pd, &raw, purpose, &mut self.mkey_cache)?;
             total = total.checked_add(place.len()).ok_or(Status::LocLen)?;
         }
         Ok((dma.num_sge, total))

@@ -4,12 +4,11 @@
 //! resolves the SGEs.
 
 use super::operation::{Form, Operation};
-use crate::device::packet::ah::Ah;
+use crate::device::packet::ah::{Ah, Ahs};
 use crate::device::pd::PdId;
 use crate::device::uabi::wqe::{
     send_flag, AtomicWr, DmaHead, FlushWr, Op, RdmaWr, RxeSendWr, UdWr,
 };
-use crate::device::Core;
 use crate::proto::transport::{Flags, Request, SendOp, Status, UdDest, ATOMIC_LEN};
 use crate::proto::wire::FethRepr;
 use crate::rdma::qp::QpType;
@@ -80,12 +79,7 @@ impl SqLimits {
     ///
     /// LocQpOp for an operation that datagrams do not have, or if the PD has no such AH.
     #[inline(always)]
-    pub(crate) fn dest(
-        &self,
-        core: &Core,
-        wr: &RxeSendWr,
-        op: Op,
-    ) -> Result<Option<AhDest>, Status> {
+    pub(crate) fn dest(&self, ahs: &Ahs, wr: &RxeSendWr, op: Op) -> Result<Option<AhDest>, Status> {
         if self.kind.is_connected() {
             return Ok(None);
         }
@@ -93,7 +87,7 @@ impl SqLimits {
             return Err(Status::LocQpOp);
         }
         let ud: UdWr = wr.form();
-        let ah = core.ahs.get(ud.ah_num).ok_or(Status::LocQpOp)?;
+        let ah = ahs.get(ud.ah_num).ok_or(Status::LocQpOp)?;
         if ah.pd() != self.pd {
             return Err(Status::LocQpOp);
         }

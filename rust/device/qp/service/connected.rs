@@ -89,7 +89,7 @@ impl<C: ConnectedQp> Connected<C> {
         let mut change = connected_change(attr);
         let dest = change.dest_qpn.unwrap_or(self.conn.attr().dest_qpn.get());
         let path = match attr.av() {
-            Some(av) => Some(Path::new(&qp.core.port, av, qp.qpn, dest)?),
+            Some(av) => Some(Path::new(&qp.port, av, qp.qpn, dest)?),
             None => None,
         };
         if let Some(path) = &path {
@@ -142,7 +142,7 @@ impl<C: ConnectedQp> Connected<C> {
                 segment_size: transmit.segment_size(),
             };
             let more = || self.conn.followers(&transmit, slots);
-            let built = batch.add(&qp.core, path, &packets, more, |skip, len, out| {
+            let built = batch.add(&qp.port, path, &packets, more, |skip, len, out| {
                 payload(qp, &transmit.payload, slots, keys, (skip, len), out)
             });
             let Err(Unsent { why, done }) = built else {
@@ -185,7 +185,7 @@ impl<C: ConnectedQp> Connected<C> {
         let Some(path) = &mut self.link.path else {
             return self.lose(qp, sq, now);
         };
-        if !path.is_local(&qp.core.port) {
+        if !path.is_local(&qp.port) {
             return self.lose(qp, sq, now);
         }
         while !loopback.is_full() {
@@ -232,7 +232,7 @@ impl<C: ConnectedQp> Connected<C> {
             let Some(transmit) = self.conn.poll_transmit(now, 1, sq) else {
                 return local_ops::carry_out_next(qp, &mut self.conn, sq);
             };
-            qp.core.counters.count(Count::SendErrors);
+            qp.port.counters.count(Count::SendErrors);
             if !self.conn.lose(&transmit, sq) {
                 return Progress::Idle;
             }
@@ -253,15 +253,15 @@ impl<C: ConnectedQp> Connected<C> {
         let path = self.link.path.as_ref().ok_or(DropReason::State)?;
         // A connection takes packets from its peer alone.
         if !packet.arrived_on(path) {
-            qp.core.counters.count(Count::WrongAddress);
+            qp.port.counters.count(Count::WrongAddress);
             return Ok(());
         }
         if packet.namespace() != path.namespace() {
-            qp.core.counters.count(Count::WrongNamespace);
+            qp.port.counters.count(Count::WrongNamespace);
             return Ok(());
         }
         if !packet.may_be_from(self.conn.attr().dest_qpn.get()) {
-            qp.core.counters.count(Count::WrongSrcQp);
+            qp.port.counters.count(Count::WrongSrcQp);
             return Ok(());
         }
         let count = packet.count();

@@ -6,7 +6,6 @@
 use crate::device::cq::completion::Completion;
 use crate::device::mem::error::MemError;
 use crate::device::mem::grant::{Grant, MkeyCache};
-use crate::device::mem::mkey;
 use crate::device::packet::rx_packet::RxPacket;
 use crate::device::qp::context::QpContext;
 use crate::device::qp::local_ops;
@@ -83,7 +82,7 @@ impl RequesterOps for Env<'_> {
 impl ResponderOps for Env<'_> {
     #[inline]
     fn recv_start(&mut self) -> RecvStart {
-        self.rq.start(&self.qp.core, &mut self.deferred.srq_limit)
+        self.rq.start(&self.qp.mkeys, &mut self.deferred.srq_limit)
     }
 
     #[inline]
@@ -141,6 +140,6 @@ impl ResponderOps for Env<'_> {
         // The grant of the peer's latest WRITE may be one of that key.
         *self.write_key = None;
         let (peer, qpn) = (self.qp.peer(), self.qp.qpn);
-        Ok(mkey::invalidate(&self.qp.core, peer, qpn, rkey)?)
+        Ok(self.qp.mkeys.invalidate(peer, qpn, rkey)?)
     }
 }

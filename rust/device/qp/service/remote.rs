@@ -31,7 +31,7 @@ pub(super) fn lookup(
         access,
         cover: Cover::Whole,
     };
-    Grant::lookup_cached(&qp.core, &wanted, cache)
+    Grant::lookup_cached(&qp.mkeys, &wanted, cache)
 }
 
 /// Carries out an atomic operation; returns the original value.
@@ -121,7 +121,7 @@ pub(super) fn flush(
         access: Access::FLUSH_GLOBAL,
         cover,
     };
-    Grant::lookup_cached(&qp.core, &wanted, cache)?;
+    Grant::lookup_cached(&qp.mkeys, &wanted, cache)?;
     // CPUs have stored the earlier payloads, and all CPUs and devices see the same memory: the
     // stores need only be done. Those of other CPUs were done when they released the QP's lock.
     barrier::full();

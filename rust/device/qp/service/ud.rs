@@ -91,7 +91,7 @@ impl Service for Ud {
             if batch.must_wait() {
                 return Progress::Idle;
             }
-            let port_mtu = || *mtu.get_or_insert_with(|| qp.core.port.mtu());
+            let port_mtu = || *mtu.get_or_insert_with(|| qp.port.mtu());
             let Some(transmit) = self.qp.poll_transmit(port_mtu, sq) else {
                 return Progress::Idle;
             };
@@ -123,7 +123,7 @@ impl Service for Ud {
         deferred: &mut Deferred,
     ) -> Result<(), DropReason> {
         if !qp.may_receive_in(packet.namespace()) {
-            qp.core.counters.count(Count::WrongNamespace);
+            qp.port.counters.count(Count::WrongNamespace);
             return Ok(());
         }
         let mut env = Env {
@@ -171,14 +171,14 @@ fn send<Q: TxLimitHandler>(
     let len = transmit.payload.len();
     let wire_len = transmit.header.wire_len(len as usize);
     let sender = ah.with_path(|path| {
-        let back = path.latch_local(&qp.core.port);
+        let back = path.latch_local(&qp.port);
         back.then(|| LoopbackOrigin::datagram(path, wire_len))
     });
     let Some(sender) = sender else {
         let packets = Packets::one(&transmit.header, len);
         let built = ah.with_path(|path| {
             batch.add(
-                &qp.core,
+                &qp.port,
                 path,
                 &packets,
                 || 0,
@@ -221,7 +221,7 @@ impl UdResponderOps for Env<'_> {
 
     #[inline]
     fn recv_start(&mut self) -> RecvStart {
-        self.rq.start(&self.qp.core, &mut self.deferred.srq_limit)
+        self.rq.start(&self.qp.mkeys, &mut self.deferred.srq_limit)
     }
 
     #[inline]
