@@ -38,13 +38,11 @@ class Imports:
     """The imports between the files of one crate.
 
     A folder's file (device.rs of device/) declares the modules of the folder, and hands names on
-    to them: such a name counts as an import of the file that it comes from. What a folder's file
-    has of its own counts for the files in the folder if `folder_files` says so.
+    to them: such a name counts as an import of the file that it comes from.
     """
 
     def __init__(self, tree, order):
         self.tree, self.root, self.crates = tree, order.root, order.crates
-        self.folder_files = order.folder_files
         self.files = order.files(tree)
         self.code = functools.cache(self.code)
         self.exports = functools.cache(self.exports)
@@ -70,7 +68,7 @@ class Imports:
         while names and names[0] in ("crate", "super", "self"):
             if names[0] != "self":
                 folder = self.root if names[0] == "crate" else folder.parent
-                found = self.file_of_folder(folder) if self.folder_files else None
+                found = self.file_of_folder(folder)
             names = names[1:]
         for name in names:
             if folder / f"{name}.rs" not in self.files:
@@ -101,10 +99,6 @@ class Imports:
         code = self.code(path)
         paths = [names.split("::") for names in re.findall(r"\b(?:crate|super)(?:::\w+)+", code)]
         paths += used(r"\buse\s+((?:crate|super|self)::[^;]+);", code)
-        if self.folder_files:
-            # A folder's file that uses what is in the folder; what it only hands on is `pub`.
-            paths += (["self", *names] for names in used(r"(?m)^use\s+([^;]+);", code))
-        found = {self.file_of(path, names) for names in paths} - {None, path}
-        if not self.folder_files:
-            found -= {folder.with_suffix(".rs") for folder in path.parents if folder.name}
-        return found & self.files
+        # A folder's file that uses what is in the folder; what it only hands on is `pub`.
+        paths += (["self", *names] for names in used(r"(?m)^use\s+([^;]+);", code))
+        return {self.file_of(path, names) for names in paths} & self.files - {path}

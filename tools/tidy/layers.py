@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Imports between the files of a crate: they form no circle, and go down by layers.
+"""Imports between the files of a crate: they form no circle, and go down by layers. The map in a
+folder's file has the modules in the order of the layers.
 
 An `Order` says so of one crate; another crate is one more line in ORDERS.
 """
 
 import dataclasses
 import pathlib
+import re
 
 from . import rust
 from .imports import Imports
@@ -23,8 +25,6 @@ class Order:
     # that are not named are on the highest.
     inside: pathlib.PurePosixPath
     layers: tuple = ()
-    # Whether what a folder's file has of its own counts for the files in the folder.
-    folder_files: bool = True
 
     def files(self, tree):
         """The files of the crate, without those for tests alone."""
@@ -57,9 +57,6 @@ RUST = order(
         {"packet"},
         {"qp"},
     ),
-    # The exemption: what rust/device.rs and other files of folders have of their own does not count
-    # for the files in these folders.
-    folder_files=False,
 )
 SIM = order(
     "tools/sim/src",
@@ -75,6 +72,8 @@ SIM = order(
     ),
 )
 ORDERS = (RUST, SIM)
+# A line of the map in the comment of a folder's file: modules, the highest first.
+MAPPED = re.compile(r"^//!   (\w+(?:, \w+)*)(?:  |$)", re.M)
 
 
 def check(tree, orders=ORDERS):
@@ -84,6 +83,7 @@ def check(tree, orders=ORDERS):
         yield from rising(each, imports)
         yield from unknown(each, imports)
         yield from undeclared(each, imports)
+        yield from mapped(each, imports, tree)
 
 
 def circles(each, imports):
@@ -105,7 +105,7 @@ def rising(each, imports):
     """Imports of files on a higher layer."""
     folder_file = each.inside.with_suffix(".rs")
     inside = {path for path in imports.files if path.is_relative_to(each.inside)}
-    others = inside | {folder_file} if each.folder_files else inside
+    others = inside | {folder_file}
     for path in sorted(inside):
         for other in sorted(imports.of(path) & others):
             if each.layer_of(other) > each.layer_of(path):
@@ -126,3 +126,21 @@ def undeclared(each, imports):
         if folder.with_suffix(".rs") not in imports.files:
             text = f"its modules are declared by no {folder.with_suffix('.rs')}"
             yield Problem(folder, 1, text)
+
+
+def mapped(each, imports, tree):
+    """What the map in the folder's file, if it has one, lacks or has in another order."""
+    file = each.inside.with_suffix(".rs")
+    lines = MAPPED.finditer(tree.text(file)) if file in imports.files else ()
+    names = [name for line in lines for name in line[1].split(", ")]
+    if not names:
+        return
+    numbers = [each.layer_of(each.inside / name) for name in names]
+    if numbers != sorted(numbers, reverse=True):
+        yield Problem(file, 1, "its map is not in the order of the layers")
+    modules = {path.stem for path in imports.files if path.parent == each.inside}
+    for name in sorted(modules ^ set(names)):
+        if name in modules:
+            yield Problem(file, 1, f"its map lacks {name}")
+        else:
+            yield Problem(file, 1, f"has no {name}, which its map names")

@@ -21,8 +21,8 @@ def named(path):
 class Paths(TreeCase):
     """Which files a file imports from."""
 
-    def imports(self, files, name, **order):
-        crate = layers.order("src", {"lib.rs", "main.rs"}, **order)
+    def imports(self, files, name):
+        crate = layers.order("src", {"lib.rs", "main.rs"})
         found = imports.Imports(self.tree(files), crate).of(pathlib.PurePosixPath("src", name))
         return sorted(map(named, found))
 
@@ -60,9 +60,7 @@ class Paths(TreeCase):
             "src/a/b.rs": "use super::Own;\nuse crate::a::Own as O;\n",
         }
         self.assertEqual(self.imports(files, "a/b.rs"), ["a.rs"])
-        self.assertEqual(self.imports(files, "a/b.rs", folder_files=False), [])
         self.assertEqual(self.imports(files, "a.rs"), ["a/b.rs", "lib.rs"])
-        self.assertEqual(self.imports(files, "a.rs", folder_files=False), [])
         self.assertEqual(self.imports(files, "lib.rs"), ["a.rs"])
 
     def test_comments_literals_and_tests_do_not_import(self):
@@ -90,15 +88,13 @@ class Circles(TreeCase):
         del files["rust/c.rs"]
         self.assertSays(files)
 
-    def test_an_order_with_folder_files_sees_a_circle_through_one(self):
+    def test_a_circle_through_a_folder_file(self):
         files = {
             "src/lib.rs": "mod a;\n",
             "src/a.rs": "mod b;\nuse b::B;\npub struct Own;\n",
             "src/a/b.rs": "use super::Own;\n",
         }
         self.assertEqual(len(self.said(files, (layers.order("src", {"lib.rs"}),))), 2)
-        loose = layers.order("src", {"lib.rs"}, folder_files=False)
-        self.assertEqual(self.said(files, (loose,)), [])
 
 
 class Layers(TreeCase):
@@ -132,6 +128,19 @@ class Layers(TreeCase):
         files = {"src/lib.rs": "mod a;\n", "src/a/mod.rs": "mod b;\n", "src/a/b.rs": ""}
         crate = layers.order("src", {"lib.rs"})
         self.assertEqual(self.said(files, (crate,)), [f"src/a:1: {text}"])
+
+    def test_the_map_has_all_modules_in_the_order_of_the_layers(self):
+        crate = layers.order("src", {"lib.rs"}, "a", layers=({"b", "c"}, {"d"}))
+        files = {f"src/a/{name}.rs": "" for name in "bcde"}
+        files["src/a.rs"] = "//! A map:\n//!   e\n//!   d   what d is\n//!       d/x\n//!   c, b\n"
+        self.assertEqual(self.said(files, (crate,)), [])
+        files["src/a.rs"] = "//! A map:\n//!   c, d, e\n//!   f\n//!   no ─> line\n"
+        said = [
+            "src/a.rs:1: its map is not in the order of the layers",
+            "src/a.rs:1: its map lacks b",
+            "src/a.rs:1: has no f, which its map names",
+        ]
+        self.assertEqual(self.said(files, (crate,)), said)
 
     def test_layers_name_modules_that_are_there(self):
         files = dict(BELOW)
