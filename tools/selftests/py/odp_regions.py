@@ -9,7 +9,10 @@ import errno
 import fcntl
 import mmap
 import os
+import pathlib
+import re
 import struct
+import subprocess
 import threading
 import time
 
@@ -38,6 +41,8 @@ from rereg import ACCESS, DRIVER_RXE, RDMA_VERBS_IOCTL, rereg
 
 PREFETCH, PREFETCH_WRITE, NO_FAULT = 0, 1, 2
 FLUSH = 1
+# ROUNDS of odp_helpers.c.
+LOOKS = 16
 
 
 def capabilities():
@@ -403,10 +408,91 @@ def secret():
             shut(a, b)
 
 
+TRACING = pathlib.Path("/sys/kernel/tracing")
+
+
+@contextlib.contextmanager
+def traced(events):
+    """These kprobes are in the trace while the block runs."""
+    if not (TRACING / "kprobe_events").exists():
+        subprocess.run(["mount", "-t", "tracefs", "tracing", TRACING], check=False)
+    if not (TRACING / "kprobe_events").exists():
+        raise Skip("the kernel has no kprobes")
+    enable = TRACING / "events/kprobes/enable"
+    (TRACING / "kprobe_events").write_text("\n".join(events) + "\n")
+    try:
+        (TRACING / "trace").write_text("")
+        enable.write_text("1")
+        yield
+    finally:
+        enable.write_text("0")
+        (TRACING / "kprobe_events").write_text("")
+
+
+def looks():
+    """How often each call that makes pages present has looked them up: a list for those that have
+    returned, with their result, and what the longest of those in progress has so far."""
+    done, going = [], {}
+    for line in (TRACING / "trace").read_text().splitlines():
+        found = re.match(r" *(\S+-\d+) .* (began|looked|ended): .*?(?:result=(-?\d+))?$", line)
+        if not found:
+            continue
+        thread, what, result = found.groups()
+        if what == "began":
+            going[thread] = 0
+        elif thread in going and what == "looked":
+            going[thread] += 1
+        elif thread in going:
+            done.append((going.pop(thread), int(result)))
+    return done, max(going.values(), default=0)
+
+
+def deliver(uffd, memory):
+    """Waits until one of the two pages of the memory is asked for, and delivers it; the other one
+    goes before that."""
+    message = os.read(uffd, 32)  # struct uffd_msg
+    address = struct.unpack_from("<Q", message, 16)[0] & -PAGE
+    other = memory.at + PAGE if address == memory.at else memory.at
+    check(LIBC.madvise(other, PAGE, mmap.MADV_DONTNEED))
+    zeros = ctypes.create_string_buffer(PAGE)
+    # UFFDIO_COPY
+    copy = struct.pack("<QQQQq", address, ctypes.addressof(zeros), PAGE, 0, 0)
+    fcntl.ioctl(uffd, 0xC028AA03, copy)
+
+
+def taken_back():
+    """Of two pages one always goes while the other comes (F11): a call that looks for both gives
+    up each time that it has looked so often, and the pages are found once they stay."""
+    need_userfaultfd()
+    end = End(host_a(), size=0)
+    memory = Memory(end.host, size=2 * PAGE)
+    uffd = withhold(memory)
+    asks = threading.Thread(target=advise, args=(memory, PREFETCH_WRITE, FLUSH))
+    events = (
+        "p:began oxe:oxe_odp_map_and_lock",
+        "p:looked hmm_range_fault",
+        "r:ended oxe:oxe_odp_map_and_lock result=$retval:s32",
+    )
+    with traced(events):
+        asks.start()
+        done, going = [], 0
+        while len(done) < 3 and going <= LOOKS:
+            deliver(uffd, memory)
+            done, going = looks()
+    os.close(uffd)
+    asks.join()
+    same(going > LOOKS, False, f"{going} looks of a call that may look {LOOKS} times")
+    same(done, 3 * [(LOOKS, -errno.EBUSY)], "calls that gave up")
+    same(resident(memory), True, "the pages are there")
+    shut(end)
+
+
+
 CASES = [
     ("capabilities", capabilities),
     ("prefetch", prefetched),
     ("several threads ask for pages", advised_by_several),
+    ("pages that go again and again (F11)", taken_back),
     ("a hint of huge pages", small_pages),
     ("wrong advice", wrong_advice),
     ("regions that are refused", wrong_regions),
