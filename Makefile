@@ -58,6 +58,9 @@ rules:
 doc:
 	@$(scripts)/doc
 
+docs:
+	@$(scripts)/docs
+
 bench:
 	@$(scripts)/bench \
 		$(if $(PROFILE),--profile,$(if $(REAL),--real,$(if $(TABLE),--table))) '$(ONLY)'
@@ -125,6 +128,7 @@ help:
 	@echo 'rules          the rules of the specification that the protocol cites, and the' \
 		'tests of each'
 	@echo 'doc            the documentation in the Rust sources as HTML, in build/doc'
+	@echo 'docs           Documentation as HTML, in build/docs; a warning is an error'
 	@echo 'bench          rxe, oxe, TCP and memcpy measured in one boot; ONLY=<part of a' \
 		'name> for some rows;'
 	@echo '               PROFILE=1 ONLY=<row> tells by function where the instructions of' \
@@ -163,5 +167,5 @@ help:
 		'scripts/run-in-vm --help'
 
 .PHONY: all demo test test-debug test-fit test-nightly test-soak test-arm64 test-host check fix \
-	rules doc bench bench-compare shell install uninstall deb bundle bundle-sources \
+	rules doc docs bench bench-compare shell install uninstall deb bundle bundle-sources \
 	test-bundle test-deb check-kernels setup clean distclean help

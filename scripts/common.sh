@@ -188,6 +188,9 @@ bundle_of() {
 # user_of SUITE: the root that stands for the machine of a user of oxe-run (setup-user).
 user_of() { echo "$OXE_CACHE/user-$1-$(hash_of -- mmdebstrap.sh setup-user)"; }
 
+# The root in which the documents are made into HTML (setup-docs); for all kernels.
+OXE_DOCS=$OXE_CACHE/docs-trixie-$(hash_of -- mmdebstrap.sh setup-docs)
+
 # packed DIRECTORY ARGUMENT...: zstd, as setup-bundle has left it there.
 packed() {
 	"$1"/tools/ld-linux-x86-64.so.2 --library-path "$1/tools" "$1/tools/zstd" -q "${@:2}"
