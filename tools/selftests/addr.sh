@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Addresses and paths: IPv4, IPv6 global and link-local, a VLAN, a routed path, several addresses of
-# a netdev, each with traffic; path MTUs that follow from the netdev's.
+# device: traffic runs by each address of a netdev, over paths of each MTU. IPv4, IPv6 global and
+# link-local, a VLAN, a routed path, several addresses of a netdev; path MTUs that follow from the
+# netdev's.
 . "$(dirname "$0")/lib.sh"
 hosts_up 1500
 

@@ -1,9 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Where addresses are: on the device's netdev, on one above it (VLAN, bridge, bond, macvlan ...), in
-# another network namespace; and netdevs that are no Ethernet. For each, every service, IPv4 and
-# IPv6, between two hosts and on one device. What works is printed as a table, too.
+# device: each service works wherever an address is, with the exceptions that are documented. On the
+# device's netdev, on one above it (VLAN, bridge, bond, macvlan ...), in another network namespace;
+# and netdevs that are no Ethernet. For each, IPv4 and IPv6, between two hosts and on one device.
+# What works is printed as a table, too (Documentation/addresses.rst; make test has four of its
+# rows).
 # vm: time=1500
 . "$(dirname "$0")/lib.sh"
 need_module

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Every opcode is brought onto the wire and captured; tshark finds nothing malformed in it, scapy
-# computes the same ICRC for every packet, and the opcodes are all there, over IPv4 and IPv6.
+# wire: each opcode is on the wire as tshark and scapy expect it, over IPv4 and IPv6. Every opcode
+# is brought onto the wire and captured (py/opcodes.py); tshark finds nothing malformed in it, scapy
+# computes the same ICRC for every packet, and the opcodes are all there.
 . "$(dirname "$0")/lib.sh"
 command -v tshark >/dev/null || skip_all "tshark is missing"
 hosts_up 1500

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Programs of librdmacm between two hosts, IPv4 and IPv6, and on one device: rping with its data
-# compared, ucmatose, udaddy, rdma_server and rdma_client, rsockets (riostream), cmtime. mckey is in
-# mcast.sh.
+# program: programs of librdmacm work between two hosts and on one device, over IPv4 and IPv6. rping
+# with its data compared, ucmatose, udaddy, rdma_server and rdma_client, rsockets (riostream),
+# cmtime. mckey is in mcast.sh.
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
 

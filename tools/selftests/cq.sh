@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Completion queues that are resized, for traffic on a wire (py/cq.py), and that are armed while they
-# hold completions (py/arming.py).
+# verbs: a completion queue may be resized and armed while completions come. Resized for traffic on
+# a wire (py/cq.py), armed while it holds completions (py/arming.py).
 . "$(dirname "$0")/lib.sh"
 hosts_up 1500
 relay_py cq

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: det=1 time=1800
 #
-# The cost of ending a process that has very many objects (py/exit.py): in proportion at most, as it
-# cannot be killed meanwhile.
+# process: the end of a process costs time in proportion to its objects at most. A process with
+# 50,000 completion queues is killed: it cannot be killed meanwhile (py/exit.py).
 . "$(dirname "$0")/lib.sh"
 hosts_up 1500
 relay_py exit

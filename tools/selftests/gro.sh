@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# A wire on which packets travel one by one, and NICs that merge packets (GRO): super-packets arrive
-# whole and in order, with every ICRC right. Then a switch in between that has a device of its own,
-# and so merges packets that it only forwards: they must leave it as they arrived.
+# wire: super-packets arrive whole and in order where NICs or a switch merge packets (GRO). A wire
+# on which packets travel one by one, with every ICRC right. Then a switch in between that has a
+# device of its own, and so merges packets that it only forwards: they must leave it as they
+# arrived.
 . "$(dirname "$0")/lib.sh"
 NS_S=oxt-s
 VERIFIED="-c -n 100 -s 65000 -m 1024"

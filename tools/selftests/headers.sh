@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The IP headers and priorities that an address vector asks for, seen on the wire (py/headers.py):
-# traffic class, hop limit, service level.
+# wire: IP headers and priorities are those that the address vector asks for. Seen on the wire
+# (py/headers.py): traffic class, hop limit, service level.
 . "$(dirname "$0")/lib.sh"
 [ "$LINK_TYPE" = oxe ] || skip_all "oxe's rules"
 hosts_up 1500

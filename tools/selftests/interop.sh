@@ -1,11 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Two machines on one wire, this driver and the stock rdma_rxe, each as server and as client, by
-# programs that know nothing of either: send, write, read (1, 1023, 65537 bytes), atomics, UC, UD,
-# rping, ucmatose. Ends in a table. Both machines run this script; the server's side carries out
-# what the client's asks for (py/agent.py). With "tap" the wire is one of NICs that segment UDP
-# (USO): super-packets leave and arrive as they were made.
+# wire: oxe and the stock rdma_rxe understand each other, as server and as client. By programs that
+# know nothing of either: send, write, read (1, 1023, 65537 bytes), atomics, UC, UD, rping,
+# ucmatose. Ends in a table. Both machines run this script; the server's side carries out what the
+# client's asks for (py/agent.py). With "tap" the wire is one of NICs that segment UDP (USO):
+# super-packets are handed to the NIC whole, reach the other machine whole, and its kernel segments
+# them where it must (for rdma_rxe). Such NICs need /dev/net/tun and a kernel (6.2) that knows USO
+# there.
 # vm: time=1200 peers=oxe:rxe,rxe:oxe,rxe:oxe:tap,oxe:oxe:tap short_peers=rxe:oxe
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/agent.sh"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: nightly=1 time=900
 #
-# iSCSI over RDMA (iSER): LIO's target and the initiator of open-iscsi, in one kernel on one device;
-# storage-wire.sh has two machines.
+# storage: iSCSI over RDMA (iSER) works on one device, with data verified. LIO's target and the
+# initiator of open-iscsi, in one kernel; storage-wire.sh has two machines.
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/storage.sh"
 need_programs fio iscsid iscsiadm

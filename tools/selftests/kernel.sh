@@ -2,8 +2,20 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: time=900
 #
-# A consumer in the kernel (kernel/, the module oxe_ktest): verbs that no process can call. Each
-# group of cases runs on one device, without packets, and between two devices on a wire.
+# kernel: the verbs of consumers in the kernel work, also those that no process can call. The
+# consumer is the module oxe_ktest (kernel/). Each group of cases runs on one device, without
+# packets, and between two devices on a wire. They register lists of one page to as many as the
+# device takes, and compare every byte; use keys of each state; post from every context, hard irqs
+# included; reuse requests as soon as they complete, while another CPU is in the call that posted
+# them; flush requests, and reset or destroy QPs, while another CPU delivers their messages, and
+# change the memory at once; have a peer acknowledge messages that a kprobe keeps from being
+# delivered to it, and change their memory when they complete; have requests refused in a chain;
+# give a peer the key of all memory, which then names addresses without memory; share receives among
+# connections and datagrams; drain queues whose CQs ib_core polls in each of its ways; look on which
+# CPU events come, whether handlers overlap, and how long events are held; and have their device
+# removed, and CPUs taken offline, under traffic. No case asserts that something is fast: an event
+# that is to be held must not come before its period, and one that is not to be held has to beat it
+# once in thirty times.
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/ktest.sh"
 need_ktest

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Processes killed in mid-transfer, client, server and both at once, many times, at moments that
-# differ: the survivor gets its error and ends, nothing stays behind, and the next pair works.
+# process: a process that is killed in mid-transfer leaves nothing behind. Client, server and both
+# at once, many times, at moments that differ: the survivor gets its error and ends, and the next
+# pair works.
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
 

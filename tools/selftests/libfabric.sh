@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: nightly=1
 #
-# libfabric, by which MPI and storage programs communicate: its provider verbs with connected (msg)
-# and unconnected (dgram) endpoints. fi_pingpong compares the data of each message (-c); between two
-# hosts and on one device, over IPv4 and IPv6. Reliable datagrams (rdm, by ofi_rxm) are left out: now
-# and then fi_pingpong crashes when it ends (see users/mpi.rst).
+# program: libfabric's endpoints of its provider verbs work, with data compared. MPI and storage
+# programs communicate by libfabric: connected (msg) and unconnected (dgram) endpoints. fi_pingpong
+# compares the data of each message (-c); between two hosts and on one device, over IPv4 and IPv6.
+# Reliable datagrams (rdm, by ofi_rxm) are left out: now and then fi_pingpong crashes when it ends
+# (see users/mpi.rst).
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/mpi.sh"
 command -v fi_pingpong >/dev/null || skip_all "fi_pingpong is missing"

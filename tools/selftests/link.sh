@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The life of a device: made and deleted on every kind of Ethernet-like netdev, refused on others;
-# GUID, state and MTU follow the netdev; it goes with its netdev, its namespace and its module;
-# rdma_rxe and it exclude each other.
+# device: a device is made on each Ethernet-like netdev, follows it, and goes with it. Refused on
+# others; GUID, state and MTU follow the netdev; it goes with its netdev, its namespace and its
+# module; rdma_rxe and it exclude each other.
 # vm: time=900
 . "$(dirname "$0")/lib.sh"
 D=${LINK_TYPE}0

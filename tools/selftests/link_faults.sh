@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Allocation and user-copy failures at every site of link add (py/link_faults.py), one after another
-# until the call succeeds: the right errno, nothing leaked. For the debug kernel; there are
-# thousands.
+# device: each allocation and user copy of link add may fail, and nothing is leaked. One after
+# another until the call succeeds, with the right errno (py/link_faults.py); there are thousands.
 # vm: only=debug time=3600 gids=16
 . "$(dirname "$0")/lib.sh"
 faults_ready

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The wire loses, reorders and duplicates packets (netem, both directions): it may cost time alone.
+# wire: a wire that loses, reorders and duplicates packets costs time alone. netem, both directions.
 # Data is compared byte for byte (py/ops.py), rping compares its own.
 . "$(dirname "$0")/lib.sh"
 export LIMIT=200

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Multicast (py/mcast.py, mckey): between two hosts, and on one device. rdma_cm joins groups of IPv4
-# alone for RoCEv2 (ENOTSUPP for IPv6).
+# verbs: datagrams to a group reach its queue pairs, between two hosts and on one device. Also what
+# must be refused, and the netdev's own list of groups (py/mcast.py, mckey). rdma_cm joins groups of
+# IPv4 alone for RoCEv2 (ENOTSUPP for IPv6).
 . "$(dirname "$0")/lib.sh"
 export NS_A NS_B VETH_A
 

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: nightly=1 time=1800
 #
-# A process makes objects until it may have no more: its memory cgroup pays for them and bounds it,
-# it gets ENOMEM, other processes go on, and all memory comes back when it ends (py/memcg.py).
+# process: the memory cgroup of a process pays for its objects and bounds them. A process in a
+# cgroup of 64 MB makes protection domains, address handles, regions, completion queues and queue
+# pairs until it may have no more: it gets ENOMEM, other processes go on, and all memory comes back
+# when it ends (py/memcg.py).
 . "$(dirname "$0")/lib.sh"
 export CGROUP=/tmp/oxe-cgroup
 mkdir -p $CGROUP

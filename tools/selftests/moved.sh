@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# An address goes away and comes back (py/away.py). One of the device's own, to which messages go
-# without packets, moves to another host (py/moved.py).
+# device: an address may go away, come back and move to another host. py/away.py; one of the
+# device's own, to which messages go without packets, moves to another host (py/moved.py).
 . "$(dirname "$0")/lib.sh"
 [ "$LINK_TYPE" = oxe ] || skip_all "only oxe has a way without packets"
 MOVING=10.77.0.9

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# MPI, UCX and libfabric between two machines on one wire, by the commands of users/mpi.rst. Open
-# MPI starts its processes by ssh: 2 with messages up to 4 MiB and 8 with smaller ones (py/mpi.py,
-# every byte compared), over rc_verbs and ud_verbs, IPv4 and IPv6. Each process looks for its queue
-# pairs, and the device's counters have to show the packets. The protocols of ucx_perftest and the
-# endpoints of libfabric follow. The client's machine has the cases; the server's carries out orders
-# (py/agent.py).
+# program: MPI, UCX and libfabric work between two machines by the commands of their guide. Those of
+# users/mpi.rst. Open MPI starts its processes by ssh: 2 with messages up to 4 MiB and 8 with
+# smaller ones (py/mpi.py, every byte compared), over rc_verbs and ud_verbs, IPv4 and IPv6. Each
+# process looks for its queue pairs, and the device's counters have to show as many packets as the
+# messages take. The protocols of ucx_perftest and the endpoints of libfabric follow. The client's
+# machine has the cases; the server's carries out orders (py/agent.py).
 # vm: nightly=1 time=1800 peers=oxe:oxe
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/agent.sh"

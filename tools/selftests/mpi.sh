@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Open MPI by UCX (pml and osc ucx), a program in Python (py/mpi.py): messages, collectives and
-# one-sided operations up to 4 MiB, every byte compared; over rc_verbs, with shared receive queues,
-# and ud_verbs, IPv4 and IPv6; 2 and 8 processes on one device, and between two hosts. UCX has no
-# other transport to choose (UCX_TLS), and each process looks for its queue pairs.
+# program: Open MPI works over UCX, 2 and 8 processes, with every byte compared. pml and osc ucx, a
+# program in Python (py/mpi.py): messages, collectives and one-sided operations up to 4 MiB; over
+# rc_verbs, with shared receive queues, and ud_verbs, IPv4 and IPv6; on one device, and between two
+# hosts. UCX has no other transport to choose (UCX_TLS), and each process looks for its queue pairs.
 # vm: nightly=1 time=900
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/mpi.sh"

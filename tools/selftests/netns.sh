@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# A network namespace ends, or its netdev moves to another, while the end of the device on it is
-# held up: a process is in the middle of a registration (its memory waits for a userfaultfd). By
-# then the device may hold nothing that belongs to the namespace: above all no routes (py/netns.py),
-# which would point into freed memory.
+# device: no route outlives its network namespace while the end of a device is held up. The
+# namespace ends, or its netdev moves to another, while a process is in the middle of a registration
+# (its memory waits for a userfaultfd). By then the device may hold nothing that belongs to the
+# namespace: above all no routes, which would point into freed memory. Kprobes count them, and KASAN
+# finds one that is used too late (py/netns.py).
 # vm: nics=2
 . "$(dirname "$0")/lib.sh"
 [ "$LINK_TYPE" = oxe ] || skip_all "about routes that oxe keeps"

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# A firewall asks a process about each packet (NFQUEUE; py/nfqueue.py accepts all, super-packets
-# whole), beside traffic that it does not ask about. Packets that come back go on from the process.
-# The hook must not take them there, where bottom halves are on; the socket takes them, with bottom
-# halves off.
+# wire: packets that a firewall asks a process about (NFQUEUE) arrive, and bottom halves are off.
+# py/nfqueue.py accepts all, super-packets whole, beside traffic that it does not ask about. Packets
+# that come back go on from the process. The hook must not take them there, where bottom halves are
+# on; the socket takes them, with bottom halves off, as the function tracer tells.
 . "$(dirname "$0")/lib.sh"
 modprobe -q nfnetlink_queue && modprobe -q nft_queue || skip_all "the kernel has no NFQUEUE"
 

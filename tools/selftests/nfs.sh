@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: nightly=1 time=900
 #
-# NFS over RDMA: the client registers the memory of each file operation, the server reads and writes
-# it. Server and client are in one kernel, on one device; storage-wire.sh has two machines.
+# storage: NFS over RDMA works on one device, with data verified. The client registers the memory of
+# each file operation, the server reads and writes it. Server and client are in one kernel;
+# storage-wire.sh has two machines.
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/storage.sh"
 need_programs fio mount.nfs rpc.nfsd rpc.mountd rpcbind

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: nightly=1 append=ipv6.disable=1
 #
-# A kernel whose IPv6 is switched off (ipv6.disable=1): devices on both ends of a wire, with IPv4
-# alone.
+# device: devices work with IPv4 alone on a kernel whose IPv6 is switched off. ipv6.disable=1;
+# devices on both ends of a wire.
 # shellcheck disable=SC2034 # lib.sh uses what is set here
 . "$(dirname "$0")/lib.sh"
 t "IPv6 is off" [ ! -e /proc/sys/net/ipv6 ]

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: time=900 known=nvmet_config_sem
 #
-# NVMe over fabrics, a user in the kernel: fast registration, local and remote invalidation, READs
-# and WRITEs of storage, with every byte compared. Target and host are in one kernel, and so on one
-# device: the target listens in the first network namespace alone. The target of the kernel takes
-# two of its locks in both orders (nvmet_config_sem), as lockdep says.
+# storage: NVMe over fabrics works on one device, with every byte compared. A user in the kernel:
+# fast registration, local and remote invalidation, READs and WRITEs of storage. Target and host are
+# in one kernel: the target listens in the first network namespace alone. The target of the kernel
+# takes two of its locks in both orders (nvmet_config_sem), as lockdep says.
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/storage.sh"
 need_modules "brd rd_nr=1 rd_size=65536" nvmet-rdma nvme-rdma

@@ -1,8 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# On-demand paging (py/odp.py, py/odp_regions.py): on a wire, with packets of 1500 bytes and with
-# jumbo frames, and on one device, without packets.
+# verbs: with on-demand paging messages wait for pages that are gone, and no byte is wrong. Pages
+# are taken away by madvise, fork, munmap and writeback (py/odp.py, py/odp_regions.py): on a wire,
+# with packets of 1500 bytes and with jumbo frames, and on one device, without packets. Where a
+# packet that is received has to find a page missing, the counter page_fault tells that one did.
 . "$(dirname "$0")/lib.sh"
 for mtu in 1500 9000; do
 	hosts_up $mtu

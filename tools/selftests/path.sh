@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Changes below a connection that runs: offloads of the netdevs, neighbours' entries, interfaces
-# that were just made. The messages arrive, whole. Changes that leave the port as it is raise no
-# event of the port, and packets whose addresses were translated are counted (py/path.py).
+# wire: a connection survives changes below it, with each byte compared. Offloads of the netdevs,
+# neighbours' entries, interfaces that were just made, a firewall that translates addresses. Changes
+# that leave the port as it is raise no event of the port, and packets whose addresses were
+# translated are counted (py/path.py).
 . "$(dirname "$0")/lib.sh"
 hosts_up 1500
 export NS_A NS_B VETH_A VETH_B

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: nightly=1
 #
-# perftest's ib_atomic_bw and ib_atomic_lat: both operations, few and many outstanding, several QPs,
-# both directions, the connection manager, IPv6, one device.
+# program: perftest's ib_atomic_bw and ib_atomic_lat work in each of their modes. Both operations,
+# few and many outstanding, several QPs, both directions, the connection manager, IPv6, one device.
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# perftest's ib_read_bw and ib_read_lat: every size, few and many outstanding, several QPs, both
-# directions, the connection manager, IPv6, one device.
+# program: perftest's ib_read_bw and ib_read_lat work in each of their modes. Every size, few and
+# many outstanding, several QPs, both directions, the connection manager, IPv6, one device.
 # vm: nightly=1
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200

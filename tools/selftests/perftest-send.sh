@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# perftest's ib_send_bw and ib_send_lat: every size, events, inline, several QPs, both directions at
-# once, UC, UD, the connection manager, IPv6, and both ends on one device. Completion events throughout
-# but where the name says polling.
+# program: perftest's ib_send_bw and ib_send_lat work in each of their modes. Every size, events,
+# inline, several QPs, both directions at once, UC, UD, the connection manager, IPv6, and both ends
+# on one device. Completion events throughout but where the name says polling.
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
 

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# perftest's ib_write_bw and ib_write_lat: every size, inline, with immediate, several QPs, both
-# directions, the connection manager, IPv6, one device. perftest has no event mode for writes: these
-# poll.
+# program: perftest's ib_write_bw and ib_write_lat work in each of their modes. Every size, inline,
+# with immediate, several QPs, both directions, the connection manager, IPv6, one device. perftest
+# has no event mode for writes: these poll.
 # vm: nightly=1
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200

@@ -1,8 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Addresses of a device in other network namespaces (macvlans in pods), and what must not come
-# through: other pods' packets and GIDs, packets by netdevs that have nothing to do with the device
+# device: pods use a device's addresses in their namespaces, and get nothing of other pods.
+# Addresses in other network namespaces (macvlans in pods), and what must not come through: other
+# pods' packets and GIDs, datagrams by another namespace's address, packets forged on another
+# network with equal addresses, packets by netdevs that have nothing to do with the device
 # (py/pods.py). Pods that come and go under traffic, ROUNDS times; a bridge port that is moved, an
 # address that is taken away.
 # vm: time=900

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# rdma-core's own tests, as its Debian package installs them, each in a process of its own
-# (py/suite.py) on one device: with MTU 1500 over IPv4, and with MTU 9000 over IPv6 (the latter not
-# with SHORT=1). Those in
-# pyverbs-allowed.txt may fail, each for the reason given there.
+# program: rdma-core's own tests pass, but for those that are listed. As its Debian package installs
+# them, each in a process of its own (py/suite.py) on one device: with MTU 1500 over IPv4, and with
+# MTU 9000 over IPv6 (the latter not with SHORT=1). Those in pyverbs-allowed.txt may fail, each for
+# the reason given there.
 # vm: time=2400
 . "$(dirname "$0")/lib.sh"
 source=/usr/share/doc/rdma-core/tests

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Removal under running programs: the link deleted, the netdev removed, the namespace gone, the
-# module unloaded, in mid-transfer, with programs that sleep on events and programs that poll. They
-# get errors, also if all that they do is poll; the kernel stays clean. ROUNDS=N makes so many rounds
-# of lib/rounds.sh; removed.sh measures them.
+# device: programs get errors when their device is removed, and the kernel stays clean. The link
+# deleted, the netdev removed, the namespace gone, the module unloaded, in mid-transfer, with
+# programs that sleep on events and programs that poll, also if all that they do is poll. ROUNDS=N
+# makes so many rounds of lib/rounds.sh; removed.sh measures them.
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/rounds.sh"
 hosts_up 4200

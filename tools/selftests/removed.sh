@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: nightly=1 det=1 time=1200
 #
-# Links, netdevs, network namespaces and the module removed under a process that only polls and a
-# consumer in the kernel, one after another: how long each removal takes, and that nothing is left.
+# device: a device under traffic is removed in less than a second. Links, netdevs, network
+# namespaces and the module, one after another, under a consumer in the kernel and a process that
+# only polls and posts: each request completes once, or its post fails, and nothing is left.
 # remove.sh does so on two CPUs, with perftest too. ROUNDS=N makes so many rounds.
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/rounds.sh"

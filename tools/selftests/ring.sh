@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# A hostile process writes garbage into the rings it shares with the kernel (py/ring.py): its own
-# queue pairs may break, nothing else.
+# process: garbage in the shared rings breaks the process's own queue pairs alone. A hostile process
+# writes it (py/ring.py).
 . "$(dirname "$0")/lib.sh"
 hosts_up 1500
 relay_py ring

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The module parameter segmentation: with 0 no super-packet is sent, to a device that would take
-# them, and all data arrive. Packets longer than a page, alone, do not take the memory of
+# wire: with the module parameter segmentation=0 no super-packet is sent, and all data arrive. To a
+# device that would take them. Packets longer than a page, alone, do not take the memory of
 # super-packets.
 . "$(dirname "$0")/lib.sh"
 [ "$LINK_TYPE" = oxe ] || skip_all "a parameter of oxe's"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: nightly=1 time=600
 #
-# SRP: LIO's target and the kernel's initiator, connected by the RDMA connection manager, in one
-# kernel on one device.
+# storage: SRP works on one device, with data verified. LIO's target and the kernel's initiator,
+# connected by the RDMA connection manager, in one kernel.
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/storage.sh"
 need_programs fio

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Shared receive queues (py/srq.py), on a wire and on one device.
+# verbs: queue pairs take their receives from one queue, on a wire and on one device. py/srq.py.
 . "$(dirname "$0")/lib.sh"
 hosts_up 1500
 relay_py srq

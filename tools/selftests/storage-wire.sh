@@ -1,8 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The kernel's users between two machines on one wire: NVMe over fabrics, NFS over RDMA, iSER, SRP
-# and RDS. The client's machine has the cases; the server's carries out orders (py/agent.py).
+# storage: NVMe, NFS, iSER, SRP and RDS work between two machines, and outlive failures. The
+# kernel's users on one wire. fio verifies what it wrote. Under its load links go down, targets
+# stop, and devices are deleted and made again; the load has to go on, or, where the disk goes with
+# its device, to fail. The client's machine has the cases; the server's carries out orders
+# (py/agent.py).
 # vm: nightly=1 time=1200 peers=oxe:oxe known=nvmet_config_sem
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/storage.sh"

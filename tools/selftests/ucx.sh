@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# UCX, by which MPI and others communicate: every test of ucx_perftest, of its transports (UCT) and
-# of its protocols (UCP), by rc_verbs and ud_verbs, between two hosts; some over IPv6 and on one
-# device. This version of ucx_perftest does not compare data (mpi.sh does); a test shows that each of
-# its messages came.
+# program: every test of ucx_perftest runs over rc_verbs and ud_verbs. MPI and others communicate by
+# UCX: the tests of its transports (UCT) and of its protocols (UCP), between two hosts; some over
+# IPv6 and on one device. This version of ucx_perftest does not compare data (mpi.sh does); a test
+# shows that each of its messages came.
 #
 # ud_verbs finds the IP header before a datagram by the packet type in the completion's sl, as mlx5
 # sets it. rc_verbs is connected by it.

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# ibv_rc_pingpong between two hosts: message sizes, path MTUs, receive depths, busy polling and
-# completion events, IPv4 and IPv6 GIDs, and both ends on one device. The program checks the data
-# itself (-c).
+# verbs: reliable connections carry messages of each size, with the data checked. ibv_rc_pingpong
+# between two hosts: path MTUs, receive depths, busy polling and completion events, IPv4 and IPv6
+# GIDs, and both ends on one device. The program checks the data itself (-c).
 . "$(dirname "$0")/lib.sh"
 hosts_up 9000
 

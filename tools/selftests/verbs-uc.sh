@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Unreliable connections: ibv_uc_pingpong between two hosts and on one device, with sizes, path
-# MTUs, busy polling and events, IPv4 and IPv6; then messages (py/uc.py), what becomes of lost ones,
-# and errors (py/uc_errors.py).
+# verbs: unreliable connections carry messages of each size whole or not at all. ibv_uc_pingpong
+# between two hosts and on one device, with path MTUs, busy polling and events, IPv4 and IPv6; then
+# messages (py/uc.py), what becomes of lost ones, and errors (py/uc_errors.py).
 . "$(dirname "$0")/lib.sh"
 hosts_up 9000
 

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# ibv_ud_pingpong between two hosts: sizes up to what the path carries, events, IPv4 and IPv6, one
-# device. UD loses datagrams that find no buffer, so the counts stay below the receive depth.
+# verbs: datagrams of each size that the path carries arrive. ibv_ud_pingpong between two hosts:
+# events, IPv4 and IPv6, one device. UD loses datagrams that find no buffer, so the counts stay
+# below the receive depth.
 # vm: gids=1024
 . "$(dirname "$0")/lib.sh"
 hosts_up 9000

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Hostile packets on the wire, with valid and invalid ICRCs: truncated at every length, all 256
-# opcodes, pads, versions, keys, noise (py/wire.py); what passes for the peer's, responses without a
-# request among it (py/forged.py). They are dropped, and counted by cause; the connection beside
-# them works on. And GSO super-packets from a sender that may have lied (py/gso.py), also about
-# their kind; and packets to a netdev that has no device (py/tap.py).
+# wire: hostile packets are dropped and counted by cause, and the connection beside them works on.
+# With valid and invalid ICRCs: truncated at every length, all 256 opcodes, pads, versions, keys,
+# noise (py/wire.py); what passes for the peer's, responses without a request among it
+# (py/forged.py). And GSO super-packets from a sender that may have lied, as a virtual machine may
+# (py/gso.py), also about their kind; and packets to a netdev that has no device (py/tap.py).
 . "$(dirname "$0")/lib.sh"
 hosts_up 1500
 MAC_A=$(ip -n $NS_A -br link show $VETH_A | awk '{ print $3 }')

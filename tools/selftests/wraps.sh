@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: nightly=1 time=3600
 #
-# Numbers that wrap: the longest messages that the port takes, 2 GiB less one byte, whose packets
-# are half of all PSNs (py/longest.py); and more messages on one connection than an MSN can count,
-# on the wire and on one device.
+# wire: numbers of packets and messages wrap around without harm. The longest messages that the port
+# takes, 2 GiB less one byte, whose packets are half of all PSNs (py/longest.py); and more messages
+# on one connection than an MSN can count, on the wire and on one device.
 . "$(dirname "$0")/lib.sh"
 hosts_up 4200
 LIMIT_PY=1800 relay_py longest
