@@ -2,7 +2,7 @@
 """The rules that hold the repository together, checked on its text.
 
 Usage: python3 -m tidy [SUBJECT...]		what is not in order, of these subjects or of all
-       python3 -m tidy --fix [SUBJECT...]	mends what can be: modes of files, the drawing
+       python3 -m tidy --fix [SUBJECT...]	mends what can be: modes, the drawing, the table
        python3 -m tidy --list			the subjects
        python3 -m tidy --rules			the rules that the protocol cites, with their tests
 """
@@ -10,12 +10,12 @@ Usage: python3 -m tidy [SUBJECT...]		what is not in order, of these subjects or 
 import sys
 
 from . import bench, columns, counters, drawing, files, layers, links, parts
-from . import regressions, rules, sizes, unsafe, variants
+from . import regressions, rules, selftests, sizes, unsafe, variants
 from .source import Tree
 
 CODE = (layers, parts, unsafe, variants, rules)
 FILES = (sizes, columns, files)
-DOCUMENTS = (drawing, counters, regressions, links, bench)
+DOCUMENTS = (drawing, counters, regressions, selftests, links, bench)
 SUBJECTS = {module.__name__.split(".")[-1]: module for module in CODE + FILES + DOCUMENTS}
 
 
