@@ -82,6 +82,17 @@ class Literals(TreeCase):
             "a.rst:2: there is no y-*.sh",
         )
 
+    def test_paths_in_folders_of_the_code(self):
+        files = {"rust/net/a/b.rs": "", "rust/sync.rs": "", "tools/x.sh": ""}
+        self.assertSays(files | {"a.rst": "``net/a`` ``net/a/`` ``net/*/b.rs`` ``sync/b`` ``net``"})
+        self.assertSays(
+            files | {"a.rst": "``net/b``\n``net/a/c <- sync``\n``tools/x``\n", "b.md": "`net/c.d`"},
+            "a.rst:1: there is no net/b",
+            "a.rst:2: there is no net/a/c",
+            "a.rst:3: there is no tools/x",
+            "b.md:1: there is no net/c.d",
+        )
+
     def test_files_elsewhere(self):
         self.assertSays({"a.rst": "``/etc/a.sh`` ``~/b.py`` ``build/c.rs`` ``<d>/e.rs``"})
         tree = self.tree({"a.rst": "``mm/hmm.rst``"})
