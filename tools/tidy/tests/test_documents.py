@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What documents say of the code: counters, regressions, rows of the bench."""
+"""What documents say: counters, regressions, readers, rows of the bench."""
 
 import json
 import unittest
 
-from tidy import bench, counters, regressions
+from tidy import bench, counters, pages, regressions
 
 from .trees import TreeCase
 
@@ -47,6 +47,27 @@ class Regressions(TreeCase):
     def test_lines_that_cannot_be_read(self):
         found = f"{self.NAME}:1: not '- ``file``: case; case'"
         self.assertSays({self.NAME: "    - tools/a.py: case\n"}, found)
+
+
+class Pages(TreeCase):
+    subject = pages
+    HEAD = ".. SPDX-License-Identifier: GPL-2.0\n\n===\nA b\n===\n\n"
+
+    def test_readers_and_index(self):
+        files = {
+            "Documentation/index.rst": self.HEAD + "For all.\n\n`a <a.rst>`_, `b <b/c.rst>`_\n",
+            "Documentation/a.rst": self.HEAD + "For someone: this.\n",
+            "Documentation/b/c.rst": self.HEAD + "For someone: that.\n",
+            "tools/d.rst": "More.\n",
+        }
+        self.assertSays(files)
+        files["Documentation/b/c.rst"] = self.HEAD + "This is for someone.\n"
+        files["Documentation/b/d.rst"] = self.HEAD + "For someone: that.\n"
+        self.assertSays(
+            files,
+            "Documentation/b/c.rst:7: does not begin with 'For <whom>: ...' below its title",
+            "Documentation/b/d.rst:1: Documentation/index.rst does not list it",
+        )
 
 
 class Bench(TreeCase):
