@@ -7,7 +7,8 @@ import typing
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 # What make leaves in a checkout: only where git does not say so.
-MADE = {"build", "target", "__pycache__", "generated.rs"}
+MADE = {"build", "target", "__pycache__"}
+MADE_FILES = {"generated.rs", ".git"}
 PROGRAMS = {".rs", ".c", ".h", ".py", ".sh", ".awk"}
 
 
@@ -22,6 +23,10 @@ class Problem(typing.NamedTuple):
         return f"{self.path}:{self.line}: {self.text}"
 
 
+def is_made(path):
+    return path.name in MADE_FILES or bool(MADE & set(path.parent.parts))
+
+
 class Tree:
     """A checkout. Its paths are relative to its top."""
 
@@ -32,17 +37,18 @@ class Tree:
 
     def names(self):
         """The names that git knows, or would add; of a tree without git all but what is made."""
+        # The checkout may be another user's than the one who looks at it.
+        command = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
+        command += ["--cached", "--others", "--exclude-standard"]
+        found = None
         if (self.top / ".git").exists():
-            # The checkout may be another user's than the one who looks at it.
-            command = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
-            command += ["--cached", "--others", "--exclude-standard"]
-            found = subprocess.run(
-                command, cwd=self.top, capture_output=True, text=True, check=True
-            )
+            found = subprocess.run(command, cwd=self.top, capture_output=True, text=True)
+        # The build root does not see the repository that a worktree belongs to.
+        if found and found.returncode == 0:
             names = set(found.stdout.split("\0")) - {""}
         else:
             paths = (path.relative_to(self.top) for path in self.top.rglob("*"))
-            names = {path.as_posix() for path in paths if not MADE & set(path.parts)}
+            names = {path.as_posix() for path in paths if not is_made(path)}
         return {name for name in names if (self.top / name).is_file()}
 
     def __contains__(self, path):

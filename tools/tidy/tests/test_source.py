@@ -10,14 +10,14 @@ from .trees import TreeCase
 
 
 class Files(TreeCase):
-    FILES = {".gitignore": "*.o\n", "a.rs": "", "b/c.py": "", "b/x.o": "", "build/d.rs": ""}
+    FILES = {".gitignore": "*.o\n", "a.rs": "", "b/build": "", "b/x.o": "", "build/d.rs": ""}
 
     def names(self, tree):
         return [str(path) for path in tree.files]
 
     def test_without_git_all_that_is_not_made(self):
         self.assertEqual(
-            self.names(self.tree(self.FILES)), [".gitignore", "a.rs", "b/c.py", "b/x.o"]
+            self.names(self.tree(self.FILES)), [".gitignore", "a.rs", "b/build", "b/x.o"]
         )
 
     def test_git_ignores_and_new_files_count(self):
@@ -25,9 +25,13 @@ class Files(TreeCase):
         subprocess.run(["git", "init", "-q", tree.top], check=True)
         subprocess.run(["git", "-C", tree.top, "add", "a.rs"], check=True)
         found = self.names(source.Tree(tree.top))
-        self.assertEqual(found, [".gitignore", "a.rs", "b/c.py", "build/d.rs"])
+        self.assertEqual(found, [".gitignore", "a.rs", "b/build", "build/d.rs"])
         (tree.top / "a.rs").unlink()
         self.assertNotIn("a.rs", self.names(source.Tree(tree.top)))
+
+    def test_a_worktree_whose_repository_is_not_seen(self):
+        tree = self.tree(self.FILES | {".git": "gitdir: /nowhere\n"})
+        self.assertEqual(self.names(tree), [".gitignore", "a.rs", "b/build", "b/x.o"])
 
     def test_under(self):
         tree = self.tree({"a/b.rs": "", "a/c/d.py": "", "ab/e.rs": ""})
