@@ -7,16 +7,16 @@
 //! dropped, and the first packet of the next message is waited for. A receive request that a
 //! dropped message has taken is used for the next one.
 
-use super::autocork::Autocork;
-use super::followers::request_followers;
-use super::reassembly::{Reassembly, Refusal};
-use super::request_packet::message_packet;
-use super::unreliable::UnreliableQueue;
-use super::wire::{Kind, PacketRepr, Position, Psn, Service};
-use super::{
+use super::common::autocork::Autocork;
+use super::common::followers::request_followers;
+use super::common::message_packet::message_packet;
+use super::common::reassembly::{Reassembly, Refusal};
+use super::common::unreliable::UnreliableQueue;
+use super::common::{
     Attr, ConnectedQp, DropReason, Events, Instant, Invalid, Modify, Origin, Request, RequestQueue,
     RequesterOps, ResponderOps, SendCompletion, SendOp, State, Status, Transmit, Verdict,
 };
+use super::wire::{Kind, PacketRepr, Position, Psn, Service};
 
 /// A new message that begins no more than so many PSNs before the expected one is no new message,
 /// but a packet that the network delivered twice, or late. The specification knows no such packets,

@@ -5,14 +5,18 @@
 //!
 //! A datagram is complete when it is sent, so nothing is retransmitted, and no timer is needed.
 
-use super::attr::MAX_PMTU;
-use super::datagram::{check_recv, Datagram, DatagramAttr, DatagramRecv, DatagramSender};
-use super::unreliable::UnreliableQueue;
-use super::wire::{PKey, PacketRepr, Psn, Qpn, GRH_LEN};
-use super::{
+pub mod datagram;
+
+use super::common::attr::MAX_PMTU;
+use super::common::unreliable::UnreliableQueue;
+use super::common::{
     DropReason, Events, Invalid, Origin, Payload, PlaceError, RecvCompletion, RecvStart, Request,
     RequestQueue, SendCompletion, SendOp, State, Status, Transmit, Verdict,
 };
+use super::wire::{PKey, PacketRepr, Psn, Qpn, GRH_LEN};
+use super::{common, wire};
+
+pub use datagram::{check_recv, Datagram, DatagramAttr, DatagramRecv, DatagramSender};
 
 /// The longest datagram that is received, in bytes: the largest path MTU (IBTA 9.8.3).
 const MAX_RECV_LEN: u32 = MAX_PMTU;
@@ -22,7 +26,7 @@ const MAX_RECV_LEN: u32 = MAX_PMTU;
 pub struct UdDest {
     /// The destination QP.
     pub qpn: u32,
-    /// The Q_Key of the destination QP, or any value with [`super::datagram::QKEY_FROM_QP`].
+    /// The Q_Key of the destination QP, or any value with [`datagram::QKEY_FROM_QP`].
     pub qkey: u32,
 }
 

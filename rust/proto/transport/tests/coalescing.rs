@@ -2,7 +2,7 @@
 
 //! Autocork: small requests that wait for others, to share a super-packet.
 
-use super::super::autocork::{MAX_COALESCED, MAX_DELAY_NS};
+use super::super::common::autocork::{MAX_COALESCED, MAX_DELAY_NS};
 use super::super::{ConnectedQp, Flags, Modify, SendOp, State, Status};
 use super::pair::*;
 

@@ -2,7 +2,7 @@
 
 //! Unreliable datagrams.
 
-use super::super::datagram::{QKEY_FROM_QP, QKEY_GSI};
+use super::super::ud::datagram::{QKEY_FROM_QP, QKEY_GSI};
 use super::super::wire::{Ext, Opcode, PKey, PacketRepr, Psn, Qpn};
 use super::super::{check_recv, Datagram, DatagramAttr, DatagramSender, DropReason, Status};
 

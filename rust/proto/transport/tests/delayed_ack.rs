@@ -2,7 +2,7 @@
 
 //! Delayed ACKs, which wait for a message to piggyback on.
 
-use super::super::delayed_ack::ACK_DELAY_NS;
+use super::super::rc::responder::delayed_ack::ACK_DELAY_NS;
 use super::super::wire::Opcode;
 use super::super::{ConnectedQp, Flags, Instant, Modify, Request, SendOp, State, Status};
 use super::pair::*;

@@ -3,7 +3,7 @@
 //! Recovery of the requester, with packets made by hand: which responses count as new, and which as
 //! repeated.
 
-use super::super::cwnd::MAX_CWND;
+use super::super::rc::requester::cwnd::MAX_CWND;
 use super::super::wire::{
     AethRepr, BthRepr, Ext, NakCode, Opcode, PKey, PacketRepr, Qpn, RnrTimer, Syndrome,
 };

@@ -3,7 +3,7 @@
 //! [`RunState`]: its table of transitions, and that it never has two contexts send, nor forgets
 //! what is due.
 
-use super::super::run_state::{Rest, RunState};
+use super::super::{Rest, RunState};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use RunState::{Idle, Posting, Queued, Sending, Stopped, Stopping};

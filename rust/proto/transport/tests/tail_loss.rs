@@ -2,7 +2,7 @@
 
 //! Tail loss probes: a response is late, and the requester asks again long before the ACK timeout.
 
-use super::super::tail_loss::{TailLoss, LOSSLESS_MIN_TIMEOUT_NS, MIN_TIMEOUT_NS};
+use super::super::rc::requester::tail_loss::{TailLoss, LOSSLESS_MIN_TIMEOUT_NS, MIN_TIMEOUT_NS};
 use super::super::wire::{
     AethRepr, BthRepr, Ext, NakCode, Opcode, PKey, PacketRepr, Qpn, Syndrome,
 };
@@ -188,17 +188,17 @@ fn the_estimate_of_the_round_trip_time() {
     let endless = Some(u64::MAX);
     let mut estimator = TailLoss::NEW;
     estimator.on_ack_req(Instant(0), psn(1), true, endless);
-    assert_eq!(estimator.deadline, None, "nothing is known yet");
+    assert_eq!(estimator.deadline(), None, "nothing is known yet");
     let now = Instant(R);
     estimator.on_ack(now, psn(1), false, endless);
     estimator.on_ack_req(now, psn(2), true, endless);
-    assert_eq!(estimator.deadline, Some(now.after(R + 4 * (R / 2))));
+    assert_eq!(estimator.deadline(), Some(now.after(R + 4 * (R / 2))));
     // The next round trip takes twice as long.
     let now = now.after(2 * R);
     estimator.on_ack(now, psn(2), false, endless);
     estimator.on_ack_req(now, psn(3), true, endless);
     let (srtt, rttvar) = (R / 8 * 9, R / 8 * 5);
-    assert_eq!(estimator.deadline, Some(now.after(srtt + 4 * rttvar)));
+    assert_eq!(estimator.deadline(), Some(now.after(srtt + 4 * rttvar)));
 }
 
 /// RFC 6298 3: an acknowledgement of a packet that was sent twice is no sample.

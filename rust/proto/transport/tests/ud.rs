@@ -2,7 +2,7 @@
 
 //! A datagram queue pair: its send queue, its states, and the packets that it takes.
 
-use super::super::datagram::QKEY_GSI;
+use super::super::ud::datagram::QKEY_GSI;
 use super::super::wire::{PKey, PacketRepr, Psn, Qpn, GRH_LEN};
 use super::super::{
     DropReason, Events, Flags, Origin, PlaceError, RecvCompletion, RecvStart, Request,

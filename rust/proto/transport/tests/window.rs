@@ -2,7 +2,7 @@
 
 //! The limits on packets in flight, and the packets that ask for an acknowledgement.
 
-use super::super::cwnd::READ_CHUNK;
+use super::super::rc::requester::read_chunk::READ_CHUNK;
 use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
 use super::super::{
     ConnectedQp, DropReason, Flags, Instant, Modify, Request, RequestQueue, SendOp, State, Status,

@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One RC queue pair: its requester, responder and state (IBTA 9.7, 10.3.1).
+
+mod timeouts;
+
+use super::common::{
+    Attr, ConnectedQp, DropReason, Events, Instant, Invalid, Modify, Origin, RequestQueue,
+    RequesterOps, ResponderOps, SendCompletion, State, Status, Transmit, Verdict,
+};
+use super::lent::Lent;
+use super::requester::Requester;
+use super::responder::resource::Resource;
+use super::responder::Responder;
+use super::wire::{PacketRepr, Position, Psn, Service};
+
+/// How many responses of one packet the responder sends in a row before the requester has its turn:
+/// enough for them to share a super-packet.
+const MAX_RESPONSES: u8 = 16;
+
+/// The protocol state of one RC queue pair. `R` is the storage for responder resources, which
+/// hold READs and atomics of the peer; its length is `max_dest_rd_atomic`, at most 256.
+#[derive(Debug)]
+pub struct Connection<R> {
+    state: State,
+    attr: Attr,
+    /// The QP entered SQD, and the event for a drained send queue is still due.
+    draining: bool,
+    events: Events,
+    requester: Requester,
+    responder: Responder<R>,
+    lent: Lent,
+    /// In the next poll the requester has its turn before the responder.
+    requester_next: bool,
+    /// Responses sent since the requester had its turn; less than [`MAX_RESPONSES`].
+    responses: u8,
+}
+
+impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
+    /// A queue pair in the reset state.
+    pub fn new(resources: R) -> Self {
+        Connection {
+            state: State::Reset,
+            attr: Attr::DEFAULT,
+            draining: false,
+            events: Events::NONE,
+            requester: Requester::new(Psn::ZERO),
+            responder: Responder::new(resources),
+            lent: Lent::NONE,
+            requester_next: false,
+            responses: 0,
+        }
+    }
+
+    /// The send half, for queries.
+    #[inline]
+    pub fn requester(&self) -> &Requester {
+        &self.requester
+    }
+
+    /// The receive half, for queries.
+    #[inline]
+    pub fn responder(&self) -> &Responder<R> {
+        &self.responder
+    }
+
+    /// Whether the QP is in SQD and requests that were begun are not complete yet.
+    #[inline]
+    pub fn is_draining(&self) -> bool {
+        self.state == State::Sqd && !self.is_drained()
+    }
+
+    /// Whether the requests that were begun are complete, and their memory is the consumer's again.
+    #[inline]
+    fn is_drained(&self) -> bool {
+        self.requester.is_drained() && !self.lent.is_any()
+    }
+
+    /// Goes to the error state: no packet is sent or taken any more, not even a due one, except for
+    /// an ACK. [`Connection::poll_send_completion`] flushes from now on.
+    ///
+    /// Does nothing in the error state, so that a NAK which took the QP there still goes out.
+    pub fn to_error(&mut self) {
+        if self.state != State::Err {
+            self.responder.quiesce();
+            self.enter_error();
+        }
+    }
+
+    /// Goes to the reset state and drops everything, attributes included. Requests count from 0
+    /// again. [`Connection::abandon_recv`] still reports a receive request in use.
+    pub fn reset(&mut self) {
+        self.state = State::Reset;
+        self.attr = Attr::DEFAULT;
+        self.draining = false;
+        self.events = Events::NONE;
+        self.requester = Requester::new(Psn::ZERO);
+        self.responder.restart(Psn::ZERO);
+        self.lent = Lent::NONE;
+        self.requester_next = false;
+        self.responses = 0;
+    }
+
+    /// Replaces the storage for responder resources; returns the old one. Allowed at any time. The
+    /// indices (`res`) change: the owner drops the keys that it keeps under them, and looks them up
+    /// again from [`Payload::Read`](super::common::Payload::Read).
+    pub fn replace_resources(&mut self, resources: R) -> R {
+        self.responder.ring.replace(resources)
+    }
+
+    #[inline]
+    fn poll_requester<Q: RequestQueue>(
+        &mut self,
+        now: Instant,
+        max_segments: u16,
+        q: &mut Q,
+    ) -> Option<Transmit> {
+        // Most polls find nothing.
+        if !self.state.requests() || !self.requester.may_transmit(q) {
+            return None;
+        }
+        let draining = self.state == State::Sqd;
+        let begun = self.requester.started.n;
+        // `note_started` is called on both paths, so that the `Transmit`, some 200 bytes, is moved
+        // only if there is one.
+        let Some(transmit) = self
+            .requester
+            .poll(now, &self.attr, draining, max_segments, q)
+        else {
+            self.note_started(now, begun);
+            return None;
+        };
+        self.note_started(now, begun);
+        Some(transmit)
+    }
+
+    /// Called after the requester was polled; `begun` was its next request before.
+    #[inline]
+    fn note_started(&mut self, now: Instant, begun: u32) {
+        if self.requester.started.n != begun {
+            // A delayed ACK follows the request.
+            self.responder.delayed_ack.on_request(now);
+            self.responder.flush_delayed_ack();
+        }
+        self.note_failure();
+    }
+
+    #[inline]
+    fn poll_responder(&mut self, now: Instant, max_segments: u16) -> Option<Transmit> {
+        let due = self.responder.acknowledge.is_some() || !self.responder.ring.is_idle();
+        if due && (self.state.responds() || self.responder.closing) {
+            self.responder.poll(now, &self.attr, max_segments)
+        } else {
+            None
+        }
+    }
+
+    /// Polls the responder after the requester: in turns with it, and once when the connection
+    /// ends.
+    fn poll_responder_last(&mut self, now: Instant, max_segments: u16) -> Option<Transmit> {
+        let transmit = self.poll_responder(now, max_segments)?;
+        self.note_turn(&transmit);
+        Some(transmit)
+    }
+
+    /// The responder has had its turn. The next one is the requester's after a part of a long
+    /// response, or after many short ones.
+    #[inline]
+    fn note_turn(&mut self, transmit: &Transmit) {
+        if transmit.origin == Origin::Response {
+            self.responses = self.responses.saturating_add(1);
+            self.requester_next = transmit.is_long_response() || self.responses >= MAX_RESPONSES;
+        }
+    }
+
+    /// Whether an ACK or NAK will be the next packet, unless a response to a READ or atomic is due.
+    #[inline]
+    pub(in super::super) fn ack_is_due(&self) -> bool {
+        self.responder
+            .acknowledge
+            .is_some_and(|ack| ack.deadline.is_none())
+    }
+
+    /// Makes a delayed ACK and corked requests due at once. The owner calls this, and then
+    /// [`Connection::poll_transmit`], before it resets or destroys the queue pair: the peer's
+    /// request was carried out, and the peer must learn that.
+    pub fn flush_delayed(&mut self) {
+        self.responder.flush_delayed_ack();
+        self.requester.autocork.reset();
+    }
+
+    /// Processes a packet for this QP, with `payload_len` bytes of payload, which `env` can access.
+    /// The caller has checked everything below the transport: address, length, ICRC.
+    #[inline]
+    pub fn handle_packet<E: RequestQueue + RequesterOps + ResponderOps>(
+        &mut self,
+        now: Instant,
+        pkt: &PacketRepr,
+        payload_len: u32,
+        env: &mut E,
+    ) -> Verdict {
+        self.handle_segments(now, pkt, 1, payload_len, env)
+    }
+
+    #[inline]
+    fn handle_response<E: RequestQueue + RequesterOps>(
+        &mut self,
+        now: Instant,
+        pkt: &PacketRepr,
+        segments: u16,
+        payload_len: u32,
+        env: &mut E,
+    ) -> Verdict {
+        if !self.state.requests() {
+            return Verdict::Dropped(DropReason::State);
+        }
+        let verdict =
+            self.requester
+                .handle_response(now, &self.attr, pkt, segments, payload_len, env);
+        self.note_failure();
+        self.note_drained();
+        verdict
+    }
+
+    /// Raises the event for the first request packet on a QP that cannot send yet.
+    #[cold]
+    fn note_established(&mut self) {
+        if !self.responder.established {
+            self.responder.established = true;
+            self.events.raise(Events::COMM_EST);
+        }
+    }
+
+    /// A request that failed takes the QP to the error state (IBTA 10.3.1, RC).
+    #[inline]
+    fn note_failure(&mut self) {
+        if self.requester.has_failed() {
+            self.to_error();
+        }
+    }
+
+    /// Raises the event for a drained send queue, once for each transition to SQD.
+    #[inline]
+    fn note_drained(&mut self) {
+        if self.draining {
+            if self.state != State::Sqd {
+                self.draining = false;
+            } else if self.is_drained() {
+                self.draining = false;
+                self.events.raise(Events::SQ_DRAINED);
+            }
+        }
+    }
+
+    fn enter_error(&mut self) {
+        if self.state != State::Err {
+            self.state = State::Err;
+            self.draining = false;
+            self.events.raise(Events::ENTERED_ERROR);
+        }
+    }
+}
+
+impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
+    #[inline]
+    fn state(&self) -> State {
+        self.state
+    }
+
+    #[inline]
+    fn attr(&self) -> &Attr {
+        &self.attr
+    }
+
+    fn modify(&mut self, change: &Modify) -> Result<(), Invalid> {
+        let (to, attr) = change.transition(self.state, &self.attr)?;
+        match (self.state, to) {
+            (_, State::Reset) if change.state.is_some() => {
+                self.reset();
+                return Ok(());
+            }
+            (_, State::Err) if change.state.is_some() => self.to_error(),
+            (State::Init, State::Rtr) => self.responder.restart(attr.rq_psn),
+            (State::Rtr, State::Rts) => self.requester = Requester::new(attr.sq_psn),
+            _ => {}
+        }
+        self.attr = attr;
+        if to == State::Sqd && self.state == State::Rts {
+            self.draining = true;
+        }
+        self.state = to;
+        self.note_drained();
+        Ok(())
+    }
+
+    fn abandon_recv(&mut self) -> bool {
+        self.responder.abandon_recv()
+    }
+
+    // The responder's packets come before the requester's. During a long READ response, and after
+    // many short ones, the two take turns, so that a peer that always has READs outstanding does
+    // not starve this side's requests (IBTA 9.5 orders responses among themselves alone).
+    #[inline]
+    fn poll_transmit<Q: RequestQueue>(
+        &mut self,
+        now: Instant,
+        max_segments: u16,
+        q: &mut Q,
+    ) -> Option<Transmit> {
+        // Over loopback the peer handles an ACK before the requests that reply to the message.
+        let ack_first = self.attr.pmtu.is_loopback()
+            && self.state.requests()
+            && self.requester.may_transmit(q)
+            && self.responder.acknowledge_first();
+        let requester_first = core::mem::take(&mut self.requester_next) && !ack_first;
+        if !requester_first {
+            if let Some(transmit) = self.poll_responder(now, max_segments) {
+                self.note_turn(&transmit);
+                return Some(transmit);
+            }
+        }
+        self.responses = 0;
+        if let Some(transmit) = self.poll_requester(now, max_segments, q) {
+            return Some(transmit);
+        }
+        // A request that failed before it began has ended the connection, and a delayed ACK is due
+        // now. There may be no other poll.
+        if requester_first || self.responder.closing {
+            return self.poll_responder_last(now, max_segments);
+        }
+        None
+    }
+
+    #[inline]
+    fn followers<Q: RequestQueue>(&self, transmit: &Transmit, q: &Q) -> u32 {
+        self.count_followers(transmit, q)
+    }
+
+    #[inline]
+    fn poll_local<Q: RequestQueue>(&self, q: &Q) -> Option<u32> {
+        if !self.state.requests() || self.state == State::Sqd {
+            return None;
+        }
+        self.requester.local_turn(q)
+    }
+
+    fn finish_local<Q: RequestQueue>(&mut self, result: Result<(), Status>, q: &mut Q) {
+        self.requester.finish_local(result, q);
+    }
+
+    #[inline]
+    fn may_transmit<Q: RequestQueue>(&self, q: &Q) -> bool {
+        let responds = self.state.responds() || self.responder.closing;
+        responds && (self.ack_is_due() || !self.responder.ring.is_idle())
+            || self.state.requests() && self.requester.may_transmit(q)
+    }
+
+    // This costs no retry. The other half has its turn, as the payload may be missing for long.
+    fn undo<Q: RequestQueue>(&mut self, t: &Transmit, q: &mut Q) {
+        self.requester_next = !matches!(t.origin, Origin::Request { .. });
+        match t.origin {
+            Origin::Request { n } if self.state.requests() => {
+                self.requester.undo(n, t.header.bth.psn, q);
+            }
+            Origin::Response if self.state.responds() || self.responder.closing => {
+                self.responder.ring.undo(t.header.bth.psn);
+            }
+            Origin::Acknowledge if self.state.responds() => self.responder.undo_ack(&t.header),
+            // The NAK with which this side's responder ended the connection.
+            Origin::Acknowledge if self.state == State::Err => self.responder.undo_ack(&t.header),
+            _ => {}
+        }
+    }
+
+    // The requester's timer recovers a request. The peer asks for responses to READs and atomics
+    // again (IBTA 9.7.5.1.3), so all that are due are dropped.
+    fn lose<Q: RequestQueue>(&mut self, t: &Transmit, _q: &Q) -> bool {
+        let responds = !matches!(t.origin, Origin::Request { .. });
+        if responds {
+            self.responder.ring.lose();
+        }
+        responds
+    }
+
+    // For the response to a READ the peer gets a NAK (remote access error) and the QP goes to the
+    // error state.
+    fn local_error<Q: RequestQueue>(&mut self, t: &Transmit, status: Status, q: &mut Q) {
+        let psn = t.header.bth.psn;
+        match t.origin {
+            Origin::Request { n } if self.state.requests() => {
+                self.requester.local_error(n, psn, status, q);
+            }
+            Origin::Response => {
+                let lives = self.state.responds();
+                let may = lives || self.responder.closing;
+                if may && self.responder.local_error(psn) && lives {
+                    self.events.raise(Events::ACCESS_ERR);
+                    self.enter_error();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn lend(&mut self, t: &Transmit) {
+        self.lent.lend(t);
+    }
+
+    #[inline]
+    fn release(&mut self) -> bool {
+        if !self.lent.is_any() {
+            return false;
+        }
+        let held = self.lent.is_acknowledged(self.requester.una.n);
+        self.lent = Lent::NONE;
+        self.note_drained();
+        held || matches!(self.state, State::Err | State::Sqd)
+    }
+
+    #[inline]
+    fn max_segments<Q: RequestQueue>(&self, pkt: &PacketRepr, payload_len: u32, q: &Q) -> u16 {
+        let info = pkt.bth.opcode.info();
+        if info.position != Position::Middle || payload_len != self.attr.pmtu.bytes() {
+            return 1;
+        }
+        let psn = pkt.bth.psn;
+        let limit = if info.kind.is_response() {
+            self.requester.max_segments(psn, q)
+        } else {
+            self.responder.max_segments(psn, self.attr.pmtu)
+        };
+        u16::try_from(limit).unwrap_or(u16::MAX).max(1)
+    }
+
+    #[inline]
+    fn handle_segments<E: RequestQueue + RequesterOps + ResponderOps>(
+        &mut self,
+        now: Instant,
+        pkt: &PacketRepr,
+        segments: u16,
+        payload_len: u32,
+        env: &mut E,
+    ) -> Verdict {
+        if let Err(reason) = self.check_packet(pkt, Service::Rc) {
+            return Verdict::Dropped(reason);
+        }
+        let info = pkt.bth.opcode.info();
+        if info.kind.is_response() {
+            return self.handle_response(now, pkt, segments, payload_len, env);
+        }
+        if self.lent.is_acknowledged(self.requester.una.n) {
+            return Verdict::Dropped(DropReason::EarlyAck);
+        }
+        if self.state == State::Rtr {
+            self.note_established();
+        }
+        // A program that receives requests may be about to reply.
+        self.requester.autocork.reset();
+        let attr = &self.attr;
+        let (verdict, event) =
+            self.responder
+                .handle_request(now, attr, pkt, segments, payload_len, env);
+        self.events.raise(event);
+        if self.responder.closing {
+            self.enter_error();
+        }
+        verdict
+    }
+
+    #[inline]
+    fn poll_send_completion<Q: RequestQueue>(&mut self, q: &mut Q) -> Option<SendCompletion> {
+        // To flush is to give back memory, too, which a response may be read from.
+        let flushes = self.state == State::Err && self.lent.is_any();
+        if flushes || self.lent.holds(self.requester.head) {
+            return None;
+        }
+        self.requester.poll_completion(self.state == State::Err, q)
+    }
+
+    #[inline]
+    fn take_events(&mut self) -> Events {
+        core::mem::take(&mut self.events)
+    }
+}

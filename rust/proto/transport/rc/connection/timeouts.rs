@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The timeouts of a connection, those of both halves.
+
+use super::super::common::time::earlier;
+use super::super::common::{Instant, RequestQueue};
+use super::super::responder::resource::Resource;
+use super::Connection;
+
+impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
+    /// The time to call [`Connection::handle_timeout`], if there is no other input before. A call
+    /// that is early or repeated does no harm, so that a timer armed for an earlier time need not
+    /// be stopped.
+    #[inline]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let ack = if self.state.responds() {
+            self.responder.acknowledge.and_then(|ack| ack.deadline)
+        } else {
+            None
+        };
+        let (request, cork) = if self.state.requests() {
+            let request = self.requester.recovery.deadline();
+            (request, self.requester.autocork.deadline)
+        } else {
+            (None, None)
+        };
+        earlier(earlier(ack, request), cork)
+    }
+
+    /// The time is `now`: handles expired timeouts. Afterwards [`Connection::poll_timeout`] is
+    /// later than `now`, even if no packet can be sent yet.
+    pub fn handle_timeout<Q: RequestQueue>(&mut self, now: Instant, q: &mut Q) {
+        self.responder.handle_timeout(now);
+        if self.state.requests() {
+            self.requester.handle_timeout(now, &self.attr, q);
+            self.note_failure();
+        }
+    }
+}

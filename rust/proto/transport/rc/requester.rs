@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The requester of a reliable connection: which request packet goes out next (IBTA 9.7.2, 9.7.3).
+//!
+//! Four positions describe all outstanding requests without a search:
+//!
+//! ```text
+//!   head      una            cursor        started       tail
+//!    |  done   |  in flight    |  to resend   |  not begun  |
+//! ```
+//!
+//! `una` is the oldest unacknowledged PSN, `cursor` the packet to send next; both know their
+//! request. Every recovery goes the same way: the cursor returns to `una`. `completer` moves these
+//! positions on responses and timeouts; `undo` takes back packets that could not be sent. Requests
+//! that send nothing are in `local`: `una` and `cursor` never stand at one that was carried out.
+
+mod completer;
+pub mod cwnd;
+mod local;
+pub mod read_chunk;
+mod recovery;
+mod request_packet;
+pub mod tail_loss;
+mod undo;
+
+use super::common::autocork::Autocork;
+use super::common::message_packet::message_packet;
+use super::common::{Attr, Instant, Request, RequestQueue, SendCompletion, Status, Transmit};
+use super::wire::{Psn, Service};
+use super::{common, wire};
+use cwnd::MAX_CWND;
+use read_chunk::READ_CHUNK;
+use recovery::Recovery;
+use request_packet::rd_atomic_request_packet;
+
+/// The requester asks for an acknowledgement at least every so many packets.
+const ACK_EVERY: u16 = MAX_CWND / 4;
+
+/// Room for less than the window divided by this counts as little (SWS avoidance).
+const SWS_DIVISOR: u16 = 4;
+
+/// How many PSNs may be outstanding, responses to READs included: half of the number space, so that
+/// old and new PSNs can be told apart (IBTA 9.7.3.1). One READ of 2^31 bytes at a path MTU of 256
+/// needs them all.
+const SPAN: u32 = Psn::HALF;
+
+/// The position of a packet in the send queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor {
+    /// The request.
+    pub(super) n: u32,
+    /// The PSN, one of the request's.
+    pub(super) psn: Psn,
+}
+
+/// The send side of a connection.
+#[derive(Debug)]
+pub struct Requester {
+    /// The oldest request whose completion was not returned yet.
+    pub(super) head: u32,
+    /// The oldest unacknowledged PSN and its request.
+    pub(super) una: Cursor,
+    /// The packet to send next. Never before `una`.
+    pub(super) cursor: Cursor,
+    /// The first request that has not begun and has no PSNs yet, and the PSN that it will begin
+    /// with.
+    pub(super) started: Cursor,
+    /// One past the highest PSN that was sent: a valid response has a PSN in `una .. max`.
+    pub(super) max: Psn,
+    /// Local operations that were carried out, between `una` and `started`.
+    locals: u32,
+    /// Packets between `una` and `cursor`; a READ counts as one.
+    pub(super) in_flight: u16,
+    /// READs and atomics between `una` and `cursor`.
+    pub(super) outstanding_rd_atomic: u16,
+    /// Packets sent since one asked for an acknowledgement.
+    pub(super) since_ack_req: u16,
+    /// The packet before `cursor` did not ask for an acknowledgement.
+    pub(super) ack_req_owed: bool,
+    /// The value of `ack_req_owed` before the latest packets were sent.
+    ack_req_was_owed: bool,
+    /// The number of the latest packets.
+    segments: u16,
+    /// The first of the packets that were taken back last.
+    undone: Option<Psn>,
+    /// Packets were taken back a second time, and the one before them has not asked: it asks before
+    /// they are tried again, which may be in vain for long.
+    ask_first: bool,
+    pub(super) recovery: Recovery,
+    pub(super) autocork: Autocork,
+    /// The status of request `una.n`, which has failed, until its completion is returned.
+    pub(super) failed: Option<Status>,
+}
+
+impl Requester {
+    /// A requester that has sent nothing and will begin with `psn`.
+    pub(super) const fn new(psn: Psn) -> Self {
+        let begin = Cursor { n: 0, psn };
+        Requester {
+            head: 0,
+            una: begin,
+            cursor: begin,
+            started: begin,
+            max: psn,
+            locals: 0,
+            in_flight: 0,
+            outstanding_rd_atomic: 0,
+            since_ack_req: 0,
+            ack_req_owed: false,
+            ack_req_was_owed: false,
+            segments: 0,
+            undone: None,
+            ask_first: false,
+            recovery: Recovery::NEW,
+            autocork: Autocork::NEW,
+            failed: None,
+        }
+    }
+
+    /// The PSN that the next new packet will have, as a query of the QP shows it.
+    #[inline]
+    pub fn next_psn(&self) -> Psn {
+        self.max
+    }
+
+    /// Whether every request that was begun is complete.
+    #[inline]
+    pub(super) fn is_drained(&self) -> bool {
+        self.una.n == self.started.n
+    }
+
+    /// Whether requests succeeded whose completions were not returned yet.
+    #[inline]
+    pub fn has_completion(&self) -> bool {
+        self.head != self.una.n
+    }
+
+    /// Whether a request has failed and takes the QP to the error state.
+    #[inline]
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Request `una.n` has failed; the caller moves the QP to the error state.
+    #[inline]
+    pub(super) fn fail(&mut self, status: Status) {
+        self.failed = Some(status);
+        self.recovery.stop();
+    }
+
+    /// Whether packets are left to be sent, now or later.
+    #[inline]
+    pub(super) fn may_transmit<Q: RequestQueue>(&self, q: &Q) -> bool {
+        self.cursor.n != q.tail() || self.ack_req_owed
+    }
+
+    /// The next request packet, if one may be sent now, or up to `max_segments` segments. With
+    /// `draining` no new request begins.
+    #[inline]
+    pub(super) fn poll<Q: RequestQueue>(
+        &mut self,
+        now: Instant,
+        attr: &Attr,
+        draining: bool,
+        max_segments: u16,
+        q: &mut Q,
+    ) -> Option<Transmit> {
+        if self.recovery.waits_for_receiver(now) {
+            self.autocork.flush();
+            return None;
+        }
+        let next = self.started.n;
+        let fresh = self.cursor.n == next && next != q.tail() && !draining;
+        // Another packet must follow one that did not ask for an acknowledgement.
+        if !fresh || self.ack_req_owed {
+            self.autocork.flush();
+        } else if self.autocork.is_corked(now, next, q) {
+            return None;
+        }
+        if core::mem::take(&mut self.ask_first) {
+            if let Some(transmit) = self.request_ack(now, attr, q) {
+                return Some(transmit);
+            }
+        }
+        if max_segments > 1 && self.avoids_sws(q) {
+            return None;
+        }
+        if !self.may_send(attr, draining, q) {
+            return self.request_ack(now, attr, q);
+        }
+        self.send(now, attr, draining, Some(max_segments), q)
+    }
+
+    /// Whether the packet at the cursor may be sent now. Fails the request if it can never be sent.
+    #[inline]
+    fn may_send<Q: RequestQueue>(&mut self, attr: &Attr, draining: bool, q: &Q) -> bool {
+        let n = self.cursor.n;
+        let fresh = n == self.started.n;
+        if fresh && (draining || n == q.tail()) {
+            return false;
+        }
+        let Some(request) = q.get(n) else {
+            return false;
+        };
+        let valid = if fresh {
+            request.validate(attr)
+        } else {
+            request.local_error.map_or(Ok(()), Err)
+        };
+        if let Err(status) = valid {
+            // The request fails once all requests before it are complete.
+            if self.una.n == n {
+                self.fail(status);
+            }
+            return false;
+        }
+        if request.op.is_local() {
+            return false;
+        }
+        let starts = fresh || self.cursor.psn == request.first_psn;
+        self.has_room(request, attr, starts, fresh, 0)
+    }
+
+    /// Silly window syndrome avoidance (as in RFC 9293 3.8.6.2.1): with little room left in the
+    /// window and more packets to send than that, the requester waits for the acknowledgement that
+    /// it asked for. A short GSO super-packet costs the network stack as much as a full one, and
+    /// short ones stay short, since each acknowledgement makes as much room as it acknowledges.
+    #[inline]
+    fn avoids_sws<Q: RequestQueue>(&self, q: &Q) -> bool {
+        let cwnd = self.recovery.cwnd();
+        let room = cwnd.saturating_sub(self.in_flight);
+        if room >= cwnd / SWS_DIVISOR || self.in_flight == 0 || self.ack_req_owed {
+            return false;
+        }
+        let n = self.cursor.n;
+        let others = q.tail().wrapping_sub(n).wrapping_sub(1);
+        let left = match q.get(n) {
+            Some(request) if n != self.started.n => request.end_psn().offset_from(self.cursor.psn),
+            _ => 1,
+        };
+        left.saturating_add(others) > room.into()
+    }
+
+    /// Whether window, fence and READ limit admit a packet of `request` at the cursor, when `ahead`
+    /// packets that are not counted yet go before it.
+    #[inline]
+    fn has_room(
+        &self,
+        request: &Request,
+        attr: &Attr,
+        starts: bool,
+        fresh: bool,
+        ahead: u16,
+    ) -> bool {
+        if self.in_flight.saturating_add(ahead) >= self.recovery.cwnd() {
+            return false;
+        }
+        // IBTA 10.8.3.3: a fenced request waits for the READs and atomics before it.
+        if starts && request.fence && self.outstanding_rd_atomic > 0 {
+            return false;
+        }
+        let span = if !request.op.wants_response() {
+            1
+        } else if self.outstanding_rd_atomic >= u16::from(attr.max_rd_atomic.max(1)) {
+            // The limit counts as at least 1: a READ or atomic may always be retransmitted, even if
+            // the limit was set to 0 meanwhile.
+            return false;
+        } else if fresh {
+            // The request has not begun and has no PSNs yet.
+            request.count_psns(attr.pmtu).min(READ_CHUNK)
+        } else {
+            let at = if starts {
+                request.first_psn
+            } else {
+                self.cursor.psn
+            };
+            let index = at.offset_from(request.first_psn);
+            request.chunk_end(index).saturating_sub(index)
+        };
+        let span = self.offset(self.cursor.psn).wrapping_add(span);
+        // The READ window does not limit a READ that is the only one outstanding, so that it makes
+        // progress.
+        let limit = if self.outstanding_rd_atomic > 0 {
+            self.recovery.read_window()
+        } else {
+            SPAN
+        };
+        span <= SPAN && (span <= limit || !request.op.wants_response())
+    }
+
+    /// No other packet can be sent now. If the last packet did not ask for an acknowledgement,
+    /// because more packets were expected to follow, sends it again and asks: the requests that
+    /// wait for it must not wait for the timeout.
+    #[cold]
+    fn request_ack<Q: RequestQueue>(
+        &mut self,
+        now: Instant,
+        attr: &Attr,
+        q: &mut Q,
+    ) -> Option<Transmit> {
+        if !self.ack_req_owed || self.in_flight == 0 || self.has_failed() {
+            return None;
+        }
+        self.ack_req_owed = false;
+        self.cursor = Cursor {
+            n: self.request_before(q),
+            psn: self.cursor.psn.prev(),
+        };
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let transmit = self.send(now, attr, true, None, q);
+        // Those before it did not ask, either. If it is taken back, one of them must ask.
+        self.ack_req_was_owed = true;
+        transmit
+    }
+
+    /// Sends the packet at the cursor, or up to `max_segments` segments from there, and moves the
+    /// cursor past them. Without `max_segments` it is one packet that asks for an acknowledgement.
+    #[inline]
+    fn send<Q: RequestQueue>(
+        &mut self,
+        now: Instant,
+        attr: &Attr,
+        draining: bool,
+        max_segments: Option<u16>,
+        q: &mut Q,
+    ) -> Option<Transmit> {
+        let Cursor { n, psn } = self.cursor;
+        let request = q.get_mut(n)?;
+        if n == self.started.n {
+            request.start(psn, attr.pmtu);
+            self.started = Cursor {
+                n: n.wrapping_add(1),
+                psn: request.end_psn(),
+            };
+        }
+        let request = *request;
+        self.ack_req_was_owed = self.ack_req_owed;
+        let index = psn.offset_from(request.first_psn);
+        self.segments = 1;
+        let transmit = if request.op.wants_response() {
+            self.cursor.psn = request.first_psn.add(request.chunk_end(index));
+            self.outstanding_rd_atomic = self.outstanding_rd_atomic.saturating_add(1);
+            self.since_ack_req = 0;
+            self.ack_req_owed = false;
+            rd_atomic_request_packet(&request, n, index, attr)
+        } else {
+            self.segments = self.segment_count(&request, index, max_segments.unwrap_or(1));
+            self.cursor.psn = psn.add(self.segments.into());
+            let ends = index.wrapping_add(1) >= request.psns;
+            let ask = max_segments.is_none() || self.wants_ack(ends, attr, draining, q);
+            self.ack_req_owed = !ask;
+            self.since_ack_req = if ask {
+                0
+            } else {
+                self.since_ack_req.saturating_add(self.segments)
+            };
+            message_packet(Service::Rc, &request, n, index, self.segments, ask, attr)
+        };
+        if self.cursor.psn == request.end_psn() {
+            self.cursor.n = self.after(n, q);
+        }
+        self.in_flight = self.in_flight.saturating_add(self.segments);
+        let fresh = self.offset(self.cursor.psn) > self.offset(self.max);
+        if fresh {
+            self.max = self.cursor.psn;
+        }
+        self.recovery
+            .on_sent(now, attr, self.cursor.psn, fresh, !self.ack_req_owed);
+        Some(transmit)
+    }
+
+    /// Whether sending `self.segments` packets leaves little room in the window.
+    #[inline]
+    fn takes_most(&self) -> bool {
+        let cwnd = self.recovery.cwnd();
+        let much = cwnd.saturating_sub(cwnd / SWS_DIVISOR);
+        self.in_flight <= much && self.in_flight.saturating_add(self.segments) > much
+    }
+
+    /// How many packets of `request`, from index `index` on, are sent as segments: only middle
+    /// packets, and no more than `max_segments`, than the window admits, or than may be sent before
+    /// one asks for an acknowledgement.
+    #[inline]
+    fn segment_count(&self, request: &Request, index: u32, max_segments: u16) -> u16 {
+        let middle = request.psns.saturating_sub(1).saturating_sub(index);
+        if index == 0 || middle <= 1 {
+            return 1;
+        }
+        let span = SPAN.saturating_sub(self.offset(self.cursor.psn));
+        let max_segments = max_segments
+            .min(self.recovery.cwnd().saturating_sub(self.in_flight))
+            .min(ACK_EVERY.saturating_sub(self.since_ack_req))
+            .max(1);
+        u32::from(max_segments).min(middle).min(span).max(1) as u16
+    }
+
+    /// Whether the last of the packets about to be sent asks for an acknowledgement
+    /// (IBTA 9.7.5.1.2, coalesced ACKs): at least every [`ACK_EVERY`] packets, and when no packet
+    /// may follow. `ends` says whether it ends its message.
+    #[inline]
+    fn wants_ack<Q: RequestQueue>(&self, ends: bool, attr: &Attr, draining: bool, q: &Q) -> bool {
+        if self.since_ack_req.saturating_add(self.segments) >= ACK_EVERY
+            || self.in_flight.saturating_add(self.segments) >= self.recovery.cwnd()
+            || self.segments > 1 && self.takes_most()
+        {
+            return true;
+        }
+        ends && !self.more_follows(attr, draining, q)
+    }
+
+    /// Whether the request after the one that the cursor just left can send at once.
+    #[inline]
+    fn more_follows<Q: RequestQueue>(&self, attr: &Attr, draining: bool, q: &Q) -> bool {
+        let next = self.cursor.n.wrapping_add(1);
+        let fresh = next == self.started.n;
+        if fresh && (draining || next == q.tail()) {
+            return false;
+        }
+        q.get(next).is_some_and(|request| {
+            let valid = if fresh {
+                request.validate(attr).is_ok()
+            } else {
+                request.local_error.is_none()
+            };
+            valid && !request.op.is_local() && self.has_room(request, attr, true, fresh, 1)
+        })
+    }
+
+    /// The distance of `psn` from the oldest unacknowledged PSN.
+    #[inline]
+    pub(super) fn offset(&self, psn: Psn) -> u32 {
+        psn.offset_from(self.una.psn)
+    }
+
+    /// The next completion, in the order of posting. With `flush` the requests that are left in the
+    /// queue are flushed (IBTA 10.3.1, 11.6.2: error state).
+    #[inline]
+    pub(super) fn poll_completion<Q: RequestQueue>(
+        &mut self,
+        flush: bool,
+        q: &mut Q,
+    ) -> Option<SendCompletion> {
+        let n = self.head;
+        if n != self.una.n {
+            self.head = n.wrapping_add(1);
+            let (byte_len, signaled) = q
+                .get(n)
+                .map_or((0, false), |request| (request.len, request.signaled));
+            return Some(SendCompletion {
+                n,
+                status: Status::Success,
+                byte_len,
+                signaled,
+            });
+        }
+        let status = match self.failed.take() {
+            Some(status) => status,
+            None if flush && n != q.tail() => Status::WrFlush,
+            None => return None,
+        };
+        self.head = n.wrapping_add(1);
+        self.una.n = self.head;
+        Some(SendCompletion {
+            n,
+            status,
+            byte_len: 0,
+            signaled: true,
+        })
+    }
+}

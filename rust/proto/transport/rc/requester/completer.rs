@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The completer: the part of the requester that handles responses and timeouts
+//! (IBTA 9.7.5, 9.7.6, 9.7.7).
+
+use super::common::{
+    Attr, DropReason, Instant, PlaceError, Request, RequestQueue, RequesterOps, SendOp, Status,
+    Verdict,
+};
+use super::read_chunk::READ_CHUNK;
+use super::recovery::Expired;
+use super::wire::{AethRepr, Kind, NakCode, PacketRepr, Position, Psn, Syndrome};
+use super::Requester;
+
+/// Whether all packets before a PSN could be acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// Yes; `una` is that PSN now.
+    All,
+    /// No: the response to a READ or atomic before it is missing.
+    Short,
+}
+
+impl Requester {
+    /// How many middle responses may be taken at a time; `psn` is that of the first.
+    #[inline]
+    pub(in super::super) fn max_segments<Q: RequestQueue>(&self, psn: Psn, q: &Q) -> u32 {
+        let read = q
+            .get(self.una.n)
+            .filter(|request| psn == self.una.psn && request.op == SendOp::Read);
+        read.map_or(1, |request| {
+            let index = psn.offset_from(request.first_psn);
+            request
+                .chunk_end(index)
+                .saturating_sub(1)
+                .saturating_sub(index)
+        })
+    }
+
+    /// Takes a response packet with `payload_len` bytes of payload, or `segments` of them, no more
+    /// than [`Requester::max_segments`] says.
+    #[inline]
+    pub(in super::super) fn handle_response<E: RequestQueue + RequesterOps>(
+        &mut self,
+        now: Instant,
+        attr: &Attr,
+        pkt: &PacketRepr,
+        segments: u16,
+        payload_len: u32,
+        env: &mut E,
+    ) -> Verdict {
+        let psn = pkt.bth.psn;
+        // IBTA 9.7.6.1, ghost acknowledgements: only PSNs that were sent and not yet acknowledged
+        // mean anything.
+        if self.offset(psn) >= self.offset(self.max) || self.has_failed() {
+            return Verdict::Dropped(DropReason::Ghost);
+        }
+        let info = pkt.bth.opcode.info();
+        let aeth = pkt.ext.aeth();
+        if info.kind == Kind::Ack {
+            return match aeth {
+                Some(aeth) => self.handle_ack(now, attr, psn, aeth, env),
+                None => Verdict::Dropped(DropReason::BadResponse),
+            };
+        }
+        // Responses with data are positive; a middle one has no AETH at all.
+        if aeth.is_some_and(|aeth| !matches!(aeth.syndrome, Syndrome::Ack { .. })) {
+            return Verdict::Dropped(DropReason::BadResponse);
+        }
+        // IBTA 9.7.5.1.1: a response acknowledges all requests before its own.
+        if self.acknowledge(now, attr, psn, env) == Reach::Short {
+            return self.implied_nak(attr);
+        }
+        let n = self.una.n;
+        let Some(&request) = env.get(n) else {
+            return Verdict::Dropped(DropReason::BadResponse);
+        };
+        let result = if info.kind == Kind::AtomicAck {
+            place_atomic(&request, n, pkt, env)
+        } else {
+            self.place_read(&request, info.position, payload_len, attr, env)
+        };
+        match result {
+            Ok(()) => {
+                self.take_response(now, attr, &request, segments, env);
+                Verdict::Accepted
+            }
+            Err(PlaceError::NotPresent) => self.page_missing(now),
+            Err(PlaceError::Failed(status)) => {
+                self.fail(status);
+                Verdict::Dropped(match status {
+                    Status::BadResp => DropReason::BadResponse,
+                    _ => DropReason::Unplaceable,
+                })
+            }
+        }
+    }
+
+    /// Checks and places the payload of the READ responses from PSN `una` on, which may also be
+    /// that to an ATOMIC WRITE or a FLUSH. The offset follows from the PSN alone. It does not
+    /// matter how often the READ was resumed, and from where.
+    #[inline]
+    fn place_read<E: RequestQueue + RequesterOps>(
+        &self,
+        request: &Request,
+        position: Position,
+        payload_len: u32,
+        attr: &Attr,
+        env: &mut E,
+    ) -> Result<(), PlaceError> {
+        if request.op != SendOp::Read {
+            return Ok(check_empty_response(request, position, payload_len)?);
+        }
+        let index = self.una.psn.offset_from(request.first_psn);
+        let offset = attr.pmtu.offset(index);
+        let rest = request.len.saturating_sub(offset);
+        // IBTA 9.7.6.1: first and middle responses are full, the last one has the remaining bytes.
+        let ends = index.wrapping_add(1) == request.chunk_end(index);
+        let want = rest.min(attr.pmtu.bytes());
+        // A message cannot begin with a middle or last packet.
+        let starts_wrong = index % READ_CHUNK == 0 && !position.is_start();
+        if ends != position.is_end() || payload_len != want || starts_wrong {
+            return Err(Status::BadResp.into());
+        }
+        if payload_len > 0 {
+            env.place(self.una.n, offset)?;
+        }
+        if offset.saturating_add(payload_len) < request.len {
+            return Ok(());
+        }
+        Ok(env.finish_read(self.una.n)?)
+    }
+
+    /// `segments` responses to `request`, from PSN `una` on, were taken.
+    #[inline]
+    fn take_response<Q: RequestQueue>(
+        &mut self,
+        now: Instant,
+        attr: &Attr,
+        request: &Request,
+        segments: u16,
+        q: &Q,
+    ) {
+        let was_at_cursor = self.cursor.psn == self.una.psn;
+        let index = self.una.psn.offset_from(request.first_psn);
+        let after = index.saturating_add(segments.into());
+        self.una.psn = self.una.psn.add(segments.into());
+        if after >= request.chunk_end(index) && !was_at_cursor {
+            self.in_flight = self.in_flight.saturating_sub(1);
+            self.outstanding_rd_atomic = self.outstanding_rd_atomic.saturating_sub(1);
+            self.recovery.on_read_response();
+        }
+        if after >= request.psns {
+            self.leave_una(q);
+        }
+        if was_at_cursor {
+            // This response belongs to a transmission before the cursor went back; no packet is in
+            // flight.
+            self.cursor = self.una;
+        }
+        self.progress(now, attr);
+    }
+
+    /// Takes an ACK or NAK.
+    #[inline]
+    fn handle_ack<E: RequestQueue>(
+        &mut self,
+        now: Instant,
+        attr: &Attr,
+        psn: Psn,
+        aeth: AethRepr,
+        env: &mut E,
+    ) -> Verdict {
+        match aeth.syndrome {
+            // IBTA 9.7.5.1.2: an ACK is about everything up to and with its PSN.
+            Syndrome::Ack { .. } => match self.acknowledge(now, attr, psn.next(), env) {
+                Reach::All => Verdict::Accepted,
+                Reach::Short => self.implied_nak(attr),
+            },
+            // IBTA 9.7.5.2: a NAK acknowledges everything before its PSN.
+            Syndrome::RnrNak { timer } => match self.acknowledge(now, attr, psn, env) {
+                Reach::All => self.not_ready(now, attr, timer.get()),
+                Reach::Short => self.implied_nak(attr),
+            },
+            Syndrome::Nak { code } => match self.acknowledge(now, attr, psn, env) {
+                Reach::All => self.refused(attr, code),
+                Reach::Short => self.implied_nak(attr),
+            },
+            // IBTA 9.7.5.2.1: reserved syndromes are ignored.
+            Syndrome::Reserved(_) => Verdict::Dropped(DropReason::BadResponse),
+        }
+    }
+
+    /// Acknowledges every PSN before `end`, but stops at a READ or atomic. Visits only the requests
+    /// that complete, and the one where it stops.
+    #[inline]
+    fn acknowledge<Q: RequestQueue>(
+        &mut self,
+        now: Instant,
+        attr: &Attr,
+        end: Psn,
+        q: &Q,
+    ) -> Reach {
+        if end == self.una.psn {
+            return Reach::All;
+        }
+        let before = self.una.psn;
+        let mut reach = Reach::All;
+        while self.una.psn != end {
+            let Some(request) = q.get(self.una.n) else {
+                reach = Reach::Short;
+                break;
+            };
+            if request.op.wants_response() {
+                reach = Reach::Short;
+                break;
+            }
+            let request_end = request.end_psn();
+            if self.offset(request_end) > self.offset(end) {
+                self.una.psn = end;
+            } else {
+                self.una.psn = request_end;
+                self.leave_una(q);
+            }
+        }
+        let acked = self.una.psn.offset_from(before);
+        if acked > 0 {
+            self.leave_behind(before, acked);
+            self.progress(now, attr);
+        }
+        reach
+    }
+
+    /// `acked` PSNs from `before` on, all of SENDs and WRITEs, were acknowledged: keeps the cursor
+    /// and its counts in step.
+    #[inline]
+    fn leave_behind(&mut self, before: Psn, acked: u32) {
+        if acked > self.cursor.psn.offset_from(before) {
+            // The packets about to be retransmitted had arrived the first time.
+            self.rewind();
+            self.recovery.stop();
+        } else {
+            let acked = u16::try_from(acked).unwrap_or(u16::MAX);
+            self.in_flight = self.in_flight.saturating_sub(acked);
+        }
+    }
+
+    /// A packet was acknowledged (IBTA 9.9.2.1): restores the retry counters and restarts the
+    /// timer.
+    #[inline]
+    fn progress(&mut self, now: Instant, attr: &Attr) {
+        let more = self.una.psn != self.cursor.psn;
+        self.recovery.on_progress(now, attr, self.una.psn, more);
+        if !more {
+            self.ack_req_owed = false;
+        }
+    }
+
+    /// Puts the cursor back to the oldest unacknowledged packet.
+    #[inline]
+    fn rewind(&mut self) {
+        self.cursor = self.una;
+        self.in_flight = 0;
+        self.outstanding_rd_atomic = 0;
+        self.since_ack_req = 0;
+        self.ack_req_owed = false;
+    }
+
+    /// Retransmits all unacknowledged packets, if the retry counter allows (IBTA 9.9.2.1).
+    #[cold]
+    fn retry(&mut self, attr: &Attr) {
+        match self.recovery.count_retry(attr) {
+            Ok(()) => {
+                self.rewind();
+                self.recovery.on_go_back();
+            }
+            Err(status) => self.fail(status),
+        }
+    }
+
+    /// Sends a tail loss probe (see `tail_loss`): a new packet, or the last one again if no new one
+    /// may be sent. All packets from `una` on if the last one would not help: the response to a
+    /// READ or atomic may be lost, or the responder has sent a NAK and waits for `una`. That NAK
+    /// may be lost, and the responder does not repeat it, so the second probe goes back to `una` as
+    /// well.
+    #[cold]
+    fn send_probe<Q: RequestQueue>(&mut self, q: &Q) {
+        let response = |request: &Request| request.op.wants_response();
+        let waits_for_first = self.recovery.probes_from_una();
+        if waits_for_first || q.get(self.una.n).is_some_and(response) || self.ends_with_response(q)
+        {
+            self.rewind();
+            self.recovery.on_probe_go_back();
+        } else {
+            self.ack_req_owed = true;
+        }
+    }
+
+    /// The response to the READ or atomic at `una` was lost, since a response to a later request
+    /// came (IBTA 9.7.6.1, implied NAK). The packets in flight bring more such responses; the
+    /// requester goes back once for all of them.
+    #[cold]
+    fn implied_nak(&mut self, attr: &Attr) -> Verdict {
+        if !self.recovery.is_repairing() {
+            let outstanding = self.offset(self.cursor.psn);
+            self.recovery.on_response_loss(outstanding);
+            self.retry(attr);
+        }
+        Verdict::Dropped(DropReason::Gap)
+    }
+
+    /// The responder was not ready for the packet with PSN `una` (IBTA 9.7.5.2.8).
+    #[cold]
+    fn not_ready(&mut self, now: Instant, attr: &Attr, code: u8) -> Verdict {
+        if self.recovery.is_in_rnr_wait() {
+            // The network duplicated the NAK.
+            return Verdict::Dropped(DropReason::RepeatedNak);
+        }
+        match self.recovery.on_rnr_nak(now, attr, code) {
+            Ok(()) => self.rewind(),
+            Err(status) => self.fail(status),
+        }
+        Verdict::Accepted
+    }
+
+    /// The response at `una` found no page: it is asked for again soon, by this side itself, which
+    /// knows that nothing was lost.
+    #[cold]
+    fn page_missing(&mut self, now: Instant) -> Verdict {
+        if !self.recovery.is_in_rnr_wait() {
+            self.recovery.on_missing_page(now);
+            self.rewind();
+        }
+        Verdict::Dropped(DropReason::NotPresent)
+    }
+
+    /// The packet with PSN `una` was refused (IBTA 9.7.5.2, Table 46; IBTA 9.9.2 for the
+    /// consequences).
+    #[cold]
+    fn refused(&mut self, attr: &Attr, code: NakCode) -> Verdict {
+        match code {
+            NakCode::PsnSequence => {
+                // A duplicate NAK, or one that came after a timeout had the same effect.
+                if self.recovery.is_repairing() {
+                    return Verdict::Dropped(DropReason::RepeatedNak);
+                }
+                self.recovery.on_loss();
+                self.retry(attr);
+            }
+            NakCode::InvalidRequest => self.fail(Status::RemInvReq),
+            NakCode::RemoteAccess => self.fail(Status::RemAccess),
+            NakCode::RemoteOperational => self.fail(Status::RemOp),
+            // This code is not for this service. It is ignored like the reserved ones.
+            NakCode::InvalidRdRequest => return Verdict::Dropped(DropReason::BadResponse),
+        }
+        Verdict::Accepted
+    }
+
+    /// The time is `now`; acts if the deadline has passed (IBTA 9.7.6.1.3).
+    #[inline]
+    pub(in super::super) fn handle_timeout<Q: RequestQueue>(
+        &mut self,
+        now: Instant,
+        attr: &Attr,
+        q: &Q,
+    ) {
+        self.autocork.handle_timeout(now, self.started.n, q);
+        match self.recovery.take_expired(now) {
+            None => {}
+            Some(Expired::Probe) => self.send_probe(q),
+            Some(Expired::Ack) => {
+                self.retry(attr);
+                self.recovery.on_ack_timeout();
+            }
+        }
+    }
+}
+
+/// Checks the response to an ATOMIC WRITE or a FLUSH: a READ response of one packet without payload
+/// (IBTA annex A19.4). For another request it is no response.
+#[cold]
+fn check_empty_response(
+    request: &Request,
+    position: Position,
+    payload_len: u32,
+) -> Result<(), Status> {
+    let is_asked_for = matches!(request.op, SendOp::AtomicWrite | SendOp::Flush { .. });
+    if !is_asked_for || position != Position::Only || payload_len != 0 {
+        return Err(Status::BadResp);
+    }
+    Ok(())
+}
+
+/// Checks and stores the response to the atomic `request`.
+#[inline]
+fn place_atomic<E: RequesterOps>(
+    request: &Request,
+    n: u32,
+    pkt: &PacketRepr,
+    env: &mut E,
+) -> Result<(), PlaceError> {
+    let is_atomic = matches!(
+        request.op,
+        SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. }
+    );
+    match pkt.ext.atomic_ack() {
+        Some(ack) if is_atomic => env.place_atomic(n, ack.original),
+        _ => Err(Status::BadResp.into()),
+    }
+}

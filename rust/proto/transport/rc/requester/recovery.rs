@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Loss recovery of the requester: the retry counters, the ACK timeout, the wait after an RNR NAK,
+//! the tail loss probe and the windows (IBTA 9.9.2.1). The requester and the completer report
+//! events; this decides when to retransmit, and when to give up. They move the cursor.
+
+use super::common::time::{ack_timeout, ack_wait, earlier, rnr_delay};
+use super::common::{Attr, Instant, Status};
+use super::cwnd::Congestion;
+use super::tail_loss::TailLoss;
+use super::wire::Psn;
+
+/// The value of `rnr_retry` that stands for no limit.
+const RNR_RETRY_INFINITE: u8 = 7;
+
+/// How long the requester waits for a page of its own memory, in nanoseconds: the owner has asked
+/// for it. A page that is read from a disk takes several such waits, each of which costs one
+/// retransmission.
+const PAGE_WAIT_NS: u64 = 200_000;
+
+/// After so many waits without progress each is twice as long as the one before, up to
+/// [`MAX_BACKOFF_NS`]: a peer that never posts a receive, or a page that never comes, must not keep
+/// both ends busy for ever. A requester whose `rnr_retry` has a limit gives up before.
+const MAX_EQUAL_WAITS: u8 = 8;
+
+/// The longest wait that grew, in nanoseconds. One that the peer asked for may be longer.
+const MAX_BACKOFF_NS: u64 = 5_000_000;
+
+/// The wait after `waits` others without progress; `nanos` is the shortest.
+fn backoff(nanos: u64, waits: u8) -> u64 {
+    // Ten doublings of the shortest RNR time, 10 us, exceed the limit.
+    let doublings = waits.saturating_sub(MAX_EQUAL_WAITS - 1).min(10);
+    let grown = nanos.min(MAX_BACKOFF_NS) << doublings;
+    grown.min(MAX_BACKOFF_NS).max(nanos)
+}
+
+/// A timeout that has expired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expired {
+    /// The ACK timeout: all unacknowledged packets are to be retransmitted.
+    Ack,
+    /// The probe timeout: a packet is to be sent as a tail loss probe.
+    Probe,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(in super::super) struct Recovery {
+    /// The cursor went back to `una` and no packet was acknowledged since.
+    retransmitting: bool,
+    /// `deadline` is the end of a wait that an RNR NAK asked for, or of one for a page.
+    rnr_wait: bool,
+    /// Retransmissions without progress.
+    retries: u8,
+    /// RNR NAKs without progress.
+    rnr_retries: u8,
+    /// Waits for a page without progress.
+    page_waits: u8,
+    congestion: Congestion,
+    tail_loss: TailLoss,
+    /// When the ACK timeout or the RNR wait ends.
+    deadline: Option<Instant>,
+}
+
+impl Recovery {
+    /// The state of a connection that has sent nothing.
+    pub(super) const NEW: Self = Recovery {
+        retransmitting: false,
+        rnr_wait: false,
+        retries: 0,
+        rnr_retries: 0,
+        page_waits: 0,
+        congestion: Congestion::NEW,
+        tail_loss: TailLoss::NEW,
+        deadline: None,
+    };
+
+    /// The congestion window, in request packets.
+    #[inline]
+    pub(super) fn cwnd(&self) -> u16 {
+        self.congestion.cwnd
+    }
+
+    /// The window of outstanding READ responses, in PSNs.
+    #[inline]
+    pub(super) fn read_window(&self) -> u32 {
+        self.congestion.read_window
+    }
+
+    /// The time of the next timeout, if there is one.
+    #[inline]
+    pub(in super::super) fn deadline(&self) -> Option<Instant> {
+        earlier(self.deadline, self.tail_loss.deadline())
+    }
+
+    /// Whether a sign of a loss is one of a loss that is being repaired already.
+    #[inline]
+    pub(super) fn is_repairing(&self) -> bool {
+        self.retransmitting || self.rnr_wait
+    }
+
+    /// Whether an RNR NAK asked for a wait that has not ended. Once it has, returns false and
+    /// forgets it.
+    #[inline]
+    pub(super) fn waits_for_receiver(&mut self, now: Instant) -> bool {
+        if !self.rnr_wait {
+            return false;
+        }
+        if self.deadline.is_some_and(|end| now < end) {
+            return true;
+        }
+        self.rnr_wait = false;
+        self.deadline = None;
+        false
+    }
+
+    /// Packets before `end` were sent, for the first time if `fresh`; `asks` if the last one asks
+    /// for an acknowledgement.
+    #[inline]
+    pub(super) fn on_sent(&mut self, now: Instant, attr: &Attr, end: Psn, fresh: bool, asks: bool) {
+        if self.deadline.is_none() {
+            self.deadline = ack_wait(attr.timeout, self.retries).map(|nanos| now.after(nanos));
+        }
+        if asks {
+            self.tail_loss
+                .on_ack_req(now, end, fresh, ack_timeout(attr.timeout));
+        }
+    }
+
+    /// All packets before `una` are acknowledged; `more` says whether later ones are in flight.
+    /// Restores the retry counters and restarts the timer (IBTA 9.9.2.1).
+    #[inline]
+    pub(super) fn on_progress(&mut self, now: Instant, attr: &Attr, una: Psn, more: bool) {
+        self.retries = 0;
+        self.rnr_retries = 0;
+        self.page_waits = 0;
+        self.retransmitting = false;
+        self.rnr_wait = false;
+        self.congestion.on_ack();
+        self.tail_loss
+            .on_ack(now, una, more, ack_timeout(attr.timeout));
+        self.deadline = if more {
+            ack_wait(attr.timeout, 0).map(|nanos| now.after(nanos))
+        } else {
+            None
+        };
+    }
+
+    /// The last response packet of a READ chunk arrived.
+    #[inline]
+    pub(super) fn on_read_response(&mut self) {
+        self.congestion.on_read_response();
+    }
+
+    /// Packets were taken back, after which none is `in_flight`, or the last one in flight does not
+    /// ask for an acknowledgement (`ack_req_owed`).
+    #[cold]
+    pub(super) fn on_undo(&mut self, in_flight: bool, ack_req_owed: bool) {
+        if !in_flight && !self.rnr_wait {
+            self.deadline = None;
+        }
+        if !in_flight || ack_req_owed {
+            self.tail_loss.on_retransmission();
+        }
+    }
+
+    /// No packet is in flight any more: stops the timers.
+    #[inline]
+    pub(super) fn stop(&mut self) {
+        self.deadline = None;
+        self.tail_loss.on_retransmission();
+    }
+
+    /// Counts a retry.
+    ///
+    /// # Errors
+    ///
+    /// RetryExc if the counter does not allow another one (IBTA 9.9.2.1).
+    #[cold]
+    pub(super) fn count_retry(&mut self, attr: &Attr) -> Result<(), Status> {
+        if self.retries >= attr.retry_cnt {
+            return Err(Status::RetryExc);
+        }
+        self.retries = self.retries.saturating_add(1);
+        Ok(())
+    }
+
+    /// The cursor has gone back to `una`.
+    #[cold]
+    pub(super) fn on_go_back(&mut self) {
+        self.stop();
+        self.retransmitting = true;
+    }
+
+    /// The cursor has gone back to `una` for a tail loss probe: the ACK timeout runs on.
+    #[cold]
+    pub(super) fn on_probe_go_back(&mut self) {
+        self.tail_loss.on_retransmission();
+        self.retransmitting = true;
+    }
+
+    /// Whether a probe must begin at `una`, since an earlier attempt brought no response.
+    #[cold]
+    pub(super) fn probes_from_una(&self) -> bool {
+        self.retransmitting || self.tail_loss.was_in_vain()
+    }
+
+    /// The responder reported a lost request packet (PSN sequence error NAK).
+    #[cold]
+    pub(super) fn on_loss(&mut self) {
+        self.congestion.on_loss();
+    }
+
+    /// The response to a READ or atomic was lost while `outstanding` PSNs were in flight.
+    #[cold]
+    pub(super) fn on_response_loss(&mut self, outstanding: u32) {
+        self.congestion.on_response_loss(outstanding);
+    }
+
+    /// Whether an RNR NAK is a duplicate of the one that asked for the current wait.
+    #[cold]
+    pub(super) fn is_in_rnr_wait(&self) -> bool {
+        self.rnr_wait
+    }
+
+    /// Counts an RNR NAK, and waits at least as long as its timer code says (IBTA 9.7.5.2.8).
+    ///
+    /// # Errors
+    ///
+    /// RnrRetryExc if the counter does not allow another one.
+    #[cold]
+    pub(super) fn on_rnr_nak(&mut self, now: Instant, attr: &Attr, code: u8) -> Result<(), Status> {
+        if attr.rnr_retry != RNR_RETRY_INFINITE && self.rnr_retries >= attr.rnr_retry {
+            return Err(Status::RnrRetryExc);
+        }
+        self.stop();
+        self.retransmitting = false;
+        self.rnr_wait = true;
+        self.deadline = Some(now.after(backoff(rnr_delay(code), self.rnr_retries)));
+        self.rnr_retries = self.rnr_retries.saturating_add(1);
+        Ok(())
+    }
+
+    /// A response found no page: the cursor has gone back to `una`, and waits. Unlike a loss this
+    /// counts as no retry, and needs no ACK timeout, which may be off.
+    #[cold]
+    pub(super) fn on_missing_page(&mut self, now: Instant) {
+        // Responses after that one are on their way. They show no loss, even when the wait is over.
+        self.on_go_back();
+        self.rnr_wait = true;
+        self.deadline = Some(now.after(backoff(PAGE_WAIT_NS, self.page_waits)));
+        self.page_waits = self.page_waits.saturating_add(1);
+    }
+
+    /// The timeout that has expired by `now`, if one has. Each is reported once. The end of an RNR
+    /// wait is not reported: the requester polls for it.
+    #[inline]
+    pub(super) fn take_expired(&mut self, now: Instant) -> Option<Expired> {
+        if self.deadline.is_none_or(|deadline| deadline > now) {
+            return self.tail_loss.take_due(now).then_some(Expired::Probe);
+        }
+        self.deadline = None;
+        if self.rnr_wait {
+            self.rnr_wait = false;
+            return None;
+        }
+        Some(Expired::Ack)
+    }
+
+    /// The retransmission that the ACK timeout asked for has begun. The packets in flight have long
+    /// arrived or are lost, or the receiver is slow: the next sign of a loss is a new one.
+    #[cold]
+    pub(super) fn on_ack_timeout(&mut self) {
+        self.retransmitting = false;
+        self.congestion.on_timeout();
+    }
+}

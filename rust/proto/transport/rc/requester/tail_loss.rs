@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tail loss probe, and the round trip time estimator that sets its timeout.
+//!
+//! A responder detects a lost packet by the next one (IBTA 9.7.5.2, PSN sequence error). The loss
+//! of the last packet, or of its response, is detected by the requester's ACK timeout alone, which
+//! programs set to a thousand round trips. The requester therefore sends a probe, one outstanding
+//! packet once more, when a response is several round trips late. The responder acknowledges it
+//! again or reports the gap, as it does for any duplicate (IBTA 9.7.5.1.3). A probe is not a retry
+//! as IBTA 9.9.2.1 counts them, and the ACK timeout runs on.
+//!
+//! The estimator follows RFC 6298 2; the probe is as in RFC 8985 7.
+
+use super::common::Instant;
+use super::wire::Psn;
+
+/// The shortest probe timeout, in nanoseconds: longer than a peer delays an ACK, and than a busy
+/// host delays a packet.
+pub(in super::super::super) const MIN_TIMEOUT_NS: u64 = 1_000_000;
+
+/// The shortest probe timeout while the connection has never lost a packet, in nanoseconds: a timer
+/// that expires needlessly costs as much as a packet.
+pub(in super::super::super) const LOSSLESS_MIN_TIMEOUT_NS: u64 = 4_000_000;
+
+/// Probes in a row at most, each after twice the timeout of the one before: a probe may be lost,
+/// too.
+const MAX_PROBES: u8 = 3;
+
+/// The round trip time estimator and the probe timer.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super::super) struct TailLoss {
+    /// Smoothed round trip time and its mean deviation, in nanoseconds. Both are 0 before the first
+    /// sample.
+    srtt: u64,
+    rttvar: u64,
+    /// The shortest probe timeout, in nanoseconds.
+    min_timeout: u64,
+    /// The round trip being measured: at this time the requester asked for an acknowledgement of
+    /// every PSN before this one.
+    sample: Option<(Psn, Instant)>,
+    /// Probes sent since `una` advanced.
+    probes: u8,
+    /// When the next probe is due.
+    deadline: Option<Instant>,
+}
+
+impl TailLoss {
+    /// The state of a connection that has sent nothing.
+    pub(in super::super::super) const NEW: Self = TailLoss {
+        srtt: 0,
+        rttvar: 0,
+        min_timeout: LOSSLESS_MIN_TIMEOUT_NS,
+        sample: None,
+        probes: 0,
+        deadline: None,
+    };
+
+    /// The requester asked for an acknowledgement of every PSN before `end`, by a `fresh` packet or
+    /// by a retransmission. A retransmission gives no sample, since the response may belong to
+    /// either transmission (RFC 6298 3, Karn's algorithm). `timeout` is the ACK timeout in
+    /// nanoseconds; with `None` there is none, and no probe either.
+    #[inline]
+    pub(in super::super::super) fn on_ack_req(
+        &mut self,
+        now: Instant,
+        end: Psn,
+        fresh: bool,
+        timeout: Option<u64>,
+    ) {
+        if fresh && self.sample.is_none() {
+            self.sample = Some((end, now));
+        }
+        self.arm(now, timeout);
+    }
+
+    /// Every PSN before `una` is acknowledged; `more` says whether later ones are in flight.
+    /// `timeout` is as in [`TailLoss::on_ack_req`].
+    #[inline]
+    pub(in super::super::super) fn on_ack(
+        &mut self,
+        now: Instant,
+        una: Psn,
+        more: bool,
+        timeout: Option<u64>,
+    ) {
+        self.probes = 0;
+        if let Some((_, then)) = self.sample.take_if(|(end, _)| una.distance(*end) >= 0) {
+            self.update_rtt(now.0.saturating_sub(then.0));
+        }
+        self.deadline = None;
+        if more {
+            self.arm(now, timeout);
+        }
+    }
+
+    /// The requester goes back to `una`: nothing is in flight, and a packet may be lost.
+    #[inline]
+    pub(in super::super::super) fn on_retransmission(&mut self) {
+        self.sample = None;
+        self.deadline = None;
+        self.min_timeout = MIN_TIMEOUT_NS;
+    }
+
+    /// The time of the next probe, if one is due.
+    #[inline]
+    pub(in super::super::super) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Whether a probe before the current one brought no response.
+    pub(super) fn was_in_vain(&self) -> bool {
+        self.probes > 1
+    }
+
+    /// Takes the probe that is due, if one is.
+    pub(in super::super::super) fn take_due(&mut self, now: Instant) -> bool {
+        if self.deadline.is_none_or(|deadline| deadline > now) {
+            return false;
+        }
+        self.on_retransmission();
+        self.probes = self.probes.saturating_add(1);
+        true
+    }
+
+    #[inline]
+    fn arm(&mut self, now: Instant, timeout: Option<u64>) {
+        self.deadline = None;
+        if self.srtt == 0 || self.probes >= MAX_PROBES {
+            return;
+        }
+        let rto = self.srtt.saturating_add(self.rttvar.saturating_mul(4));
+        let nanos = rto.max(self.min_timeout) << self.probes;
+        if timeout.is_some_and(|timeout| nanos < timeout / 2) {
+            self.deadline = Some(now.after(nanos));
+        }
+    }
+
+    /// Takes a sample of the round trip time into account (RFC 6298 2.2, RFC 6298 2.3).
+    #[inline]
+    fn update_rtt(&mut self, nanos: u64) {
+        // A coarse clock may give 0, which stands for no sample yet.
+        let nanos = nanos.max(1);
+        if self.srtt == 0 {
+            self.srtt = nanos;
+            self.rttvar = nanos / 2;
+        } else {
+            let off = self.srtt.abs_diff(nanos);
+            self.rttvar = (self.rttvar - self.rttvar / 4).saturating_add(off / 4);
+            self.srtt = (self.srtt - self.srtt / 8).saturating_add(nanos / 8).max(1);
+        }
+    }
+}
