@@ -7,13 +7,14 @@
 //!   memory in [`responder_ops`], moments in [`time`]. [`run_state`] says which
 //!   context sends for a queue pair. [`connected`] is the interface of RC and UC.
 //! - Parts of the services: [`autocork`], [`followers`], [`message_packet`] and [`reassembly`] of
-//!   RC and UC, [`unreliable`] of UC and UD.
+//!   RC and UC, [`unreliable`] of UC and UD, [`qp_state`] of all three.
 
 pub mod attr;
 pub mod autocork;
 pub mod connected;
 pub mod followers;
 pub mod message_packet;
+pub mod qp_state;
 pub mod reassembly;
 pub mod report;
 pub mod request;

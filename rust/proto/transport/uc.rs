@@ -10,6 +10,7 @@
 use super::common::autocork::Autocork;
 use super::common::followers::request_followers;
 use super::common::message_packet::message_packet;
+use super::common::qp_state::{QpState, Transition};
 use super::common::reassembly::{Reassembly, Refusal};
 use super::common::unreliable::UnreliableQueue;
 use super::common::{
@@ -31,11 +32,8 @@ const STALE: i32 = 1024;
 /// The protocol state of one UC queue pair.
 #[derive(Debug)]
 pub struct UcQp {
-    state: State,
+    state: QpState,
     attr: Attr,
-    /// The QP entered SQD, and the event for a drained send queue is still due.
-    draining: bool,
-    events: Events,
     queue: UnreliableQueue,
     autocork: Autocork,
     /// The packet to send next: its index in the message of the first request that is not sent to
@@ -61,10 +59,8 @@ impl UcQp {
     /// A queue pair in the reset state.
     pub const fn new() -> Self {
         UcQp {
-            state: State::Reset,
+            state: QpState::RESET,
             attr: Attr::DEFAULT,
-            draining: false,
-            events: Events::NONE,
             queue: UnreliableQueue::NEW,
             autocork: Autocork::NEW,
             index: 0,
@@ -91,7 +87,7 @@ impl UcQp {
     /// Whether the QP is in SQD and a request that was begun is not sent to its end.
     #[inline]
     pub fn is_draining(&self) -> bool {
-        self.state == State::Sqd && !self.is_drained()
+        self.state.is(State::Sqd) && !self.is_drained()
     }
 
     /// The time to call [`UcQp::handle_timeout`], as requests are corked until then.
@@ -118,21 +114,16 @@ impl UcQp {
         self.index == 0 && self.queue.is_released()
     }
 
-    /// Raises the event for a drained send queue, once for each transition to SQD.
+    /// See [`QpState::note_drained`].
     #[inline]
     fn note_drained(&mut self) {
-        if self.draining && (self.state != State::Sqd || self.is_drained()) {
-            self.draining = false;
-            if self.state == State::Sqd {
-                self.events.raise(Events::SQ_DRAINED);
-            }
-        }
+        self.state.note_drained(self.is_drained());
     }
 
     /// Whether a packet of the next request may be sent: in SQD only if the request was begun.
     #[inline]
     fn may_send(&self) -> bool {
-        let state = match self.state {
+        let state = match self.state.get() {
             State::Rts => true,
             State::Sqd => self.index != 0,
             _ => false,
@@ -203,8 +194,8 @@ impl UcQp {
         self.autocork.reset();
         if !self.established {
             self.established = true;
-            if self.state == State::Rtr {
-                self.events.raise(Events::COMM_EST);
+            if self.state.is(State::Rtr) {
+                self.state.raise(Events::COMM_EST);
             }
         }
         self.place(pkt, segments, payload_len, ops)
@@ -255,17 +246,9 @@ impl UcQp {
             Refusal::Invalid | Refusal::Denied(_) | Refusal::NotInvalidated => DropReason::Refused,
             Refusal::LocalError(_) => {
                 self.reassembly.fail_recv(refusal, pkt, ops);
-                self.enter_error();
+                self.state.enter_error();
                 DropReason::Refused
             }
-        }
-    }
-
-    fn enter_error(&mut self) {
-        if self.state != State::Err {
-            self.state = State::Err;
-            self.draining = false;
-            self.events.raise(Events::ENTERED_ERROR);
         }
     }
 }
@@ -285,7 +268,7 @@ fn is_supported(op: &SendOp) -> bool {
 impl ConnectedQp for UcQp {
     #[inline]
     fn state(&self) -> State {
-        self.state
+        self.state.get()
     }
 
     #[inline]
@@ -294,9 +277,8 @@ impl ConnectedQp for UcQp {
     }
 
     fn modify(&mut self, change: &Modify) -> Result<(), Invalid> {
-        let (to, attr) = change.transition(self.state, &self.attr)?;
-        match (self.state, to) {
-            (_, State::Reset) if change.state.is_some() => {
+        match self.state.modify(change, &mut self.attr)? {
+            Transition::Reset => {
                 let mut reassembly = core::mem::replace(&mut self.reassembly, Reassembly::NEW);
                 reassembly.restart();
                 *self = UcQp {
@@ -305,19 +287,13 @@ impl ConnectedQp for UcQp {
                 };
                 return Ok(());
             }
-            (_, State::Err) if change.state.is_some() => self.enter_error(),
-            (State::Init, State::Rtr) => {
-                self.epsn = attr.rq_psn;
+            Transition::Rtr => {
+                self.epsn = self.attr.rq_psn;
                 self.established = false;
             }
-            (State::Rtr, State::Rts) => self.psn = attr.sq_psn,
-            _ => {}
+            Transition::Rts => self.psn = self.attr.sq_psn,
+            Transition::Error | Transition::Other => {}
         }
-        self.attr = attr;
-        if to == State::Sqd && self.state == State::Rts {
-            self.draining = true;
-        }
-        self.state = to;
         self.note_drained();
         Ok(())
     }
@@ -401,7 +377,7 @@ impl ConnectedQp for UcQp {
         let n = self.queue.next();
         let request = q.get(n)?;
         // A key that becomes invalid must not be one that a payload is still to be read with.
-        let turn = self.state == State::Rts && self.may_send() && self.is_drained();
+        let turn = self.state.is(State::Rts) && self.may_send() && self.is_drained();
         (turn && request.op.is_local() && request.local_error().is_none()).then_some(n)
     }
 
@@ -461,6 +437,6 @@ impl ConnectedQp for UcQp {
 
     #[inline]
     fn take_events(&mut self) -> Events {
-        core::mem::take(&mut self.events)
+        self.state.take_events()
     }
 }

@@ -8,6 +8,7 @@
 pub mod datagram;
 
 use super::common::attr::MAX_PMTU;
+use super::common::qp_state::QpState;
 use super::common::unreliable::UnreliableQueue;
 use super::common::{
     DropReason, Events, Invalid, Origin, Payload, PlaceError, RecvCompletion, RecvStart, Request,
@@ -71,36 +72,31 @@ pub struct UdModify {
 /// The owner serialises the calls. None of them blocks; all may be made in any context.
 #[derive(Debug)]
 pub struct UdQp {
-    state: State,
+    state: QpState,
     src_qpn: Qpn,
     pkey: PKey,
     qkey: u32,
     sender: DatagramSender,
     queue: UnreliableQueue,
-    /// The QP entered SQD, and the event for a drained send queue is still due.
-    draining: bool,
-    events: Events,
 }
 
 impl UdQp {
     /// A queue pair in the reset state.
     pub const fn new(src_qpn: Qpn, pkey: PKey) -> Self {
         UdQp {
-            state: State::Reset,
+            state: QpState::RESET,
             src_qpn,
             pkey,
             qkey: 0,
             sender: DatagramSender::new(Psn::ZERO),
             queue: UnreliableQueue::NEW,
-            draining: false,
-            events: Events::NONE,
         }
     }
 
     /// The state.
     #[inline]
     pub const fn state(&self) -> State {
-        self.state
+        self.state.get()
     }
 
     /// The Q_Key.
@@ -120,8 +116,9 @@ impl UdQp {
     ///
     /// [`Invalid`] when there is no such transition.
     pub fn modify(&mut self, change: &UdModify) -> Result<(), Invalid> {
-        let to = change.state.unwrap_or(self.state);
-        if change.state.is_some() && !self.state.may_become(to) {
+        let from = self.state.get();
+        let to = change.state.unwrap_or(from);
+        if change.state.is_some() && !from.may_become(to) {
             return Err(Invalid);
         }
         if change.state == Some(State::Reset) {
@@ -132,28 +129,22 @@ impl UdQp {
         if let Some(psn) = change.sq_psn {
             self.sender = DatagramSender::new(Psn::new(psn));
         }
-        self.draining |= to == State::Sqd && self.state != State::Sqd;
-        self.state = to;
+        self.state.enter(to);
         self.note_drained();
         Ok(())
     }
 
-    /// Raises the event for a drained send queue, once for each transition to SQD. Datagrams have
-    /// no responses, so the queue is drained as soon as the owner needs no payload any more.
+    /// See [`QpState::note_drained`]. Datagrams have no responses, so the send queue is drained as
+    /// soon as the owner needs no payload any more.
     #[inline]
     fn note_drained(&mut self) {
-        if self.draining && (self.state != State::Sqd || self.queue.is_released()) {
-            self.draining = false;
-            if self.state == State::Sqd {
-                self.events.raise(Events::SQ_DRAINED);
-            }
-        }
+        self.state.note_drained(self.queue.is_released());
     }
 
     /// Whether requests may be sent.
     #[inline]
     pub fn may_send(&self) -> bool {
-        self.state == State::Rts && !self.queue.has_failed()
+        self.state.is(State::Rts) && !self.queue.has_failed()
     }
 
     /// The next packet. `mtu` returns the path MTU of the port in bytes; it is called only if there
@@ -248,7 +239,7 @@ impl UdQp {
     /// The events since the last call.
     #[inline]
     pub fn take_events(&mut self) -> Events {
-        core::mem::take(&mut self.events)
+        self.state.take_events()
     }
 
     #[inline]
@@ -268,7 +259,7 @@ impl UdQp {
         payload_len: u32,
         ops: &mut T,
     ) -> Result<(), DropReason> {
-        if !self.state.responds() {
+        if !self.state.get().responds() {
             return Err(DropReason::State);
         }
         let info = check_recv(pkt, payload_len, &self.attr(MAX_RECV_LEN), &[self.pkey])?;
@@ -290,7 +281,7 @@ impl UdQp {
         };
         ops.recv_done(completion(&info, byte_len, status), info.src_qpn);
         if status != Status::Success {
-            self.state = State::Err;
+            self.state.enter(State::Err);
         }
         Ok(())
     }

@@ -114,7 +114,7 @@ impl Events {
 
     /// Adds `other`.
     #[inline]
-    pub(in super::super) fn raise(&mut self, other: Events) {
+    pub(super) fn raise(&mut self, other: Events) {
         self.0 |= other.0;
     }
 }

@@ -3,6 +3,7 @@
 //! The send queue of the unreliable services, UC and UD (IBTA 9.8): nothing is acknowledged, so a
 //! request is complete when its last packet is sent and its payload is no longer needed.
 
+use super::qp_state::QpState;
 use super::{Request, RequestQueue, SendCompletion, State, Status};
 
 /// Counts the requests of a send queue.
@@ -94,7 +95,7 @@ impl UnreliableQueue {
     #[inline]
     pub(in super::super) fn poll_completion<Q: RequestQueue>(
         &mut self,
-        state: &mut State,
+        qp: &mut QpState,
         q: &Q,
     ) -> Option<SendCompletion> {
         let n = self.una;
@@ -104,11 +105,9 @@ impl UnreliableQueue {
         } else if n != self.next || self.unreleased {
             return None;
         } else if let Some(status) = self.failed.take() {
-            if *state == State::Rts {
-                *state = State::Sqe;
-            }
+            qp.fail_send_queue();
             status
-        } else if matches!(state, State::Sqe | State::Err) {
+        } else if matches!(qp.get(), State::Sqe | State::Err) {
             Status::WrFlush
         } else {
             return None;

@@ -4,6 +4,7 @@
 
 mod timeouts;
 
+use super::common::qp_state::{QpState, Transition};
 use super::common::{
     Attr, ConnectedQp, DropReason, Events, Instant, Invalid, Modify, Origin, RequestQueue,
     RequesterOps, ResponderOps, SendCompletion, State, Status, Transmit, Verdict,
@@ -22,11 +23,8 @@ const MAX_RESPONSES: u8 = 16;
 /// hold READs and atomics of the peer; its length is `max_dest_rd_atomic`, at most 256.
 #[derive(Debug)]
 pub struct Connection<R> {
-    state: State,
+    state: QpState,
     attr: Attr,
-    /// The QP entered SQD, and the event for a drained send queue is still due.
-    draining: bool,
-    events: Events,
     requester: Requester,
     responder: Responder<R>,
     lent: Lent,
@@ -40,10 +38,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// A queue pair in the reset state.
     pub fn new(resources: R) -> Self {
         Connection {
-            state: State::Reset,
+            state: QpState::RESET,
             attr: Attr::DEFAULT,
-            draining: false,
-            events: Events::NONE,
             requester: Requester::new(Psn::ZERO),
             responder: Responder::new(resources),
             lent: Lent::NONE,
@@ -67,7 +63,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// Whether the QP is in SQD and requests that were begun are not complete yet.
     #[inline]
     pub fn is_draining(&self) -> bool {
-        self.state == State::Sqd && !self.is_drained()
+        self.state.is(State::Sqd) && !self.is_drained()
     }
 
     /// Whether the requests that were begun are complete, and their memory is the consumer's again.
@@ -81,19 +77,16 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     ///
     /// Does nothing in the error state, so that a NAK which took the QP there still goes out.
     pub fn to_error(&mut self) {
-        if self.state != State::Err {
+        if self.state.enter_error() {
             self.responder.quiesce();
-            self.enter_error();
         }
     }
 
     /// Goes to the reset state and drops everything, attributes included. Requests count from 0
     /// again. [`Connection::abandon_recv`] still reports a receive request in use.
     pub fn reset(&mut self) {
-        self.state = State::Reset;
+        self.state = QpState::RESET;
         self.attr = Attr::DEFAULT;
-        self.draining = false;
-        self.events = Events::NONE;
         self.requester = Requester::new(Psn::ZERO);
         self.responder.restart(Psn::ZERO);
         self.lent = Lent::NONE;
@@ -116,10 +109,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         q: &mut Q,
     ) -> Option<Transmit> {
         // Most polls find nothing.
-        if !self.state.requests() || !self.requester.may_transmit(q) {
+        if !self.state.get().requests() || !self.requester.may_transmit(q) {
             return None;
         }
-        let draining = self.state == State::Sqd;
+        let draining = self.state.is(State::Sqd);
         let begun = self.requester.started.n;
         // `note_started` is called on both paths, so that the `Transmit`, some 200 bytes, is moved
         // only if there is one.
@@ -148,7 +141,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     #[inline]
     fn poll_responder(&mut self, now: Instant, max_segments: u16) -> Option<Transmit> {
         let due = self.responder.acknowledge.is_some() || !self.responder.ring.is_idle();
-        if due && (self.state.responds() || self.responder.closing) {
+        if due && (self.state.get().responds() || self.responder.closing) {
             self.responder.poll(now, &self.attr, max_segments)
         } else {
             None
@@ -211,7 +204,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         payload_len: u32,
         env: &mut E,
     ) -> Verdict {
-        if !self.state.requests() {
+        if !self.state.get().requests() {
             return Verdict::Dropped(DropReason::State);
         }
         let verdict =
@@ -227,7 +220,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     fn note_established(&mut self) {
         if !self.responder.established {
             self.responder.established = true;
-            self.events.raise(Events::COMM_EST);
+            self.state.raise(Events::COMM_EST);
         }
     }
 
@@ -239,32 +232,17 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         }
     }
 
-    /// Raises the event for a drained send queue, once for each transition to SQD.
+    /// See [`QpState::note_drained`].
     #[inline]
     fn note_drained(&mut self) {
-        if self.draining {
-            if self.state != State::Sqd {
-                self.draining = false;
-            } else if self.is_drained() {
-                self.draining = false;
-                self.events.raise(Events::SQ_DRAINED);
-            }
-        }
-    }
-
-    fn enter_error(&mut self) {
-        if self.state != State::Err {
-            self.state = State::Err;
-            self.draining = false;
-            self.events.raise(Events::ENTERED_ERROR);
-        }
+        self.state.note_drained(self.is_drained());
     }
 }
 
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
     #[inline]
     fn state(&self) -> State {
-        self.state
+        self.state.get()
     }
 
     #[inline]
@@ -273,22 +251,16 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
     }
 
     fn modify(&mut self, change: &Modify) -> Result<(), Invalid> {
-        let (to, attr) = change.transition(self.state, &self.attr)?;
-        match (self.state, to) {
-            (_, State::Reset) if change.state.is_some() => {
+        match self.state.modify(change, &mut self.attr)? {
+            Transition::Reset => {
                 self.reset();
                 return Ok(());
             }
-            (_, State::Err) if change.state.is_some() => self.to_error(),
-            (State::Init, State::Rtr) => self.responder.restart(attr.rq_psn),
-            (State::Rtr, State::Rts) => self.requester = Requester::new(attr.sq_psn),
-            _ => {}
+            Transition::Rtr => self.responder.restart(self.attr.rq_psn),
+            Transition::Rts => self.requester = Requester::new(self.attr.sq_psn),
+            Transition::Error => self.responder.quiesce(),
+            Transition::Other => {}
         }
-        self.attr = attr;
-        if to == State::Sqd && self.state == State::Rts {
-            self.draining = true;
-        }
-        self.state = to;
         self.note_drained();
         Ok(())
     }
@@ -309,7 +281,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
     ) -> Option<Transmit> {
         // Over loopback the peer handles an ACK before the requests that reply to the message.
         let ack_first = self.attr.pmtu.is_loopback()
-            && self.state.requests()
+            && self.state.get().requests()
             && self.requester.may_transmit(q)
             && self.responder.acknowledge_first();
         let requester_first = core::mem::take(&mut self.requester_next) && !ack_first;
@@ -338,7 +310,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
 
     #[inline]
     fn poll_local<Q: RequestQueue>(&self, q: &Q) -> Option<u32> {
-        if !self.state.requests() || self.state == State::Sqd {
+        if !self.state.get().requests() || self.state.is(State::Sqd) {
             return None;
         }
         self.requester.local_turn(q)
@@ -350,24 +322,26 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
 
     #[inline]
     fn may_transmit<Q: RequestQueue>(&self, q: &Q) -> bool {
-        let responds = self.state.responds() || self.responder.closing;
+        let responds = self.state.get().responds() || self.responder.closing;
         responds && (self.ack_is_due() || !self.responder.ring.is_idle())
-            || self.state.requests() && self.requester.may_transmit(q)
+            || self.state.get().requests() && self.requester.may_transmit(q)
     }
 
     // This costs no retry. The other half has its turn, as the payload may be missing for long.
     fn undo<Q: RequestQueue>(&mut self, t: &Transmit, q: &mut Q) {
         self.requester_next = !matches!(t.origin, Origin::Request { .. });
         match t.origin {
-            Origin::Request { n } if self.state.requests() => {
+            Origin::Request { n } if self.state.get().requests() => {
                 self.requester.undo(n, t.header.bth.psn, q);
             }
-            Origin::Response if self.state.responds() || self.responder.closing => {
+            Origin::Response if self.state.get().responds() || self.responder.closing => {
                 self.responder.ring.undo(t.header.bth.psn);
             }
-            Origin::Acknowledge if self.state.responds() => self.responder.undo_ack(&t.header),
+            Origin::Acknowledge if self.state.get().responds() => {
+                self.responder.undo_ack(&t.header)
+            }
             // The NAK with which this side's responder ended the connection.
-            Origin::Acknowledge if self.state == State::Err => self.responder.undo_ack(&t.header),
+            Origin::Acknowledge if self.state.is(State::Err) => self.responder.undo_ack(&t.header),
             _ => {}
         }
     }
@@ -387,15 +361,15 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
     fn local_error<Q: RequestQueue>(&mut self, t: &Transmit, status: Status, q: &mut Q) {
         let psn = t.header.bth.psn;
         match t.origin {
-            Origin::Request { n } if self.state.requests() => {
+            Origin::Request { n } if self.state.get().requests() => {
                 self.requester.local_error(n, psn, status, q);
             }
             Origin::Response => {
-                let lives = self.state.responds();
+                let lives = self.state.get().responds();
                 let may = lives || self.responder.closing;
                 if may && self.responder.local_error(psn) && lives {
-                    self.events.raise(Events::ACCESS_ERR);
-                    self.enter_error();
+                    self.state.raise(Events::ACCESS_ERR);
+                    self.state.enter_error();
                 }
             }
             _ => {}
@@ -415,7 +389,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
         let held = self.lent.is_acknowledged(self.requester.una.n);
         self.lent = Lent::NONE;
         self.note_drained();
-        held || matches!(self.state, State::Err | State::Sqd)
+        held || matches!(self.state.get(), State::Err | State::Sqd)
     }
 
     #[inline]
@@ -452,7 +426,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
         if self.lent.is_acknowledged(self.requester.una.n) {
             return Verdict::Dropped(DropReason::EarlyAck);
         }
-        if self.state == State::Rtr {
+        if self.state.is(State::Rtr) {
             self.note_established();
         }
         // A program that receives requests may be about to reply.
@@ -461,9 +435,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
         let (verdict, event) =
             self.responder
                 .handle_request(now, attr, pkt, segments, payload_len, env);
-        self.events.raise(event);
+        self.state.raise(event);
         if self.responder.closing {
-            self.enter_error();
+            self.state.enter_error();
         }
         verdict
     }
@@ -471,15 +445,15 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
     #[inline]
     fn poll_send_completion<Q: RequestQueue>(&mut self, q: &mut Q) -> Option<SendCompletion> {
         // To flush is to give back memory, too, which a response may be read from.
-        let flushes = self.state == State::Err && self.lent.is_any();
+        let flushes = self.state.is(State::Err) && self.lent.is_any();
         if flushes || self.lent.holds(self.requester.head) {
             return None;
         }
-        self.requester.poll_completion(self.state == State::Err, q)
+        self.requester.poll_completion(self.state.is(State::Err), q)
     }
 
     #[inline]
     fn take_events(&mut self) -> Events {
-        core::mem::take(&mut self.events)
+        self.state.take_events()
     }
 }

@@ -13,12 +13,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// be stopped.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let ack = if self.state.responds() {
+        let ack = if self.state.get().responds() {
             self.responder.acknowledge.and_then(|ack| ack.deadline)
         } else {
             None
         };
-        let (request, cork) = if self.state.requests() {
+        let (request, cork) = if self.state.get().requests() {
             let request = self.requester.recovery.deadline();
             (request, self.requester.autocork.deadline)
         } else {
@@ -31,7 +31,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// later than `now`, even if no packet can be sent yet.
     pub fn handle_timeout<Q: RequestQueue>(&mut self, now: Instant, q: &mut Q) {
         self.responder.handle_timeout(now);
-        if self.state.requests() {
+        if self.state.get().requests() {
             self.requester.handle_timeout(now, &self.attr, q);
             self.note_failure();
         }
