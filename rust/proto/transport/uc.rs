@@ -93,7 +93,7 @@ impl UcQp {
     /// The time to call [`UcQp::handle_timeout`], as requests are corked until then.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.autocork.deadline.filter(|_| self.may_send())
+        self.autocork.deadline().filter(|_| self.may_send())
     }
 
     /// The time is `now`: uncorks requests that have waited long enough. Afterwards

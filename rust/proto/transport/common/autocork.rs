@@ -67,7 +67,7 @@ pub(in super::super) struct Autocork {
     /// The end of [`MAX_DELAY_NS`] for the oldest corked request.
     limit: Instant,
     /// When the corked requests are sent at the latest, if there are any.
-    pub(in super::super) deadline: Option<Instant>,
+    deadline: Option<Instant>,
 }
 
 impl Autocork {
@@ -205,6 +205,12 @@ impl Autocork {
             self.streak = 0;
         }
         self.needed = (self.needed / 2).max(MIN_STREAK);
+    }
+
+    /// When the corked requests are sent at the latest, if there are any.
+    #[inline]
+    pub(in super::super) const fn deadline(&self) -> Option<Instant> {
+        self.deadline
     }
 
     /// Uncorks all requests.

@@ -113,7 +113,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
             return None;
         }
         let draining = self.state.is(State::Sqd);
-        let begun = self.requester.started.n;
+        let begun = self.requester.next_request();
         // `note_started` is called on both paths, so that the `Transmit`, some 200 bytes, is moved
         // only if there is one.
         let Some(transmit) = self
@@ -130,7 +130,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// Called after the requester was polled; `begun` was its next request before.
     #[inline]
     fn note_started(&mut self, now: Instant, begun: u32) {
-        if self.requester.started.n != begun {
+        if self.requester.next_request() != begun {
             // A delayed ACK follows the request.
             self.responder.delayed_ack.on_request(now);
             self.responder.flush_delayed_ack();
@@ -179,7 +179,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// request was carried out, and the peer must learn that.
     pub fn flush_delayed(&mut self) {
         self.responder.flush_delayed_ack();
-        self.requester.autocork.reset();
+        self.requester.uncork();
     }
 
     /// Processes a packet for this QP, with `payload_len` bytes of payload, which `env` can access.
@@ -386,7 +386,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
         if !self.lent.is_any() {
             return false;
         }
-        let held = self.lent.is_acknowledged(self.requester.una.n);
+        let held = self
+            .lent
+            .is_acknowledged(self.requester.first_unacknowledged());
         self.lent = Lent::NONE;
         self.note_drained();
         held || matches!(self.state.get(), State::Err | State::Sqd)
@@ -423,14 +425,17 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
         if info.kind.is_response() {
             return self.handle_response(now, pkt, segments, payload_len, env);
         }
-        if self.lent.is_acknowledged(self.requester.una.n) {
+        if self
+            .lent
+            .is_acknowledged(self.requester.first_unacknowledged())
+        {
             return Verdict::Dropped(DropReason::EarlyAck);
         }
         if self.state.is(State::Rtr) {
             self.note_established();
         }
         // A program that receives requests may be about to reply.
-        self.requester.autocork.reset();
+        self.requester.uncork();
         let attr = &self.attr;
         let (verdict, event) =
             self.responder
@@ -446,7 +451,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
     fn poll_send_completion<Q: RequestQueue>(&mut self, q: &mut Q) -> Option<SendCompletion> {
         // To flush is to give back memory, too, which a response may be read from.
         let flushes = self.state.is(State::Err) && self.lent.is_any();
-        if flushes || self.lent.holds(self.requester.head) {
+        if flushes || self.lent.holds(self.requester.next_completion()) {
             return None;
         }
         self.requester.poll_completion(self.state.is(State::Err), q)

@@ -14,8 +14,10 @@
 //! positions on responses and timeouts; `undo` takes back packets that could not be sent. Requests
 //! that send nothing are in `local`: `una` and `cursor` never stand at one that was carried out.
 
+mod ack_req;
 mod completer;
 pub mod cwnd;
+mod in_flight;
 mod local;
 pub mod read_chunk;
 mod recovery;
@@ -25,16 +27,15 @@ mod undo;
 
 use super::common::autocork::Autocork;
 use super::common::message_packet::message_packet;
+use super::common::time::earlier;
 use super::common::{Attr, Instant, Request, RequestQueue, SendCompletion, Status, Transmit};
 use super::wire::{Psn, Service};
 use super::{common, wire};
-use cwnd::MAX_CWND;
+use ack_req::AckReq;
+use in_flight::InFlight;
 use read_chunk::READ_CHUNK;
 use recovery::Recovery;
 use request_packet::rd_atomic_request_packet;
-
-/// The requester asks for an acknowledgement at least every so many packets.
-const ACK_EVERY: u16 = MAX_CWND / 4;
 
 /// Room for less than the window divided by this counts as little (SWS avoidance).
 const SWS_DIVISOR: u16 = 4;
@@ -46,50 +47,35 @@ const SPAN: u32 = Psn::HALF;
 
 /// The position of a packet in the send queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cursor {
+struct Cursor {
     /// The request.
-    pub(super) n: u32,
+    n: u32,
     /// The PSN, one of the request's.
-    pub(super) psn: Psn,
+    psn: Psn,
 }
 
 /// The send side of a connection.
 #[derive(Debug)]
 pub struct Requester {
     /// The oldest request whose completion was not returned yet.
-    pub(super) head: u32,
+    head: u32,
     /// The oldest unacknowledged PSN and its request.
-    pub(super) una: Cursor,
+    una: Cursor,
     /// The packet to send next. Never before `una`.
-    pub(super) cursor: Cursor,
+    cursor: Cursor,
     /// The first request that has not begun and has no PSNs yet, and the PSN that it will begin
     /// with.
-    pub(super) started: Cursor,
+    started: Cursor,
     /// One past the highest PSN that was sent: a valid response has a PSN in `una .. max`.
-    pub(super) max: Psn,
+    max: Psn,
     /// Local operations that were carried out, between `una` and `started`.
     locals: u32,
-    /// Packets between `una` and `cursor`; a READ counts as one.
-    pub(super) in_flight: u16,
-    /// READs and atomics between `una` and `cursor`.
-    pub(super) outstanding_rd_atomic: u16,
-    /// Packets sent since one asked for an acknowledgement.
-    pub(super) since_ack_req: u16,
-    /// The packet before `cursor` did not ask for an acknowledgement.
-    pub(super) ack_req_owed: bool,
-    /// The value of `ack_req_owed` before the latest packets were sent.
-    ack_req_was_owed: bool,
-    /// The number of the latest packets.
-    segments: u16,
-    /// The first of the packets that were taken back last.
-    undone: Option<Psn>,
-    /// Packets were taken back a second time, and the one before them has not asked: it asks before
-    /// they are tried again, which may be in vain for long.
-    ask_first: bool,
-    pub(super) recovery: Recovery,
-    pub(super) autocork: Autocork,
+    in_flight: InFlight,
+    ack_req: AckReq,
+    recovery: Recovery,
+    autocork: Autocork,
     /// The status of request `una.n`, which has failed, until its completion is returned.
-    pub(super) failed: Option<Status>,
+    failed: Option<Status>,
 }
 
 impl Requester {
@@ -103,14 +89,8 @@ impl Requester {
             started: begin,
             max: psn,
             locals: 0,
-            in_flight: 0,
-            outstanding_rd_atomic: 0,
-            since_ack_req: 0,
-            ack_req_owed: false,
-            ack_req_was_owed: false,
-            segments: 0,
-            undone: None,
-            ask_first: false,
+            in_flight: InFlight::NONE,
+            ack_req: AckReq::NEW,
             recovery: Recovery::NEW,
             autocork: Autocork::NEW,
             failed: None,
@@ -121,6 +101,24 @@ impl Requester {
     #[inline]
     pub fn next_psn(&self) -> Psn {
         self.max
+    }
+
+    /// The first request that has not begun.
+    #[inline]
+    pub(super) fn next_request(&self) -> u32 {
+        self.started.n
+    }
+
+    /// The oldest request that is not acknowledged.
+    #[inline]
+    pub(super) fn first_unacknowledged(&self) -> u32 {
+        self.una.n
+    }
+
+    /// The request whose completion is the next one.
+    #[inline]
+    pub(super) fn next_completion(&self) -> u32 {
+        self.head
     }
 
     /// Whether every request that was begun is complete.
@@ -143,15 +141,27 @@ impl Requester {
 
     /// Request `una.n` has failed; the caller moves the QP to the error state.
     #[inline]
-    pub(super) fn fail(&mut self, status: Status) {
+    fn fail(&mut self, status: Status) {
         self.failed = Some(status);
         self.recovery.stop();
+    }
+
+    /// Uncorks all requests, and forgets that they were posted in a streak.
+    #[inline]
+    pub(super) fn uncork(&mut self) {
+        self.autocork.reset();
+    }
+
+    /// The time of the next timeout, if there is one.
+    #[inline]
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        earlier(self.recovery.deadline(), self.autocork.deadline())
     }
 
     /// Whether packets are left to be sent, now or later.
     #[inline]
     pub(super) fn may_transmit<Q: RequestQueue>(&self, q: &Q) -> bool {
-        self.cursor.n != q.tail() || self.ack_req_owed
+        self.cursor.n != q.tail() || self.ack_req.is_owed()
     }
 
     /// The next request packet, if one may be sent now, or up to `max_segments` segments. With
@@ -172,12 +182,12 @@ impl Requester {
         let next = self.started.n;
         let fresh = self.cursor.n == next && next != q.tail() && !draining;
         // Another packet must follow one that did not ask for an acknowledgement.
-        if !fresh || self.ack_req_owed {
+        if !fresh || self.ack_req.is_owed() {
             self.autocork.flush();
         } else if self.autocork.is_corked(now, next, q) {
             return None;
         }
-        if core::mem::take(&mut self.ask_first) {
+        if self.ack_req.take_first() {
             if let Some(transmit) = self.request_ack(now, attr, q) {
                 return Some(transmit);
             }
@@ -228,8 +238,8 @@ impl Requester {
     #[inline]
     fn avoids_sws<Q: RequestQueue>(&self, q: &Q) -> bool {
         let cwnd = self.recovery.cwnd();
-        let room = cwnd.saturating_sub(self.in_flight);
-        if room >= cwnd / SWS_DIVISOR || self.in_flight == 0 || self.ack_req_owed {
+        let room = cwnd.saturating_sub(self.in_flight.packets());
+        if room >= cwnd / SWS_DIVISOR || self.in_flight.packets() == 0 || self.ack_req.is_owed() {
             return false;
         }
         let n = self.cursor.n;
@@ -252,16 +262,16 @@ impl Requester {
         fresh: bool,
         ahead: u16,
     ) -> bool {
-        if self.in_flight.saturating_add(ahead) >= self.recovery.cwnd() {
+        if self.in_flight.packets().saturating_add(ahead) >= self.recovery.cwnd() {
             return false;
         }
         // IBTA 10.8.3.3: a fenced request waits for the READs and atomics before it.
-        if starts && request.fence && self.outstanding_rd_atomic > 0 {
+        if starts && request.fence && self.in_flight.rd_atomic() > 0 {
             return false;
         }
         let span = if !request.op.wants_response() {
             1
-        } else if self.outstanding_rd_atomic >= u16::from(attr.max_rd_atomic.max(1)) {
+        } else if self.in_flight.rd_atomic() >= u16::from(attr.max_rd_atomic.max(1)) {
             // The limit counts as at least 1: a READ or atomic may always be retransmitted, even if
             // the limit was set to 0 meanwhile.
             return false;
@@ -280,7 +290,7 @@ impl Requester {
         let span = self.offset(self.cursor.psn).wrapping_add(span);
         // The READ window does not limit a READ that is the only one outstanding, so that it makes
         // progress.
-        let limit = if self.outstanding_rd_atomic > 0 {
+        let limit = if self.in_flight.rd_atomic() > 0 {
             self.recovery.read_window()
         } else {
             SPAN
@@ -298,18 +308,17 @@ impl Requester {
         attr: &Attr,
         q: &mut Q,
     ) -> Option<Transmit> {
-        if !self.ack_req_owed || self.in_flight == 0 || self.has_failed() {
+        if !self.ack_req.is_owed() || self.in_flight.packets() == 0 || self.has_failed() {
             return None;
         }
-        self.ack_req_owed = false;
+        self.ack_req.clear();
         self.cursor = Cursor {
             n: self.request_before(q),
             psn: self.cursor.psn.prev(),
         };
-        self.in_flight = self.in_flight.saturating_sub(1);
+        self.in_flight.remove(1);
         let transmit = self.send(now, attr, true, None, q);
-        // Those before it did not ask, either. If it is taken back, one of them must ask.
-        self.ack_req_was_owed = true;
+        self.ack_req.on_sent_again();
         transmit
     }
 
@@ -334,47 +343,40 @@ impl Requester {
             };
         }
         let request = *request;
-        self.ack_req_was_owed = self.ack_req_owed;
         let index = psn.offset_from(request.first_psn);
-        self.segments = 1;
         let transmit = if request.op.wants_response() {
             self.cursor.psn = request.first_psn.add(request.chunk_end(index));
-            self.outstanding_rd_atomic = self.outstanding_rd_atomic.saturating_add(1);
-            self.since_ack_req = 0;
-            self.ack_req_owed = false;
+            self.ack_req.on_sent(1, true);
+            self.in_flight.add_rd_atomic();
             rd_atomic_request_packet(&request, n, index, attr)
         } else {
-            self.segments = self.segment_count(&request, index, max_segments.unwrap_or(1));
-            self.cursor.psn = psn.add(self.segments.into());
+            let segments = self.segment_count(&request, index, max_segments.unwrap_or(1));
+            self.cursor.psn = psn.add(segments.into());
             let ends = index.wrapping_add(1) >= request.psns;
-            let ask = max_segments.is_none() || self.wants_ack(ends, attr, draining, q);
-            self.ack_req_owed = !ask;
-            self.since_ack_req = if ask {
-                0
-            } else {
-                self.since_ack_req.saturating_add(self.segments)
-            };
-            message_packet(Service::Rc, &request, n, index, self.segments, ask, attr)
+            let ask = max_segments.is_none() || self.wants_ack(segments, ends, attr, draining, q);
+            self.ack_req.on_sent(segments, ask);
+            self.in_flight.add(segments);
+            message_packet(Service::Rc, &request, n, index, segments, ask, attr)
         };
         if self.cursor.psn == request.end_psn() {
             self.cursor.n = self.after(n, q);
         }
-        self.in_flight = self.in_flight.saturating_add(self.segments);
         let fresh = self.offset(self.cursor.psn) > self.offset(self.max);
         if fresh {
             self.max = self.cursor.psn;
         }
         self.recovery
-            .on_sent(now, attr, self.cursor.psn, fresh, !self.ack_req_owed);
+            .on_sent(now, attr, self.cursor.psn, fresh, !self.ack_req.is_owed());
         Some(transmit)
     }
 
-    /// Whether sending `self.segments` packets leaves little room in the window.
+    /// Whether sending `segments` packets leaves little room in the window.
     #[inline]
-    fn takes_most(&self) -> bool {
+    fn takes_most(&self, segments: u16) -> bool {
         let cwnd = self.recovery.cwnd();
         let much = cwnd.saturating_sub(cwnd / SWS_DIVISOR);
-        self.in_flight <= much && self.in_flight.saturating_add(self.segments) > much
+        let packets = self.in_flight.packets();
+        packets <= much && packets.saturating_add(segments) > much
     }
 
     /// How many packets of `request`, from index `index` on, are sent as segments: only middle
@@ -388,20 +390,31 @@ impl Requester {
         }
         let span = SPAN.saturating_sub(self.offset(self.cursor.psn));
         let max_segments = max_segments
-            .min(self.recovery.cwnd().saturating_sub(self.in_flight))
-            .min(ACK_EVERY.saturating_sub(self.since_ack_req))
+            .min(
+                self.recovery
+                    .cwnd()
+                    .saturating_sub(self.in_flight.packets()),
+            )
+            .min(self.ack_req.left())
             .max(1);
         u32::from(max_segments).min(middle).min(span).max(1) as u16
     }
 
-    /// Whether the last of the packets about to be sent asks for an acknowledgement
-    /// (IBTA 9.7.5.1.2, coalesced ACKs): at least every [`ACK_EVERY`] packets, and when no packet
-    /// may follow. `ends` says whether it ends its message.
+    /// Whether the last of the `segments` packets about to be sent asks for an acknowledgement:
+    /// when many before it did not, and when no packet may follow. `ends` says whether it ends its
+    /// message.
     #[inline]
-    fn wants_ack<Q: RequestQueue>(&self, ends: bool, attr: &Attr, draining: bool, q: &Q) -> bool {
-        if self.since_ack_req.saturating_add(self.segments) >= ACK_EVERY
-            || self.in_flight.saturating_add(self.segments) >= self.recovery.cwnd()
-            || self.segments > 1 && self.takes_most()
+    fn wants_ack<Q: RequestQueue>(
+        &self,
+        segments: u16,
+        ends: bool,
+        attr: &Attr,
+        draining: bool,
+        q: &Q,
+    ) -> bool {
+        if self.ack_req.is_due(segments)
+            || self.in_flight.packets().saturating_add(segments) >= self.recovery.cwnd()
+            || segments > 1 && self.takes_most(segments)
         {
             return true;
         }
@@ -428,7 +441,7 @@ impl Requester {
 
     /// The distance of `psn` from the oldest unacknowledged PSN.
     #[inline]
-    pub(super) fn offset(&self, psn: Psn) -> u32 {
+    fn offset(&self, psn: Psn) -> u32 {
         psn.offset_from(self.una.psn)
     }
 

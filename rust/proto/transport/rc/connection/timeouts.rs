@@ -18,13 +18,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         } else {
             None
         };
-        let (request, cork) = if self.state.get().requests() {
-            let request = self.requester.recovery.deadline();
-            (request, self.requester.autocork.deadline)
+        let request = if self.state.get().requests() {
+            self.requester.poll_timeout()
         } else {
-            (None, None)
+            None
         };
-        earlier(earlier(ack, request), cork)
+        earlier(ack, request)
     }
 
     /// The time is `now`: handles expired timeouts. Afterwards [`Connection::poll_timeout`] is

@@ -7,6 +7,7 @@ use super::common::{
     Attr, DropReason, Instant, PlaceError, Request, RequestQueue, RequesterOps, SendOp, Status,
     Verdict,
 };
+use super::in_flight::InFlight;
 use super::read_chunk::READ_CHUNK;
 use super::recovery::Expired;
 use super::wire::{AethRepr, Kind, NakCode, PacketRepr, Position, Psn, Syndrome};
@@ -146,8 +147,7 @@ impl Requester {
         let after = index.saturating_add(segments.into());
         self.una.psn = self.una.psn.add(segments.into());
         if after >= request.chunk_end(index) && !was_at_cursor {
-            self.in_flight = self.in_flight.saturating_sub(1);
-            self.outstanding_rd_atomic = self.outstanding_rd_atomic.saturating_sub(1);
+            self.in_flight.remove_rd_atomic();
             self.recovery.on_read_response();
         }
         if after >= request.psns {
@@ -241,7 +241,7 @@ impl Requester {
             self.recovery.stop();
         } else {
             let acked = u16::try_from(acked).unwrap_or(u16::MAX);
-            self.in_flight = self.in_flight.saturating_sub(acked);
+            self.in_flight.remove(acked);
         }
     }
 
@@ -252,7 +252,7 @@ impl Requester {
         let more = self.una.psn != self.cursor.psn;
         self.recovery.on_progress(now, attr, self.una.psn, more);
         if !more {
-            self.ack_req_owed = false;
+            self.ack_req.clear();
         }
     }
 
@@ -260,10 +260,8 @@ impl Requester {
     #[inline]
     fn rewind(&mut self) {
         self.cursor = self.una;
-        self.in_flight = 0;
-        self.outstanding_rd_atomic = 0;
-        self.since_ack_req = 0;
-        self.ack_req_owed = false;
+        self.in_flight = InFlight::NONE;
+        self.ack_req.rewind();
     }
 
     /// Retransmits all unacknowledged packets, if the retry counter allows (IBTA 9.9.2.1).
@@ -292,7 +290,7 @@ impl Requester {
             self.rewind();
             self.recovery.on_probe_go_back();
         } else {
-            self.ack_req_owed = true;
+            self.ack_req.owe();
         }
     }
 

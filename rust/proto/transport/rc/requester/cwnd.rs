@@ -39,12 +39,12 @@ const READ_WINDOW_STEP: u32 = READ_CHUNK / 16;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Congestion {
     /// Congestion window, in request packets. A READ counts one packet per chunk.
-    pub(super) cwnd: u16,
+    cwnd: u16,
     /// Slow start threshold: below it the congestion window doubles.
     ssthresh: u16,
     /// Window of READ responses: PSNs from the oldest unacknowledged one to the end of the newest
     /// chunk.
-    pub(super) read_window: u32,
+    read_window: u32,
 }
 
 impl Congestion {
@@ -54,6 +54,18 @@ impl Congestion {
         ssthresh: MAX_CWND,
         read_window: INITIAL_READ_WINDOW,
     };
+
+    /// The congestion window.
+    #[inline]
+    pub(super) fn cwnd(&self) -> u16 {
+        self.cwnd
+    }
+
+    /// The window of READ responses.
+    #[inline]
+    pub(super) fn read_window(&self) -> u32 {
+        self.read_window
+    }
 
     /// An acknowledgement advanced `una`.
     #[inline]

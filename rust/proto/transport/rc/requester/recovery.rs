@@ -45,7 +45,7 @@ pub(super) enum Expired {
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(in super::super) struct Recovery {
+pub(super) struct Recovery {
     /// The cursor went back to `una` and no packet was acknowledged since.
     retransmitting: bool,
     /// `deadline` is the end of a wait that an RNR NAK asked for, or of one for a page.
@@ -78,18 +78,18 @@ impl Recovery {
     /// The congestion window, in request packets.
     #[inline]
     pub(super) fn cwnd(&self) -> u16 {
-        self.congestion.cwnd
+        self.congestion.cwnd()
     }
 
     /// The window of outstanding READ responses, in PSNs.
     #[inline]
     pub(super) fn read_window(&self) -> u32 {
-        self.congestion.read_window
+        self.congestion.read_window()
     }
 
     /// The time of the next timeout, if there is one.
     #[inline]
-    pub(in super::super) fn deadline(&self) -> Option<Instant> {
+    pub(super) fn deadline(&self) -> Option<Instant> {
         earlier(self.deadline, self.tail_loss.deadline())
     }
 

@@ -18,23 +18,19 @@ impl Requester {
             return;
         }
         let undone = if wants_response {
-            self.outstanding_rd_atomic = self.outstanding_rd_atomic.saturating_sub(1);
+            self.in_flight.remove_rd_atomic();
             1
         } else {
-            u16::try_from(self.cursor.psn.offset_from(psn)).unwrap_or(u16::MAX)
+            let packets = u16::try_from(self.cursor.psn.offset_from(psn)).unwrap_or(u16::MAX);
+            self.in_flight.remove(packets);
+            packets
         };
-        if self.ack_req_owed {
-            self.since_ack_req = self.since_ack_req.saturating_sub(undone);
-        }
         self.cursor = Cursor { n, psn };
-        self.in_flight = self.in_flight.saturating_sub(undone);
         // The packets before may have left it to this one to ask for the acknowledgement.
-        let asks_later = self.ack_req_was_owed || undone < self.segments;
-        self.ack_req_owed = self.in_flight > 0 && asks_later && !self.ends_with_response(q);
-        self.ack_req_was_owed = true;
-        self.ask_first = self.ack_req_owed && self.undone == Some(psn);
-        self.undone = Some(psn);
-        self.recovery.on_undo(self.in_flight > 0, self.ack_req_owed);
+        let in_flight = self.in_flight.packets() > 0;
+        let owed = in_flight && self.ack_req.relied_on(undone) && !self.ends_with_response(q);
+        self.ack_req.on_undo(psn, undone, owed);
+        self.recovery.on_undo(in_flight, owed);
     }
 
     /// The request of the packet before the cursor, if there is one.
@@ -71,6 +67,6 @@ impl Requester {
         }
         self.undo(n, psn, q);
         // The request will not be tried again: either it fails now, or no packet can be sent.
-        self.ask_first = false;
+        self.ack_req.forget_undone();
     }
 }
