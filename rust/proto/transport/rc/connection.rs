@@ -98,7 +98,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// indices (`res`) change: the owner drops the keys that it keeps under them, and looks them up
     /// again from [`Payload::Read`](super::common::Payload::Read).
     pub fn replace_resources(&mut self, resources: R) -> R {
-        self.responder.ring.replace(resources)
+        self.responder.replace_resources(resources)
     }
 
     #[inline]
@@ -132,16 +132,15 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     fn note_started(&mut self, now: Instant, begun: u32) {
         if self.requester.next_request() != begun {
             // A delayed ACK follows the request.
-            self.responder.delayed_ack.on_request(now);
-            self.responder.flush_delayed_ack();
+            self.responder.on_request(now);
         }
         self.note_failure();
     }
 
     #[inline]
     fn poll_responder(&mut self, now: Instant, max_segments: u16) -> Option<Transmit> {
-        let due = self.responder.acknowledge.is_some() || !self.responder.ring.is_idle();
-        if due && (self.state.get().responds() || self.responder.closing) {
+        if self.responder.has_due() && (self.state.get().responds() || self.responder.is_closing())
+        {
             self.responder.poll(now, &self.attr, max_segments)
         } else {
             None
@@ -169,9 +168,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// Whether an ACK or NAK will be the next packet, unless a response to a READ or atomic is due.
     #[inline]
     pub(in super::super) fn ack_is_due(&self) -> bool {
-        self.responder
-            .acknowledge
-            .is_some_and(|ack| ack.deadline.is_none())
+        self.responder.ack_is_due()
     }
 
     /// Makes a delayed ACK and corked requests due at once. The owner calls this, and then
@@ -218,8 +215,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// Raises the event for the first request packet on a QP that cannot send yet.
     #[cold]
     fn note_established(&mut self) {
-        if !self.responder.established {
-            self.responder.established = true;
+        if self.responder.note_established() {
             self.state.raise(Events::COMM_EST);
         }
     }
@@ -297,7 +293,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
         }
         // A request that failed before it began has ended the connection, and a delayed ACK is due
         // now. There may be no other poll.
-        if requester_first || self.responder.closing {
+        if requester_first || self.responder.is_closing() {
             return self.poll_responder_last(now, max_segments);
         }
         None
@@ -322,8 +318,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
 
     #[inline]
     fn may_transmit<Q: RequestQueue>(&self, q: &Q) -> bool {
-        let responds = self.state.get().responds() || self.responder.closing;
-        responds && (self.ack_is_due() || !self.responder.ring.is_idle())
+        let responds = self.state.get().responds() || self.responder.is_closing();
+        responds && self.responder.may_transmit()
             || self.state.get().requests() && self.requester.may_transmit(q)
     }
 
@@ -334,8 +330,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
             Origin::Request { n } if self.state.get().requests() => {
                 self.requester.undo(n, t.header.bth.psn, q);
             }
-            Origin::Response if self.state.get().responds() || self.responder.closing => {
-                self.responder.ring.undo(t.header.bth.psn);
+            Origin::Response if self.state.get().responds() || self.responder.is_closing() => {
+                self.responder.undo_response(t.header.bth.psn);
             }
             Origin::Acknowledge if self.state.get().responds() => {
                 self.responder.undo_ack(&t.header)
@@ -351,7 +347,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
     fn lose<Q: RequestQueue>(&mut self, t: &Transmit, _q: &Q) -> bool {
         let responds = !matches!(t.origin, Origin::Request { .. });
         if responds {
-            self.responder.ring.lose();
+            self.responder.lose_responses();
         }
         responds
     }
@@ -366,7 +362,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
             }
             Origin::Response => {
                 let lives = self.state.get().responds();
-                let may = lives || self.responder.closing;
+                let may = lives || self.responder.is_closing();
                 if may && self.responder.local_error(psn) && lives {
                     self.state.raise(Events::ACCESS_ERR);
                     self.state.enter_error();
@@ -441,7 +437,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
             self.responder
                 .handle_request(now, attr, pkt, segments, payload_len, env);
         self.state.raise(event);
-        if self.responder.closing {
+        if self.responder.is_closing() {
             self.state.enter_error();
         }
         verdict

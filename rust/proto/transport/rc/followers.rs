@@ -16,7 +16,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         let alike = match (transmit.origin, transmit.payload) {
             (Origin::Request { n }, _) => request_followers(transmit, n, q),
             (Origin::Response, Payload::Read { res, .. }) if is_plain(transmit) => {
-                self.responder().ring.middle_left(res)
+                self.responder().middle_left(res)
             }
             (Origin::Response, _) => self.after_response(transmit),
             (Origin::Acknowledge, _) => 0,
@@ -27,7 +27,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     /// As [`ConnectedQp::followers`], for the first, last or only packet of a response.
     #[inline]
     fn after_response(&self, transmit: &Transmit) -> u32 {
-        let due = self.responder().ring.due();
+        let due = self.responder().responses_due();
         match transmit.header.bth.opcode.info().position {
             Position::Only => due,
             // The first packet of the next response has the same length, and a shorter one may

@@ -13,6 +13,10 @@
 //! request. Every recovery goes the same way: the cursor returns to `una`. `completer` moves these
 //! positions on responses and timeouts; `undo` takes back packets that could not be sent. Requests
 //! that send nothing are in `local`: `una` and `cursor` never stand at one that was carried out.
+//!
+//! The rest of the state belongs to the parts that decide by it: `recovery` when to send again,
+//! with the windows in `cwnd` and the round trip time in `tail_loss`; `ack_req` which packets ask
+//! for an acknowledgement; `in_flight` counts what the windows limit.
 
 mod ack_req;
 mod completer;

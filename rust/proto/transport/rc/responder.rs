@@ -9,6 +9,7 @@
 //! and atomics in `rd_atomic`, ATOMIC WRITEs and FLUSHes in `placement`, duplicates in `duplicate`;
 //! `response` makes responses and acknowledgements.
 
+mod acknowledge;
 pub mod delayed_ack;
 mod duplicate;
 mod placement;
@@ -20,42 +21,30 @@ use super::common::reassembly::{Reassembly, Refusal};
 use super::common::{AccessError, Attr, DropReason, Events, Instant, Pmtu, ResponderOps, Verdict};
 use super::wire::{Kind, NakCode, PacketRepr, Psn, RnrTimer, Syndrome};
 use super::{common, wire};
-use delayed_ack::DelayedAck;
+use acknowledge::Acknowledger;
 use resource::{Resource, ResourceRing};
-
-/// The ACK or NAK that is due after the responses to READs and atomics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Acknowledge {
-    pub(super) syndrome: Syndrome,
-    pub(super) psn: Psn,
-    /// When it is due, if it is delayed (see `delayed_ack`); otherwise it is due now.
-    pub(super) deadline: Option<Instant>,
-}
 
 /// The receive side of a connection. `R` is the storage for responder resources.
 #[derive(Debug)]
 pub struct Responder<R> {
     /// The expected PSN: that of the next new request packet.
-    pub(super) epsn: Psn,
+    epsn: Psn,
     /// Requests completed (IBTA 9.7.7.1). A READ counts when it is accepted.
-    pub(super) msn: u32,
+    msn: u32,
     reassembly: Reassembly,
     /// A NAK asked the peer to retransmit from `epsn` on. No other NAK is sent until it does.
-    pub(super) nak_sent: bool,
+    nak_sent: bool,
     /// The furthest PSN that was dropped as out of sequence since then.
     furthest: Option<Psn>,
-    pub(super) acknowledge: Option<Acknowledge>,
-    pub(super) delayed_ack: DelayedAck,
-    /// One past the last packet of the newest SEND or WRITE, if that is not acknowledged yet.
-    pub(super) unacked: Option<Psn>,
+    ack: Acknowledger,
     /// The connection has ended, except for the packets that are still due: responses, a delayed
     /// ACK, or the NAK that reports the end.
-    pub(super) closing: bool,
+    closing: bool,
     /// The first packet has arrived.
-    pub(super) established: bool,
+    established: bool,
     /// The last PSN of the newest READ or atomic, if there was any.
-    pub(super) last_response: Option<Psn>,
-    pub(super) ring: ResourceRing<R>,
+    last_response: Option<Psn>,
+    ring: ResourceRing<R>,
 }
 
 /// The NAK that ends the connection, as a packet is refused. The events are due unless a completion
@@ -87,9 +76,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             reassembly: Reassembly::NEW,
             nak_sent: false,
             furthest: None,
-            acknowledge: None,
-            delayed_ack: DelayedAck::default(),
-            unacked: None,
+            ack: Acknowledger::NEW,
             closing: false,
             established: false,
             last_response: None,
@@ -104,9 +91,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.reassembly.restart();
         self.nak_sent = false;
         self.furthest = None;
-        self.acknowledge = None;
-        self.delayed_ack = DelayedAck::default();
-        self.unacked = None;
+        self.ack = Acknowledger::NEW;
         self.closing = false;
         self.established = false;
         self.last_response = None;
@@ -117,11 +102,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     /// carried out, and the consumer has their completions. It is not sent before a response that
     /// is due and dropped, as it would acknowledge that one as well (IBTA 9.7.5.1.1).
     pub(super) fn quiesce(&mut self) {
-        let acks = |ack: Acknowledge| matches!(ack.syndrome, Syndrome::Ack { .. });
-        self.closing = self.acknowledge.is_some_and(acks) && self.ring.is_idle();
+        self.closing = self.ack.is_ack_due() && self.ring.is_idle();
         self.flush_delayed_ack();
         if !self.closing {
-            self.acknowledge = None;
+            self.ack.cancel();
         }
         self.ring.quiesce();
     }
@@ -129,29 +113,86 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     /// Makes a delayed ACK due at once.
     #[inline]
     pub(super) fn flush_delayed_ack(&mut self) {
-        if let Some(ack) = &mut self.acknowledge {
-            ack.deadline = None;
-        }
+        self.ack.flush_delayed();
+    }
+
+    /// This side's requester begins a request, which a delayed ACK follows.
+    #[inline]
+    pub(super) fn on_request(&mut self, now: Instant) {
+        self.ack.on_request(now);
     }
 
     /// Makes an ACK of all messages that were received due at once, as this side's requester is
     /// about to send: the peer's requests complete before it handles what this side's program sends
-    /// in reply. A NAK acknowledges them as well (IBTA 9.7.5.2). Returns whether it goes first:
-    /// responses do, which an ACK must not overtake (IBTA 9.7.5.1).
+    /// in reply. Returns whether it goes first: responses do, which an ACK must not overtake
+    /// (IBTA 9.7.5.1).
     #[inline]
     pub(super) fn acknowledge_first(&mut self) -> bool {
-        if self.unacked.is_none() || !self.ring.is_idle() {
+        if !self.ack.has_unacked() || !self.ring.is_idle() {
             return false;
         }
-        let is_nak = |ack: Acknowledge| !matches!(ack.syndrome, Syndrome::Ack { .. });
-        if !self.acknowledge.is_some_and(is_nak) {
-            self.acknowledge = Some(Acknowledge {
-                syndrome: Syndrome::ACK,
-                psn: self.epsn.prev(),
-                deadline: None,
-            });
-        }
+        self.ack.acknowledge_before(self.epsn);
         true
+    }
+
+    /// Whether the connection has ended, except for the packets that are still due.
+    #[inline]
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing
+    }
+
+    /// Whether packets are left to be sent, now or later.
+    #[inline]
+    pub(super) fn has_due(&self) -> bool {
+        self.ack.is_due() || !self.ring.is_idle()
+    }
+
+    /// Whether packets are to be sent now.
+    #[inline]
+    pub(super) fn may_transmit(&self) -> bool {
+        self.ack.is_due_now() || !self.ring.is_idle()
+    }
+
+    /// Whether an ACK or NAK will be the next packet, unless a response to a READ or atomic is due.
+    #[inline]
+    pub(super) fn ack_is_due(&self) -> bool {
+        self.ack.is_due_now()
+    }
+
+    /// When the ACK that is delayed is due.
+    #[inline]
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.ack.deadline()
+    }
+
+    /// A delayed ACK whose deadline has passed is due now, though responses may go first.
+    #[inline]
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.ack.handle_timeout(now);
+    }
+
+    /// A packet has arrived. Returns whether it is the first one.
+    #[inline]
+    pub(super) fn note_established(&mut self) -> bool {
+        !core::mem::replace(&mut self.established, true)
+    }
+
+    /// See [`Connection::replace_resources`](super::Connection::replace_resources).
+    pub(super) fn replace_resources(&mut self, resources: R) -> R {
+        self.ring.replace(resources)
+    }
+
+    /// How many packets of the response of this resource are still to be sent, without the last
+    /// one.
+    #[inline]
+    pub(super) fn middle_left(&self, res: u8) -> u32 {
+        self.ring.middle_left(res)
+    }
+
+    /// How many responses may have packets to send.
+    #[inline]
+    pub(super) fn responses_due(&self) -> u32 {
+        self.ring.due()
     }
 
     /// The expected PSN, as a query of the QP shows it.
@@ -206,13 +247,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     fn refuse(&mut self, attr: &Attr, refusal: Refusal) -> (Verdict, Events) {
         let Some((code, events)) = fatal_nak(refusal) else {
             self.nak_sent = true;
-            self.acknowledge = Some(Acknowledge {
-                syndrome: Syndrome::RnrNak {
-                    timer: RnrTimer::new(attr.min_rnr_timer),
-                },
-                psn: self.epsn,
-                deadline: None,
-            });
+            let timer = RnrTimer::new(attr.min_rnr_timer);
+            self.ack.set(Syndrome::RnrNak { timer }, self.epsn);
             let reason = match refusal {
                 Refusal::NotReady => DropReason::NotReady,
                 _ => DropReason::NotPresent,
@@ -225,13 +261,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
 
     /// Ends the connection with this NAK, which is sent after the responses to earlier requests.
     #[cold]
-    pub(super) fn close(&mut self, code: NakCode, psn: Psn) {
+    fn close(&mut self, code: NakCode, psn: Psn) {
         self.closing = true;
-        self.acknowledge = Some(Acknowledge {
-            syndrome: Syndrome::Nak { code },
-            psn,
-            deadline: None,
-        });
+        self.ack.set(Syndrome::Nak { code }, psn);
     }
 
     /// A packet before `psn` is missing: reports it once (IBTA 9.7.5.2, PSN sequence error).
@@ -250,19 +282,14 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     #[cold]
     fn report_gap(&mut self) {
         self.nak_sent = true;
-        self.acknowledge = Some(Acknowledge {
-            syndrome: Syndrome::Nak {
-                code: NakCode::PsnSequence,
-            },
-            psn: self.epsn,
-            deadline: None,
-        });
+        let code = NakCode::PsnSequence;
+        self.ack.set(Syndrome::Nak { code }, self.epsn);
     }
 
     /// Whether a NAK that asks for the expected packet is due and was not sent yet.
     #[inline]
     fn is_nak_due(&self) -> bool {
-        self.nak_sent && self.acknowledge.is_some_and(|ack| ack.psn == self.epsn)
+        self.nak_sent && self.ack.is_due_at(self.epsn)
     }
 
     /// The packet that a NAK asked for was carried out, and another one is expected now. If the NAK
@@ -315,19 +342,14 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         let ends = info.position.is_end();
         let end = self.epsn.add(segments.into());
         if pkt.bth.ack_req || was_nak {
-            let may_wait = ends && !was_nak;
-            self.acknowledge = Some(Acknowledge {
-                syndrome: Syndrome::ACK,
-                psn: end.prev(),
-                deadline: may_wait.then(|| self.delayed_ack.on_message(now)).flatten(),
-            });
+            self.ack.set_ack(now, end.prev(), ends && !was_nak);
         }
         self.epsn = end;
         if self.nak_sent {
             self.overtake_nak(was_nak);
         }
         if ends {
-            self.unacked = Some(end);
+            self.ack.on_message(end);
             self.count_message();
         }
         Ok(())

@@ -14,7 +14,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let ack = if self.state.get().responds() {
-            self.responder.acknowledge.and_then(|ack| ack.deadline)
+            self.responder.poll_timeout()
         } else {
             None
         };

@@ -19,8 +19,8 @@ pub(in super::super::super) const ACK_DELAY_NS: u64 = 500_000;
 const MIN_STREAK: u8 = 4;
 
 /// Decides which ACKs are delayed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in super::super) struct DelayedAck {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DelayedAck {
     /// Replied messages in a row, at most [`MIN_STREAK`].
     streak: u8,
     /// When the newest message arrived, if this side has not replied yet.
@@ -30,6 +30,13 @@ pub(in super::super) struct DelayedAck {
 }
 
 impl DelayedAck {
+    /// The state of a responder that has received nothing.
+    pub(super) const NEW: Self = DelayedAck {
+        streak: 0,
+        received: None,
+        impatient_peer: false,
+    };
+
     /// A message whose ACK is due is complete. Returns the deadline of its ACK if that is delayed.
     #[inline]
     pub(super) fn on_message(&mut self, now: Instant) -> Option<Instant> {
@@ -42,7 +49,7 @@ impl DelayedAck {
 
     /// The requester of this side begins a request.
     #[inline]
-    pub(in super::super) fn on_request(&mut self, now: Instant) {
+    pub(super) fn on_request(&mut self, now: Instant) {
         if let Some(received) = self.received.take() {
             self.streak = if now <= received.after(ACK_DELAY_NS) {
                 self.streak.saturating_add(1).min(MIN_STREAK)

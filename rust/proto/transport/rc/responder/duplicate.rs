@@ -7,8 +7,8 @@
 
 use super::common::{Attr, DropReason, ResponderOps, Verdict};
 use super::resource::Resource;
-use super::wire::{Kind, PacketRepr, Psn, Syndrome};
-use super::{Acknowledge, Responder};
+use super::wire::{Kind, PacketRepr, Psn};
+use super::Responder;
 
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     /// Handles a request packet that was carried out before (IBTA 9.7.5.1.3).
@@ -56,34 +56,20 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     fn acknowledge_again(&mut self, psn: Psn) {
         let response_since = self
             .last_response
-            .is_some_and(|last| self.is_later(last, psn));
+            .is_some_and(|last| is_later(last, psn, self.epsn));
         let psn = if response_since {
             psn
         } else {
             self.epsn.prev()
         };
-        let Some(ack) = self.acknowledge else {
-            self.acknowledge = Some(Acknowledge {
-                syndrome: Syndrome::ACK,
-                psn,
-                deadline: None,
-            });
-            return;
-        };
-        if ack.deadline.is_some() {
-            self.delayed_ack.on_retransmission();
-        }
-        let moves = ack.syndrome == Syndrome::ACK && self.is_later(psn, ack.psn);
-        self.acknowledge = Some(Acknowledge {
-            psn: if moves { psn } else { ack.psn },
-            deadline: None,
-            ..ack
-        });
+        let epsn = self.epsn;
+        self.ack
+            .acknowledge_again(psn, |psn, other| is_later(psn, other, epsn));
     }
+}
 
-    /// Whether `psn` is later than `other`. Both are before the expected PSN; the one nearer to it
-    /// is the later one.
-    fn is_later(&self, psn: Psn, other: Psn) -> bool {
-        self.epsn.offset_from(psn) < self.epsn.offset_from(other)
-    }
+/// Whether `psn` is later than `other`. Both are before the expected PSN, `epsn`; the one nearer to
+/// it is the later one.
+fn is_later(psn: Psn, other: Psn, epsn: Psn) -> bool {
+    epsn.offset_from(psn) < epsn.offset_from(other)
 }

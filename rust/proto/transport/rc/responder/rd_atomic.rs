@@ -72,7 +72,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.ring.push(resource);
         // The response acknowledges all requests before it (IBTA 9.7.5.1.1): an ACK that is due
         // need not be sent, and a NAK that asked for this packet must not be.
-        self.acknowledge = None;
+        self.ack.cancel();
         if self.nak_sent {
             self.overtake_nak(was_nak);
         }

@@ -154,7 +154,7 @@ pub(super) struct Part {
 
 /// The ring of resources, in storage of type `R`.
 #[derive(Debug)]
-pub(in super::super) struct ResourceRing<R> {
+pub(super) struct ResourceRing<R> {
     slots: R,
     /// The index of the next resource.
     head: usize,
@@ -183,19 +183,19 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
 
     /// Whether no response is due.
     #[inline]
-    pub(in super::super) fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.due == 0
     }
 
     /// How many resources may have packets to send.
     #[inline]
-    pub(in super::super) fn due(&self) -> u32 {
+    pub(super) fn due(&self) -> u32 {
         self.due as u32
     }
 
     /// How many packets of a response are still to be sent, without the last one.
     #[inline]
-    pub(in super::super) fn middle_left(&self, res: u8) -> u32 {
+    pub(super) fn middle_left(&self, res: u8) -> u32 {
         let slot = self.slots.as_ref().get(usize::from(res));
         slot.map_or(0, |slot| {
             slot.end.saturating_sub(slot.next).saturating_sub(1)
@@ -209,7 +209,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
 
     /// Marks the due responses as sent: they count as lost on the wire.
     #[cold]
-    pub(in super::super) fn lose(&mut self) {
+    pub(super) fn lose(&mut self) {
         for age in 1..=self.due {
             if let Some(slot) = self.get_mut(age) {
                 slot.due = false;
@@ -400,7 +400,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
 
     /// Takes back the packet with `psn`, which was not sent: it is the next one again.
     #[cold]
-    pub(in super::super) fn undo(&mut self, psn: Psn) {
+    pub(super) fn undo(&mut self, psn: Psn) {
         let age = self.find(psn);
         if age == 0 {
             return;
@@ -434,7 +434,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
     /// Moves the resources to other storage; returns the old one. If the new storage is smaller,
     /// the newest resources are kept: a peer that respects the new limit cannot ask for the others.
     /// The indices change.
-    pub(in super::super) fn replace(&mut self, slots: R) -> R {
+    pub(super) fn replace(&mut self, slots: R) -> R {
         let old = core::mem::replace(self, ResourceRing::new(slots));
         let keep = old.count.min(self.capacity());
         for age in (1..=keep).rev() {

@@ -5,13 +5,14 @@
 //! overtakes a response before it, and one ACK acknowledges all packets that have arrived
 //! meanwhile.
 
+use super::acknowledge::Acknowledge;
 use super::common::{Attr, Instant, Origin, Payload, Transmit};
 use super::resource::{Resource, ResourceKind, Response};
 use super::wire::{
     pad_for, AethRepr, AtomicAckEthRepr, BthRepr, Ext, Kind, NakCode, Opcode, PacketRepr, Position,
     Psn, Service, Syndrome, Tail,
 };
-use super::{Acknowledge, Responder};
+use super::Responder;
 
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     /// The next packet of the responder, if there is one, or up to `max_segments` segments.
@@ -24,12 +25,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     ) -> Option<Transmit> {
         if let Some(response) = self.ring.next_response(attr.pmtu, max_segments) {
             // IBTA 9.7.5.1.1: it acknowledges all requests before its own.
-            self.note_acked(response.psn);
+            self.ack.note_acked(response.psn);
             return Some(response_packet(&response, attr));
         }
-        self.handle_timeout(now);
-        let ack = self.acknowledge.take_if(|ack| ack.deadline.is_none())?;
-        self.note_acked(acked_by(ack.syndrome, ack.psn));
+        let ack = self.ack.take(now)?;
         let aeth = AethRepr {
             syndrome: ack.syndrome,
             msn: self.msn,
@@ -45,40 +44,26 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         })
     }
 
-    /// A delayed ACK whose deadline has passed is due now, though responses may go first.
-    #[inline]
-    pub(in super::super) fn handle_timeout(&mut self, now: Instant) {
-        if let Some(ack) = &mut self.acknowledge {
-            if ack.deadline.take_if(|end| now >= *end).is_some() {
-                self.delayed_ack.on_expiry();
-            }
-        }
-    }
-
-    /// All packets before `end` are acknowledged.
-    #[inline]
-    fn note_acked(&mut self, end: Psn) {
-        self.unacked.take_if(|message| !message.is_after(end));
-    }
-
     /// Takes back the ACK or NAK with these headers, which was not sent. A newer one takes
     /// precedence.
     #[cold]
     pub(in super::super) fn undo_ack(&mut self, header: &PacketRepr) {
-        let Some(aeth) = header.ext.aeth() else {
-            return;
-        };
-        self.unacked = self
-            .unacked
-            .or(Some(acked_by(aeth.syndrome, header.bth.psn)));
-        let fatal = matches!(aeth.syndrome, Syndrome::Nak { code } if code != NakCode::PsnSequence);
-        if fatal || self.acknowledge.is_none() {
-            self.acknowledge = Some(Acknowledge {
-                syndrome: aeth.syndrome,
-                psn: header.bth.psn,
-                deadline: None,
-            });
+        if let Some(aeth) = header.ext.aeth() {
+            self.ack
+                .undo(Acknowledge::new(aeth.syndrome, header.bth.psn));
         }
+    }
+
+    /// Takes back the response packet with `psn`, which was not sent: it is the next one again.
+    #[cold]
+    pub(in super::super) fn undo_response(&mut self, psn: Psn) {
+        self.ring.undo(psn);
+    }
+
+    /// The responses that are due count as lost on the wire.
+    #[cold]
+    pub(in super::super) fn lose_responses(&mut self) {
+        self.ring.lose();
     }
 
     /// The payload of the response packet with `psn` could not be read. Returns whether this ends
@@ -92,15 +77,6 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.ring.quiesce();
         self.close(NakCode::RemoteAccess, psn);
         true
-    }
-}
-
-/// One past the last packet that an ACK or NAK acknowledges (IBTA 9.7.5.1.2 and 9.7.5.2).
-#[inline]
-fn acked_by(syndrome: Syndrome, psn: Psn) -> Psn {
-    match syndrome {
-        Syndrome::Ack { .. } => psn.next(),
-        _ => psn,
     }
 }
 
