@@ -49,7 +49,9 @@ class Imports:
         self.of = functools.cache(self.of)
 
     def code(self, path):
-        return rust.without_tests(rust.without_comments(self.tree.text(path)))
+        code = rust.without_tests(rust.without_comments(self.tree.text(path)))
+        # A visibility is no import.
+        return re.sub(r"\bpub\(in [\w:]+\)", "pub", code)
 
     def folder_of(self, path):
         """The folder in which the modules lie that a file declares."""

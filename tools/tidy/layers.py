@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Imports between the files of a crate: they form no circle, and go down by layers. The map in a
-folder's file has the modules in the order of the layers.
+"""Imports between the files of a crate: they form no circle, go down by layers, and not across
+modules that do not know each other. The map in a folder's file has the modules in the order of the
+layers.
 
 An `Order` says so of one crate; another crate is one more line in ORDERS.
 """
@@ -25,6 +26,8 @@ class Order:
     # that are not named are on the highest.
     inside: pathlib.PurePosixPath
     layers: tuple = ()
+    # Sets of modules in that folder, by their paths, that do not know each other.
+    apart: tuple = ()
 
     def files(self, tree):
         """The files of the crate, without those for tests alone."""
@@ -37,6 +40,13 @@ class Order:
         module = path.relative_to(self.inside).parts[0].removesuffix(".rs")
         numbers = (number for number, names in enumerate(self.layers) if module in names)
         return next(numbers, len(self.layers))
+
+    def one_of(self, names, path):
+        """The module of these that a file belongs to, or None."""
+        if not path.is_relative_to(self.inside):
+            return None
+        module = path.relative_to(self.inside).with_suffix("")
+        return next((name for name in names if module.is_relative_to(name)), None)
 
 
 def order(root, crates, inside="", **more):
@@ -71,7 +81,18 @@ SIM = order(
         {"run"},
     ),
 )
-ORDERS = (RUST, SIM)
+TRANSPORT = order(
+    "rust/proto",
+    (),
+    "transport",
+    layers=({"common"}, {"cq", "rc", "uc", "ud"}),
+    apart=(
+        ("cq", "rc", "uc", "ud"),
+        ("rc/requester", "rc/responder"),
+        ("uc/requester", "uc/responder"),
+    ),
+)
+ORDERS = (RUST, SIM, TRANSPORT)
 # A line of the map in the comment of a folder's file: modules, the highest first.
 MAPPED = re.compile(r"^//!   (\w+(?:, \w+)*)(?:  |$)", re.M)
 
@@ -81,6 +102,7 @@ def check(tree, orders=ORDERS):
         imports = Imports(tree, each)
         yield from circles(each, imports)
         yield from rising(each, imports)
+        yield from across(each, imports)
         yield from unknown(each, imports)
         yield from undeclared(each, imports)
         yield from mapped(each, imports, tree)
@@ -111,6 +133,16 @@ def rising(each, imports):
             if each.layer_of(other) > each.layer_of(path):
                 name = other.relative_to(each.root)
                 yield Problem(path, 1, f"must not import {name}, which is on a higher layer")
+
+
+def across(each, imports):
+    """Imports between modules that do not know each other."""
+    for names in each.apart:
+        for path in sorted(path for path in imports.files if each.one_of(names, path)):
+            for other in sorted(imports.of(path)):
+                if each.one_of(names, other) not in (None, each.one_of(names, path)):
+                    name = other.relative_to(each.root)
+                    yield Problem(path, 1, f"must not import {name}, of another part")
 
 
 def unknown(each, imports):

@@ -11,6 +11,12 @@ from .trees import TreeCase
 
 BELOW = {f"rust/device/{name}.rs": "" for names in layers.RUST.layers for name in names}
 BELOW |= {"rust/device.rs": "", "rust/rdma.rs": ""}
+BELOW |= {
+    f"{layers.TRANSPORT.inside}/{name}.rs": ""
+    for names in layers.TRANSPORT.layers
+    for name in names
+}
+BELOW |= {"rust/proto.rs": "", "rust/proto/transport.rs": ""}
 BELOW |= {f"{layers.SIM.root}/{name}.rs": "" for names in layers.SIM.layers for name in names}
 
 
@@ -63,8 +69,9 @@ class Paths(TreeCase):
         self.assertEqual(self.imports(files, "a.rs"), ["a/b.rs", "lib.rs"])
         self.assertEqual(self.imports(files, "lib.rs"), ["a.rs"])
 
-    def test_comments_literals_and_tests_do_not_import(self):
+    def test_comments_literals_tests_and_visibilities_do_not_import(self):
         text = '// crate::a\nconst A: &str = "crate::a";\n#[cfg(test)]\nmod t { use crate::a; }\n'
+        text += "pub(in crate::a) struct B;\n"
         self.assertEqual(self.imports({"src/a.rs": "", "src/b.rs": text}, "b.rs"), [])
 
 
@@ -141,6 +148,22 @@ class Layers(TreeCase):
             "src/a.rs:1: has no f, which its map names",
         ]
         self.assertEqual(self.said(files, (crate,)), said)
+
+    def test_modules_that_do_not_know_each_other(self):
+        crate = layers.order("src", {"lib.rs"}, "a", apart=(("b/c", "b/d"),))
+        files = {
+            "src/lib.rs": "mod a;\n",
+            "src/a.rs": "mod b;\n",
+            "src/a/b.rs": "mod c;\nmod d;\nmod e;\npub use d::D;\n",
+            "src/a/b/c.rs": "mod f;\nuse super::e::E;\nuse f::F;\n",
+            "src/a/b/c/f.rs": "",
+            "src/a/b/d.rs": "use super::e::E;\npub struct D;\n",
+            "src/a/b/e.rs": "",
+        }
+        self.assertEqual(self.said(files, (crate,)), [])
+        files["src/a/b/c/f.rs"] = "use super::super::D;\n"
+        text = "must not import a/b/d.rs, of another part"
+        self.assertEqual(self.said(files, (crate,)), [f"src/a/b/c/f.rs:1: {text}"])
 
     def test_layers_name_modules_that_are_there(self):
         files = dict(BELOW)
