@@ -13,4 +13,3 @@ pub mod qp;
 pub mod queues;
 pub mod sabotage;
 pub mod uc;
-pub mod uc_qp;

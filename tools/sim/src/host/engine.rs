@@ -3,7 +3,7 @@
 //! The protocol engine of a simulated QP: the code under test, or the foreign peer.
 
 use crate::api::*;
-use crate::host::env::Hand;
+use crate::host::env::Env;
 use crate::host::queues::SendRing;
 use crate::peer::qp::Foreign;
 use oxe_proto::transport::Invalid;
@@ -109,11 +109,11 @@ impl Engine {
         repr: &PacketRepr,
         count: u16,
         payload_len: u32,
-        hand: &mut Hand,
+        env: &mut Env,
     ) -> Verdict {
         match self {
-            Oxe(conn) => conn.handle_segments(Instant(now), repr, count, payload_len, hand),
-            Stock(peer) => peer.handle_packet(now, repr, payload_len, hand),
+            Oxe(conn) => conn.handle_segments(Instant(now), repr, count, payload_len, env),
+            Stock(peer) => peer.handle_packet(now, repr, payload_len, env),
         }
     }
 

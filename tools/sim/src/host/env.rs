@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The device as the protocol sees it while it processes a packet: queues and memory. It does not
-//! trust the protocol: an access out of bounds is recorded as a violation.
+//! The device as the protocol of an RC or UC QP sees it while it processes a packet: queues and
+//! memory. It does not trust the protocol: an access out of bounds is recorded as a violation.
 
 use super::queues::{Keys, RecvRing, SendRing, SharedRecv};
 use crate::api::*;
@@ -29,8 +29,16 @@ pub struct Notes {
     pub violation: Option<String>,
 }
 
+/// The transport service of a QP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    Rc,
+    Uc,
+}
+
 /// The device as the protocol sees it while a packet is processed.
-pub struct Hand<'a> {
+pub struct Env<'a> {
+    pub service: Service,
     pub send: &'a mut SendRing,
     pub recv: &'a mut RecvRing,
     pub srq: Option<&'a mut SharedRecv>,
@@ -54,9 +62,26 @@ pub fn end_key(regions: &mut Regions, rkey: u32, saboteur: &mut Saboteur) -> Res
     Ok(())
 }
 
-impl Hand<'_> {
+impl Env<'_> {
     fn violation(&mut self, text: String) {
         self.notes.violation.get_or_insert(text);
+    }
+
+    /// Whether to commit a kind of sabotage, which has a name for each service.
+    fn strikes(&mut self, rc: Sabotage, uc: Sabotage) -> bool {
+        self.saboteur.strikes(match self.service {
+            Service::Rc => rc,
+            Service::Uc => uc,
+        })
+    }
+
+    /// Whether UC lacks what the protocol asks for.
+    fn lacks(&mut self, operation: &str) -> bool {
+        let lacks = self.service == Service::Uc;
+        if lacks {
+            self.violation(format!("{operation} on a UC QP"));
+        }
+        lacks
     }
 
     /// Whether this access finds a page missing. A receive that the packet has taken waits for it.
@@ -69,27 +94,28 @@ impl Hand<'_> {
         self.absent
     }
 
-    /// Whether the receive in use is to be taken again, by the packet that took it before. No
-    /// other packet may take a receive while one is in use.
+    /// Whether the receive in use is to be taken again: of RC by the packet that took it before and
+    /// by no other, of UC by the next message, as the one that took it was dropped.
     fn takes_again(&mut self) -> bool {
-        let again = self.recv.waits_for.take() == Some(self.psn);
+        let waited = self.recv.waits_for.take() == Some(self.psn);
         if self.recv.current.is_none() {
             return false;
         }
+        let again = waited || self.service == Service::Uc;
         if !again {
             self.violation("a receive taken while another is in use".into());
         }
-        again && !self.saboteur.strikes(Sabotage::ForgetReceive)
+        again && !self.strikes(Sabotage::ForgetReceive, Sabotage::UcTakeAnother)
     }
 
     /// Stores the packet's payload.
     fn store(&mut self, at: usize) {
         let mut data = self.payload.to_vec();
-        if !data.is_empty() && self.saboteur.strikes(Sabotage::CorruptByte) {
+        if !data.is_empty() && self.strikes(Sabotage::CorruptByte, Sabotage::UcCorruptByte) {
             data[0] ^= 1;
         }
         self.memory.write(at, &data);
-        if self.saboteur.strikes(Sabotage::StrayWrite) {
+        if self.strikes(Sabotage::StrayWrite, Sabotage::UcStrayWrite) {
             let before = !self.memory.read(at - 1, 1)[0];
             self.memory.write(at - 1, &[before]);
         }
@@ -127,6 +153,13 @@ impl Hand<'_> {
         if over && place.is_err() && self.saboteur.strikes(Sabotage::TakeStaleKey) {
             place = self.regions.resolve_over(va, rkey, len, right);
         }
+        // Sabotage: rights are not looked at.
+        if self.service == Service::Uc && place.is_err() {
+            let readable = self.regions.resolve(va, rkey, len, Right::Read);
+            if readable.is_ok() && self.saboteur.strikes(Sabotage::UcIgnoreRights) {
+                place = readable;
+            }
+        }
         if over && place.is_ok() {
             self.violation(format!("access by key {rkey:#x}, which was invalidated"));
         }
@@ -137,7 +170,7 @@ impl Hand<'_> {
     }
 }
 
-impl RequestQueue for Hand<'_> {
+impl RequestQueue for Env<'_> {
     fn tail(&self) -> u32 {
         self.send.tail()
     }
@@ -151,8 +184,11 @@ impl RequestQueue for Hand<'_> {
     }
 }
 
-impl RequesterOps for Hand<'_> {
+impl RequesterOps for Env<'_> {
     fn place(&mut self, n: u32, offset: u32) -> Result<(), PlaceError> {
+        if self.lacks("a response placed") {
+            return Err(Status::General.into());
+        }
         let len = self.payload.len() as u32;
         let at = self.local(n, offset, len)?;
         if self.finds_no_page() {
@@ -174,6 +210,9 @@ impl RequesterOps for Hand<'_> {
     }
 
     fn place_atomic(&mut self, n: u32, original: u64) -> Result<(), PlaceError> {
+        if self.lacks("the response to an atomic placed") {
+            return Err(Status::General.into());
+        }
         let at = self.local(n, 0, 8)?;
         if self.finds_no_page() {
             return Err(PlaceError::NotPresent);
@@ -183,6 +222,9 @@ impl RequesterOps for Hand<'_> {
     }
 
     fn finish_read(&mut self, n: u32) -> Result<(), Status> {
+        if self.lacks("a READ finished") {
+            return Err(Status::General);
+        }
         if self.send.get(n).is_none() {
             self.violation(format!("READ {n} is whole, and was done before"));
             return Err(Status::General);
@@ -213,7 +255,7 @@ impl RequesterOps for Hand<'_> {
     }
 }
 
-impl ResponderOps for Hand<'_> {
+impl ResponderOps for Env<'_> {
     fn recv_start(&mut self) -> RecvStart {
         self.notes.took = true;
         if self.takes_again() {
@@ -243,7 +285,7 @@ impl ResponderOps for Hand<'_> {
             return Err(Status::General.into());
         };
         let end = u64::from(offset) + self.payload.len() as u64;
-        if slot.garbage {
+        if slot.garbage || slot.unusable {
             return Err(Status::LocProt.into());
         }
         if end > slot.cap.into() {
@@ -263,7 +305,10 @@ impl ResponderOps for Hand<'_> {
             self.violation(format!("{completion:?}, and no receive is in use"));
             return;
         };
-        if !self.saboteur.strikes(Sabotage::LoseReceive) {
+        if !self.strikes(Sabotage::LoseReceive, Sabotage::UcLoseReceive) {
+            self.notes.received.push((index, completion));
+        }
+        if self.service == Service::Uc && self.saboteur.strikes(Sabotage::UcRepeatReceive) {
             self.notes.received.push((index, completion));
         }
     }
@@ -298,6 +343,9 @@ impl ResponderOps for Hand<'_> {
     }
 
     fn read_start(&mut self, res: u8, va: u64, rkey: u32, len: u32) -> Result<(), AccessError> {
+        if self.lacks("a READ") {
+            return Err(AccessError::Op);
+        }
         if len == 0 {
             self.violation("a key asked for to read nothing".into());
         }
@@ -311,6 +359,9 @@ impl ResponderOps for Hand<'_> {
     }
 
     fn atomic(&mut self, va: u64, rkey: u32, op: AtomicOp) -> Result<u64, AccessError> {
+        if self.lacks("an atomic") {
+            return Err(AccessError::Op);
+        }
         if va % 8 != 0 {
             return Err(AccessError::Misaligned);
         }
@@ -342,6 +393,9 @@ impl ResponderOps for Hand<'_> {
     }
 
     fn atomic_write(&mut self, va: u64, rkey: u32) -> Result<(), AccessError> {
+        if self.lacks("an ATOMIC WRITE") {
+            return Err(AccessError::Op);
+        }
         if self.payload.len() != 8 || va % 8 != 0 {
             let len = self.payload.len();
             self.violation(format!("ATOMIC WRITE of {len} bytes at {va:#x}"));
@@ -360,6 +414,9 @@ impl ResponderOps for Hand<'_> {
     }
 
     fn flush(&mut self, flush: &Flush) -> Result<(), AccessError> {
+        if self.lacks("a FLUSH") {
+            return Err(AccessError::Op);
+        }
         // No memory here is persistent.
         if flush.persistent {
             return Err(AccessError::Access);
@@ -377,6 +434,9 @@ impl ResponderOps for Hand<'_> {
     }
 
     fn invalidate(&mut self, rkey: u32) -> Result<(), AccessError> {
+        if self.lacks("an invalidation") {
+            return Err(AccessError::Op);
+        }
         end_key(self.regions, rkey, self.saboteur).map_err(|_| AccessError::Access)
     }
 }

@@ -23,6 +23,22 @@ pub struct SendSlot {
     pub finished: bool,
 }
 
+impl SendSlot {
+    /// A request about `len` bytes at `local`, with nothing else to heed.
+    pub fn new(request: Request, local: usize, len: u32) -> SendSlot {
+        SendSlot {
+            request,
+            local,
+            len,
+            unusable: false,
+            keys: KeyUse::default(),
+            unfinishable: false,
+            placed: 0,
+            finished: false,
+        }
+    }
+}
+
 /// The send queue. All requests ever posted; those before `retired` are gone for the protocol.
 #[derive(Default)]
 pub struct SendRing {
@@ -49,15 +65,18 @@ impl RequestQueue for SendRing {
 }
 
 /// A receive request.
+#[derive(Clone, Copy, Debug)]
 pub struct RecvSlot {
     pub at: usize,
     pub cap: u32,
+    /// The request itself is not valid; or its memory cannot be written to.
     pub garbage: bool,
+    pub unusable: bool,
     /// How it completed.
     pub done: Option<Status>,
 }
 
-/// The receive queue.
+/// The receive queue. All receives that were posted since the latest reset.
 #[derive(Default)]
 pub struct RecvRing {
     pub slots: Vec<RecvSlot>,

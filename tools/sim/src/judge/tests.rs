@@ -119,6 +119,7 @@ impl Scene {
             at,
             cap: 8,
             garbage: false,
+            unusable: false,
             done: None,
         });
         scene

@@ -21,7 +21,7 @@
 use crate::api::*;
 use crate::check::ensure;
 use crate::host::memory::Regions;
-use crate::host::uc::{Receive, RecvQueue};
+use crate::host::queues::{RecvRing, RecvSlot};
 use crate::judge::access::partition_matches;
 use crate::model::uc::{Message, Verb};
 
@@ -78,7 +78,7 @@ pub struct Place<'a> {
     pub pkey: u16,
     pub pmtu: u32,
     pub permits_write: bool,
-    pub recv: &'a RecvQueue,
+    pub recv: &'a RecvRing,
     pub regions: &'a Regions,
 }
 
@@ -305,7 +305,7 @@ impl Responder {
 }
 
 /// The oldest receive that is not complete: receives complete in the order of posting.
-fn next_receive(recv: &RecvQueue) -> Option<(usize, Receive)> {
-    let open = recv.receives.iter().position(|r| r.done.is_none())?;
-    Some((open, recv.receives[open]))
+fn next_receive(recv: &RecvRing) -> Option<(usize, RecvSlot)> {
+    let open = recv.slots.iter().position(|r| r.done.is_none())?;
+    Some((open, recv.slots[open]))
 }

@@ -3,39 +3,14 @@
 //! The model itself: it must say what is right, and must not take wrong for right.
 
 use super::*;
-use crate::model::fault::Risk;
-use crate::model::key::KeyUse;
 use crate::model::verb::Local;
 
 pub fn op(verb: Verb, data: &[u8]) -> Op {
+    let len = if verb.is_atomic() { 8 } else { data.len() };
     Op {
-        verb,
-        len: if verb.is_atomic() {
-            8
-        } else {
-            data.len() as u32
-        },
-        local: 0,
-        va: 0,
-        rkey: 0,
-        imm: [0; 4],
-        inv: 0,
         signaled: true,
-        solicited: false,
-        fence: false,
         data: data.to_vec(),
-        inbox: None,
-        fault: None,
-        first: 0,
-        span: 0,
-        packets_before: 0,
-        messages_before: 0,
-        receive: None,
-        done: None,
-        carried_out: false,
-        keys: KeyUse::default(),
-        chunk: 0,
-        risk: Risk::default(),
+        ..Op::new(verb, len as u32)
     }
 }
 

@@ -53,6 +53,35 @@ pub struct Op {
 }
 
 impl Op {
+    /// A request of this verb and length, with nothing else.
+    pub fn new(verb: Verb, len: u32) -> Op {
+        Op {
+            verb,
+            len,
+            local: 0,
+            va: 0,
+            rkey: 0,
+            imm: [0; 4],
+            inv: 0,
+            signaled: false,
+            solicited: false,
+            fence: false,
+            data: Vec::new(),
+            inbox: None,
+            fault: None,
+            risk: Risk::default(),
+            first: 0,
+            span: 0,
+            packets_before: 0,
+            messages_before: 0,
+            receive: None,
+            done: None,
+            carried_out: false,
+            keys: KeyUse::default(),
+            chunk: 0,
+        }
+    }
+
     /// One past packet `k` of it; for a READ one past the READ chunk that has packet `k`.
     pub fn chunk_end(&self, k: u64) -> u64 {
         if self.verb == Verb::Read {

@@ -4,7 +4,7 @@
 
 use crate::api::*;
 use crate::check::ensure;
-use crate::host::env::{Hand, Notes};
+use crate::host::env::{Env, Notes, Service};
 use crate::host::sabotage::{Sabotage, Saboteur};
 use crate::judge::access::check_accepted;
 use crate::judge::decode::Seen;
@@ -183,7 +183,8 @@ impl World {
         for seen in seen.iter().filter(|s| s.is_response()) {
             self.watches[qp].response_delivered(&q.flow, seen);
         }
-        let mut hand = Hand {
+        let mut env = Env {
+            service: Service::Rc,
             send: &mut q.send,
             recv: &mut q.recv,
             srq: host.srq.as_mut(),
@@ -197,22 +198,22 @@ impl World {
             saboteur: &mut self.saboteur,
         };
         let len = payload.len() as u32 / u32::from(count);
-        let hides_gap = hide_loss(hand.saboteur, &self.watches[qp], &q.flow, &seen, &mut repr);
+        let hides_gap = hide_loss(env.saboteur, &self.watches[qp], &q.flow, &seen, &mut repr);
         let mut verdict = q
             .conn
-            .handle_segments(self.now, &repr, count, len, &mut hand);
+            .handle_segments(self.now, &repr, count, len, &mut env);
         if hides_gap {
             verdict = Verdict::Dropped(DropReason::Gap);
         }
         let request = repr.bth.opcode.kind().is_request() && verdict == Verdict::Accepted;
-        if request && hand.saboteur.strikes(Sabotage::RepeatRequest) {
+        if request && env.saboteur.strikes(Sabotage::RepeatRequest) {
             let mut again = repr;
             again.bth.psn = again.bth.psn.add(count.into());
             let _ = q
                 .conn
-                .handle_segments(self.now, &again, count, len, &mut hand);
+                .handle_segments(self.now, &again, count, len, &mut env);
         }
-        repeat_atomic_write(&mut hand, &repr, verdict);
+        repeat_atomic_write(&mut env, &repr, verdict);
         tell!(self, "qp{qp} <- {:?}*{count}+{len} {verdict:?}", repr.bth);
         if let Some(text) = notes.violation {
             return Err(format!("qp{qp}: {text}, packet {repr:x?}"));
@@ -356,12 +357,12 @@ impl World {
 }
 
 /// Sabotage: the device carries out a duplicate ATOMIC WRITE again.
-fn repeat_atomic_write(hand: &mut Hand, repr: &PacketRepr, verdict: Verdict) {
+fn repeat_atomic_write(env: &mut Env, repr: &PacketRepr, verdict: Verdict) {
     let again = verdict == Verdict::Dropped(DropReason::Duplicate);
     let word = repr.bth.opcode.kind() == Kind::AtomicWrite;
     let reth = repr.ext.reth().filter(|_| again && word);
-    if let Some(reth) = reth.filter(|_| hand.saboteur.strikes(Sabotage::RepeatAtomicWrite)) {
-        let _ = hand.atomic_write(reth.va, reth.rkey);
+    if let Some(reth) = reth.filter(|_| env.saboteur.strikes(Sabotage::RepeatAtomicWrite)) {
+        let _ = env.atomic_write(reth.va, reth.rkey);
     }
 }
 

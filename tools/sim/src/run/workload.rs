@@ -6,8 +6,7 @@ use crate::api::*;
 use crate::host::memory::Right;
 use crate::host::queues::{RecvSlot, SendSlot};
 use crate::log::tell;
-use crate::model::fault::{Fault, Risk};
-use crate::model::key::KeyUse;
+use crate::model::fault::Fault;
 use crate::model::op::Op;
 use crate::model::verb::{Local, Verb};
 use crate::profile::{MS, US};
@@ -151,14 +150,10 @@ impl World {
         let unusable = matches!(op.fault, Some(Fault::Unreadable | Fault::Unplaceable));
         let q = &mut self.qps[qp];
         q.send.slots.push(SendSlot {
-            request,
-            local: op.local,
-            len: op.len,
             unusable,
             keys: op.keys,
             unfinishable: op.fault == Some(Fault::Unfinishable),
-            placed: 0,
-            finished: false,
+            ..SendSlot::new(request, op.local, op.len)
         });
         let consumes = op.verb.consumes();
         q.flow.post(op, inbox);
@@ -224,6 +219,7 @@ impl World {
                 at,
                 cap,
                 garbage,
+                unusable: false,
                 done: None,
             });
         }
@@ -249,30 +245,15 @@ impl World {
 
     /// A request without address, data or fault.
     pub fn blank(&mut self, verb: Verb, len: u32) -> Op {
+        let rng = &mut self.rng;
         Op {
-            verb,
-            len,
-            local: 0,
-            va: self.rng.next(), // of no meaning unless set later
-            rkey: self.rng.next_u32(),
-            imm: self.rng.next_u32().to_be_bytes(),
-            inv: 0,
-            signaled: self.rng.one_in(2),
-            solicited: self.rng.one_in(4),
-            fence: self.rng.one_in(8),
-            data: Vec::new(),
-            inbox: None,
-            fault: None,
-            first: 0,
-            span: 0,
-            packets_before: 0,
-            messages_before: 0,
-            receive: None,
-            done: None,
-            carried_out: false,
-            keys: KeyUse::default(),
-            chunk: 0,
-            risk: Risk::default(),
+            va: rng.next(), // of no meaning unless set later
+            rkey: rng.next_u32(),
+            imm: rng.next_u32().to_be_bytes(),
+            signaled: rng.one_in(2),
+            solicited: rng.one_in(4),
+            fence: rng.one_in(8),
+            ..Op::new(verb, len)
         }
     }
 

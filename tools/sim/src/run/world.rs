@@ -7,7 +7,7 @@ use crate::host::datagram::Datagrams;
 use crate::host::machine::Host;
 use crate::host::qp::Qp;
 use crate::host::sabotage::Saboteur;
-use crate::host::uc_qp::End;
+use crate::host::uc::End;
 use crate::judge::requester_wire::Watch;
 use crate::judge::uc_arrival::Responder;
 use crate::log::Log;

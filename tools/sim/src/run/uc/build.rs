@@ -4,8 +4,8 @@
 
 use crate::host::memory::{Right, ALL_RIGHTS};
 use crate::host::paging::Paging;
-use crate::host::uc::{RecvQueue, SendQueue};
-use crate::host::uc_qp::End;
+use crate::host::queues::{Keys, RecvRing, SendRing};
+use crate::host::uc::End;
 use crate::judge::uc_arrival::Responder;
 use crate::model::uc::{Action, Phase};
 use crate::profile::uc::draw_habits;
@@ -118,8 +118,9 @@ impl World {
             pmtu,
             max_len,
             qp: UcQp::new(),
-            send: SendQueue::default(),
-            recv: RecvQueue::default(),
+            send: SendRing::default(),
+            recv: RecvRing::default(),
+            keys: Keys::default(),
             taken_pages: Paging::new(&self.plan, rng, 12),
             sent_pages: Paging::new(&self.plan, rng, 13),
             inbox,

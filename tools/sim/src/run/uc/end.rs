@@ -58,12 +58,12 @@ impl World {
         for (end, e) in self.uc.ends.iter().enumerate() {
             let (posted, done) = (e.messages.len(), e.completed);
             ensure!(posted == done, "uc{end}: {done} of {posted} are complete");
-            let mut receives = e.recv.receives.iter();
+            let mut receives = e.recv.slots.iter();
             let open = receives.position(|r| r.done.is_none());
             ensure!(
                 open.is_none(),
                 "uc{end}: receive {open:?} of {} never completes",
-                e.recv.receives.len()
+                e.recv.slots.len()
             );
             self.stats.uc.dropped += self.uc.responders[end].dropped;
             self.stats.uc.revived += self.uc.responders[end].revived;

@@ -3,6 +3,7 @@
 //! The programs behind UC QPs.
 
 use crate::api::*;
+use crate::host::queues::SendSlot;
 use crate::log::tell;
 use crate::model::uc::{Action, Fault, Flaw, Message, Phase, Verb};
 use crate::profile::US;
@@ -85,7 +86,8 @@ impl World {
         tell!(self, "uc{end} posts {kind:?}");
         self.stats.uc.posted += 1;
         let e = &mut self.uc.ends[end];
-        e.send.requests.push(message.request());
+        let slot = SendSlot::new(message.request(), message.at, message.len());
+        e.send.slots.push(slot);
         e.messages.push(message);
     }
 

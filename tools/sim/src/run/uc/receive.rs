@@ -4,8 +4,9 @@
 
 use crate::api::*;
 use crate::check::ensure;
+use crate::host::env::{Env, Notes, Service};
+use crate::host::queues::RecvSlot;
 use crate::host::sabotage::Sabotage;
-use crate::host::uc::{Hand, Notes, Receive};
 use crate::judge::decode::Seen;
 use crate::judge::uc_arrival::{Arrival, Place, Ruling};
 use crate::log::tell;
@@ -62,7 +63,7 @@ impl World {
         );
         self.stats.uc.duplicates += u64::from(verdict == Verdict::Dropped(DropReason::Duplicate));
         self.stats.uc.missing += u64::from(verdict == Verdict::Dropped(DropReason::NotPresent));
-        self.stats.uc.reused += u64::from(notes.reused);
+        self.stats.uc.reused += u64::from(notes.again);
         self.uc_judge_effect(end, (m, k), &ruling, &payload, &notes.received)?;
         self.uc_acknowledge(end)?;
         if ruling.fails() {
@@ -134,23 +135,27 @@ impl World {
         let mut notes = Notes::default();
         let e = &mut self.uc.ends[end];
         let host = &mut self.hosts[e.host];
-        let mut hand = Hand {
+        let mut env = Env {
+            service: Service::Uc,
             send: &mut e.send,
             recv: &mut e.recv,
+            srq: None,
+            keys: &mut e.keys,
             memory: &mut host.memory,
             regions: &mut host.regions,
+            psn: repr.bth.psn.get(),
             payload,
             absent,
             notes: &mut notes,
             saboteur: &mut self.saboteur,
         };
         let good = ruling.verdict == Verdict::Accepted;
-        if good && hand.saboteur.strikes(Sabotage::UcDropPacket) {
+        if good && env.saboteur.strikes(Sabotage::UcDropPacket) {
             return (Verdict::Dropped(DropReason::OutOfSequence), notes);
         }
         let len = payload.len() as u32 / u32::from(count);
         let now = Instant(self.now);
-        let verdict = e.qp.handle_segments(now, repr, count, len, &mut hand);
+        let verdict = e.qp.handle_segments(now, repr, count, len, &mut env);
         if notes.touched {
             e.taken_pages.settle(absent);
         }
@@ -208,7 +213,7 @@ impl World {
     fn uc_judge_whole(&self, end: usize, m: usize, ruling: &Ruling) -> Result<(), String> {
         let e = &self.uc.ends[end];
         let message = &self.uc.ends[e.peer].messages[m];
-        let receive = ruling.completes.map(|(slot, _)| e.recv.receives[slot].at);
+        let receive = ruling.completes.map(|(slot, _)| e.recv.slots[slot].at);
         let at = match message.place {
             Some(at) => Some(at),
             None => receive,
@@ -224,7 +229,7 @@ impl World {
 
     /// A receive completes, once.
     fn uc_receive_done(&mut self, end: usize, slot: usize, status: Status) -> Result<(), String> {
-        let receive = &mut self.uc.ends[end].recv.receives[slot];
+        let receive = &mut self.uc.ends[end].recv.slots[slot];
         let before = receive.done.replace(status);
         ensure!(
             before.is_none(),
@@ -246,7 +251,7 @@ impl World {
         ensure!(!again, "uc{end}: a receive in use is given up twice");
         self.uc.responders[end].recv_in_use = false;
         let current = e.recv.current.take();
-        let from = std::mem::replace(&mut e.recv.next, e.recv.receives.len());
+        let from = std::mem::replace(&mut e.recv.next, e.recv.slots.len());
         let rest = from..e.recv.next;
         if in_use && self.saboteur.strikes(Sabotage::UcForgetFlush) {
             in_use = false;
@@ -270,14 +275,14 @@ impl World {
                 false => max,
             };
             let at = self.hosts[host].memory.alloc(cap as usize, &mut self.rng);
-            let receive = Receive {
+            let receive = RecvSlot {
                 at,
                 cap: cap as u32,
                 garbage: self.rng.chance(habits.unusable),
                 unusable: self.rng.chance(habits.unusable),
                 done: None,
             };
-            self.uc.ends[end].recv.receives.push(receive);
+            self.uc.ends[end].recv.slots.push(receive);
         }
         match self.uc.ends[end].phase {
             Phase::Dead => self.uc_flush_receives(end),

@@ -4,7 +4,7 @@
 
 use crate::api::*;
 use crate::check::ensure;
-use crate::host::uc::{RecvQueue, SendQueue};
+use crate::host::queues::{Keys, RecvRing, SendRing};
 use crate::judge::uc_arrival::Responder;
 use crate::log::tell;
 use crate::model::uc::{Action, Phase};
@@ -159,7 +159,7 @@ impl World {
         tell!(self, "uc{end} is reset");
         self.stats.uc.resets += 1;
         if e.phase == Phase::Dead {
-            let open = e.recv.receives.iter().position(|r| r.done.is_none());
+            let open = e.recv.slots.iter().position(|r| r.done.is_none());
             ensure!(open.is_none(), "uc{end}: receive {open:?} is not flushed");
         }
         self.uc_modify(end, &Modify::to_state(State::Reset))?;
@@ -173,8 +173,9 @@ impl World {
         self.stats.uc.dropped += self.uc.responders[end].dropped;
         self.stats.uc.revived += self.uc.responders[end].revived;
         self.uc.responders[end] = Responder::NEW;
-        e.send = SendQueue::default();
-        e.recv = RecvQueue::default();
+        e.send = SendRing::default();
+        e.recv = RecvRing::default();
+        e.keys = Keys::default();
         e.base = e.messages.len();
         (e.current, e.completed) = (e.base, e.base);
         e.uncopied.clear();

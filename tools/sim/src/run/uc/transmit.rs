@@ -7,7 +7,7 @@
 use crate::api::*;
 use crate::check::ensure;
 use crate::host::sabotage::{Sabotage, Saboteur};
-use crate::host::uc_qp::Uncopied;
+use crate::host::uc::Uncopied;
 use crate::judge::decode::Seen;
 use crate::judge::uc_packet::packet_expected;
 use crate::log::tell;
