@@ -16,8 +16,7 @@ pub mod receive;
 pub mod requester_wire;
 pub mod responder_wire;
 pub mod risk;
-pub mod uc_arrival;
-pub mod uc_packet;
+pub mod uc;
 pub mod view;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use super::paging::Paging;
 use super::queues::{Keys, RecvRing, SendRing};
-use crate::model::uc::{Message, Phase};
+use crate::model::uc::{Flow, Phase};
 use oxe_proto::transport::UcQp;
 
 /// Packets of a message whose payload is still to be copied.
@@ -34,15 +34,8 @@ pub struct End {
     pub permits_write: bool,
     /// A region that the peer may only read.
     pub read_only: usize,
-    /// All messages ever posted.
-    pub messages: Vec<Message>,
-    /// The first message since the latest reset; the first that is not sent to its end; the first
-    /// that is not complete.
-    pub base: usize,
-    pub current: usize,
-    pub completed: usize,
-    /// The PSN of the next packet.
-    pub psn: u32,
+    /// Its requests to its peer.
+    pub flow: Flow,
     /// Packets whose payload is still to be copied.
     pub uncopied: Vec<Uncopied>,
     pub phase: Phase,

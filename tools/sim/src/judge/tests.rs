@@ -153,7 +153,7 @@ fn sent(status: Status) -> SendCompletion {
     }
 }
 
-fn received(status: Status) -> RecvCompletion {
+pub(super) fn received(status: Status) -> RecvCompletion {
     RecvCompletion {
         status,
         write_imm: false,
@@ -165,7 +165,7 @@ fn received(status: Status) -> RecvCompletion {
 }
 
 #[track_caller]
-fn refused<T: std::fmt::Debug>(result: Result<T, String>, reason: &str) {
+pub(super) fn refused<T: std::fmt::Debug>(result: Result<T, String>, reason: &str) {
     let text = result.expect_err("this is wrong");
     assert!(text.contains(reason), "{text}");
 }

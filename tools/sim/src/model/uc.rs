@@ -4,6 +4,8 @@
 
 use crate::api::*;
 
+const PSN_MASK: u32 = 0xff_ffff;
+
 /// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
@@ -199,6 +201,83 @@ impl Message {
     /// The last packet of the message.
     pub fn ends_with(&self, k: u32) -> bool {
         k + 1 == self.span
+    }
+}
+
+/// The requests of a QP, and how far they are.
+#[derive(Debug, Default)]
+pub struct Flow {
+    /// All messages ever posted.
+    pub messages: Vec<Message>,
+    /// The first message since the latest reset; the first that is not sent to its end; the first
+    /// that is not complete.
+    pub base: usize,
+    pub current: usize,
+    pub completed: usize,
+    /// The PSN of the next packet.
+    pub psn: u32,
+}
+
+impl Flow {
+    /// Message `m` begins or goes on.
+    fn begin(&mut self, m: usize) -> &mut Message {
+        let message = &mut self.messages[m];
+        if message.sent == 0 {
+            message.first = self.psn;
+        }
+        message
+    }
+
+    /// The next packet of message `m` is sent.
+    pub fn packet_sent(&mut self, m: usize) {
+        let message = self.begin(m);
+        message.sent += 1;
+        message.finished |= message.sent == message.span;
+        if message.finished {
+            self.current = m + 1;
+        }
+        self.psn = (self.psn + 1) & PSN_MASK;
+    }
+
+    /// There is no route for message `m`: it ends here, and counts as sent.
+    pub fn lose(&mut self, m: usize) {
+        let message = self.begin(m);
+        message.finished = true;
+        self.psn = message.first.wrapping_add(message.span) & PSN_MASK;
+        self.current = m + 1;
+    }
+
+    /// The payloads of all messages that are sent to their ends are copied.
+    pub fn copy(&mut self) {
+        let (current, completed) = (self.current, self.completed);
+        for message in &mut self.messages[completed.min(current)..current] {
+            message.copied |= message.finished;
+        }
+    }
+
+    /// Request `m`, a local operation, is carried out, or fails: then it gives the status.
+    pub fn carry_out(&mut self, m: usize) -> Result<(), Status> {
+        let message = &mut self.messages[m];
+        if message.fault.is_some() {
+            message.failed = true;
+            return Err(Status::MwBind);
+        }
+        (message.finished, message.copied) = (true, true);
+        self.current = m + 1;
+        Ok(())
+    }
+
+    /// Request `m`, the oldest without a completion, completes.
+    pub fn complete(&mut self, m: usize, status: Status) {
+        self.messages[m].done = Some(status);
+        self.completed = m + 1;
+        self.current = self.current.max(m + 1);
+    }
+
+    /// The QP is reset: posted requests are forgotten.
+    pub fn reset(&mut self) {
+        self.base = self.messages.len();
+        (self.current, self.completed) = (self.base, self.base);
     }
 }
 

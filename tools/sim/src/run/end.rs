@@ -10,7 +10,7 @@ impl World {
     /// Nothing more is scheduled.
     pub fn at_rest(&mut self) -> Result<(), String> {
         self.view().check_rest()?;
-        self.uc_at_rest()
+        self.uc_view().check_rest()
     }
 
     /// The programs close their QPs, with something still posted.

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Unreliable connections: pairs of UC QPs beside the other QPs, over the same network.
-//!
-//! Nothing that is lost comes again, so a judge can say of each packet that arrives what the
-//! responder has to do with it ([`crate::judge::uc_arrival`]), and of each packet that is sent how
-//! it has to look ([`transmit`]).
+//! Unreliable connections: pairs of UC QPs beside the other QPs, over the same network. Their
+//! judges are in [`crate::judge::uc`].
 
 mod build;
 mod complete;

@@ -9,7 +9,7 @@ use crate::host::qp::Qp;
 use crate::host::sabotage::Saboteur;
 use crate::host::uc::End;
 use crate::judge::requester_wire::Watch;
-use crate::judge::uc_arrival::Responder;
+use crate::judge::uc::arrival::Responder;
 use crate::log::Log;
 use crate::model::uc::Action;
 use crate::network::wire::Network;

@@ -6,8 +6,8 @@ use crate::host::memory::{Right, ALL_RIGHTS};
 use crate::host::paging::Paging;
 use crate::host::queues::{Keys, RecvRing, SendRing};
 use crate::host::uc::End;
-use crate::judge::uc_arrival::Responder;
-use crate::model::uc::{Action, Phase};
+use crate::judge::uc::arrival::Responder;
+use crate::model::uc::{Action, Flow, Phase};
 use crate::profile::uc::draw_habits;
 use crate::profile::{draw_psn, Profile, MS, US};
 use crate::rng::Rng;
@@ -126,11 +126,10 @@ impl World {
             inbox,
             permits_write: true,
             read_only,
-            messages: Vec::new(),
-            base: 0,
-            current: 0,
-            completed: 0,
-            psn,
+            flow: Flow {
+                psn,
+                ..Flow::default()
+            },
             uncopied: Vec::new(),
             phase: Phase::Down,
             todo: rng.range(3, most),

@@ -37,7 +37,7 @@ impl World {
     /// or a few.
     fn uc_receives_due(&mut self, end: usize) -> u64 {
         let peer = &self.uc.ends[self.uc.ends[end].peer];
-        let open = (peer.messages.len() - peer.completed) as u64;
+        let open = (peer.flow.messages.len() - peer.flow.completed) as u64;
         match self.uc.habits.scarce {
             true => self.rng.below(4),
             false => peer.todo + open,
@@ -88,7 +88,7 @@ impl World {
         let e = &mut self.uc.ends[end];
         let slot = SendSlot::new(message.request(), message.at, message.len());
         e.send.slots.push(slot);
-        e.messages.push(message);
+        e.flow.messages.push(message);
     }
 
     fn uc_draw(&mut self, end: usize) -> Message {

@@ -7,8 +7,8 @@ use crate::check::ensure;
 use crate::host::env::{Env, Notes, Service};
 use crate::host::queues::RecvSlot;
 use crate::host::sabotage::Sabotage;
-use crate::judge::decode::Seen;
-use crate::judge::uc_arrival::{Arrival, Place, Ruling};
+use crate::judge::uc::arrival::{Arrival, Place, Treatment};
+use crate::judge::uc::receive::PacketOf;
 use crate::log::tell;
 use crate::model::uc::{Action, Phase};
 use crate::network::frame;
@@ -25,14 +25,14 @@ impl World {
         segments: &[Vec<u8>],
     ) -> Result<usize, String> {
         let mut payload = Vec::new();
-        let (m, k) = self.uc_identify(end, &segments[0])?;
+        let (m, k) = self.uc_view().identify(end, &segments[0])?;
         let (_, first) = frame::read_unchecked(&segments[0]).map_err(|why| format!("{why:?}"))?;
         let len = first.len() as u32;
         let e = &self.uc.ends[end];
         let limit = e.qp.max_segments(repr, len, &e.send);
         let middle = repr.bth.opcode.info().position == Position::Middle;
-        let due = self.uc.responders[end].in_progress() == Some((m, k)) && middle && len == e.pmtu;
-        ensure!(limit == 1 || due, "uc{end}: takes {limit} of {repr:?}");
+        self.uc_view()
+            .check_limit(end, (m, k), limit, middle, len)?;
         let most = segments.len().min(limit.into());
         let mut count = 0;
         for (i, frame) in segments[..most].iter().enumerate() {
@@ -40,7 +40,7 @@ impl World {
             if bytes.len() != first.len() {
                 break;
             }
-            let this = self.uc_identify(end, frame)?;
+            let this = self.uc_view().identify(end, frame)?;
             ensure!(this == (m, k + i as u32), "uc{end}: mixed segments");
             payload.extend_from_slice(bytes);
             count += 1;
@@ -48,25 +48,20 @@ impl World {
         self.stats.uc.together += count as u64 - 1;
         let header = self.uc_hide_gap(end, (m, k), repr);
         let absent = self.uc.ends[end].taken_pages.is_absent(self.now);
-        let ruling = self.uc_rule(end, (m, k), count as u32, payload.len() as u32, absent)?;
-        let header = self.uc_hide_duplicate(end, &ruling, header);
-        let (verdict, notes) =
-            self.uc_handle(end, &header, &ruling, count as u16, &payload, absent);
+        let right = self.uc_treatment(end, (m, k), count as u32, payload.len() as u32, absent)?;
+        let header = self.uc_hide_duplicate(end, &right, header);
+        let (verdict, notes) = self.uc_handle(end, &header, &right, count as u16, &payload, absent);
         tell!(self, "uc{end} <- {m}.{k}*{count}+{len} {verdict:?}");
         if let Some(text) = notes.violation {
             return Err(format!("uc{end}: {text}, message {m} packet {k}"));
         }
-        ensure!(
-            verdict == ruling.verdict,
-            "uc{end}: {verdict:?} for packet {k} of message {m}, not {:?}",
-            ruling.verdict
-        );
+        self.uc_view().check_verdict(end, (m, k), &right, verdict)?;
         self.stats.uc.duplicates += u64::from(verdict == Verdict::Dropped(DropReason::Duplicate));
         self.stats.uc.missing += u64::from(verdict == Verdict::Dropped(DropReason::NotPresent));
         self.stats.uc.reused += u64::from(notes.again);
-        self.uc_judge_effect(end, (m, k), &ruling, &payload, &notes.received)?;
+        self.uc_take_effect(end, (m, k), &right, &payload, &notes.received)?;
         self.uc_acknowledge(end)?;
-        if ruling.fails() {
+        if right.fails() {
             self.stats.uc.unusable += 1;
             self.uc_report(end)?;
         }
@@ -74,34 +69,20 @@ impl World {
         Ok(count)
     }
 
-    /// The message and the packet of it that a frame is. Its bytes are those that were sent.
-    fn uc_identify(&self, end: usize, frame: &[u8]) -> Result<(usize, u32), String> {
-        let seen = frame::roce(frame).and_then(Seen::decode_uc);
-        let seen = seen.ok_or_else(|| format!("uc{end}: gets no UC packet"))?;
-        let sender = &self.uc.ends[self.uc.ends[end].peer];
-        let mut sent = sender.messages.iter().enumerate().rev();
-        let found = sent.find_map(|(m, message)| Some((m, message.packet(seen.psn)?)));
-        let (m, k) = found.ok_or_else(|| format!("uc{end}: packet never sent, {seen:x?}"))?;
-        let message = &sender.messages[m];
-        let same = seen.payload == message.payload(k, sender.pmtu);
-        ensure!(same, "uc{end}: packet {k} of {m} changed on its way");
-        Ok((m, k))
-    }
-
     /// The judge says what has to become of packets.
-    fn uc_rule(
+    fn uc_treatment(
         &mut self,
         end: usize,
         (m, k): (usize, u32),
         count: u32,
         len: u32,
         absent: bool,
-    ) -> Result<Ruling, String> {
+    ) -> Result<Treatment, String> {
         let mut responder = self.uc.responders[end].clone();
         let e = &self.uc.ends[end];
         let sender = &self.uc.ends[e.peer];
         let arrival = Arrival {
-            message: &sender.messages[m],
+            message: &sender.flow.messages[m],
             m,
             k,
             count,
@@ -117,9 +98,9 @@ impl World {
             recv: &e.recv,
             regions: &self.hosts[e.host].regions,
         };
-        let ruling = responder.rule(&arrival, &place);
+        let right = responder.treatment(&arrival, &place);
         self.uc.responders[end] = responder;
-        ruling.map_err(|text| format!("uc{end}: {text}"))
+        right.map_err(|text| format!("uc{end}: {text}"))
     }
 
     /// Passes packets to the protocol.
@@ -127,7 +108,7 @@ impl World {
         &mut self,
         end: usize,
         repr: &PacketRepr,
-        ruling: &Ruling,
+        right: &Treatment,
         count: u16,
         payload: &[u8],
         absent: bool,
@@ -149,7 +130,7 @@ impl World {
             notes: &mut notes,
             saboteur: &mut self.saboteur,
         };
-        let good = ruling.verdict == Verdict::Accepted;
+        let good = right.verdict == Verdict::Accepted;
         if good && env.saboteur.strikes(Sabotage::UcDropPacket) {
             return (Verdict::Dropped(DropReason::OutOfSequence), notes);
         }
@@ -162,79 +143,37 @@ impl World {
         (verdict, notes)
     }
 
-    /// Packets have changed the memory that they may change, completed the right receive, and done
-    /// nothing else (IBTA 9.7.4.1.5, 9.8.2.2, 9.9.3).
-    fn uc_judge_effect(
+    /// The judge sees the effect of packets. What they have stored belongs to the memory.
+    fn uc_take_effect(
         &mut self,
         end: usize,
-        (m, k): (usize, u32),
-        ruling: &Ruling,
+        packet: PacketOf,
+        right: &Treatment,
         payload: &[u8],
         received: &[(usize, RecvCompletion)],
     ) -> Result<(), String> {
-        let e = &self.uc.ends[end];
-        let (host, peer) = (e.host, e.peer);
-        let memory = &mut self.hosts[host].memory;
-        if let Some(at) = ruling.place {
-            let same = memory.read(at, payload.len()) == payload;
-            ensure!(same, "uc{end}: packet {k} of {m} is stored wrong");
-            // The guard zones and what else is near are untouched.
-            let near = memory.unaccepted(at - 8, 8);
-            ensure!(near.is_none(), "uc{end}: written before packet {k} of {m}");
-            memory.accept(at, payload.len());
+        let view = self.uc_view();
+        view.check_effect(end, packet, right, payload, received)?;
+        let e = &mut self.uc.ends[end];
+        if let Some(at) = right.place {
+            self.hosts[e.host].memory.accept(at, payload.len());
         }
-        let one = received.len() == usize::from(ruling.completes.is_some());
-        ensure!(
-            one,
-            "uc{end}: packet {k} of {m} completes {received:?}, not {:?}",
-            ruling.completes
-        );
-        if let (Some((slot, wanted)), Some((done, got))) = (ruling.completes, received.first()) {
-            // Of an error the status alone counts (IBTA 11.4.2.1).
-            let same = match wanted.status {
-                Status::Success => *got == wanted,
-                status => got.status == status,
-            };
-            ensure!(
-                *done == slot && same,
-                "uc{end}: receive {done} completes as {got:?}, not {slot} as {wanted:?}"
-            );
-            self.uc_receive_done(end, slot, got.status)?;
+        if let Some((slot, completion)) = received.first() {
+            e.recv.slots[*slot].done = Some(completion.status);
         }
-        if ruling.whole {
-            self.uc_judge_whole(end, m, ruling)?;
-            self.uc.ends[peer].messages[m].arrived += 1;
+        if right.whole {
+            let peer = e.peer;
+            self.uc.ends[peer].flow.messages[packet.0].arrived += 1;
             self.stats.uc.arrived += 1;
         }
         Ok(())
     }
 
-    /// A message is whole: its own bytes are where they belong (IBTA 9.8.2).
-    fn uc_judge_whole(&self, end: usize, m: usize, ruling: &Ruling) -> Result<(), String> {
-        let e = &self.uc.ends[end];
-        let message = &self.uc.ends[e.peer].messages[m];
-        let receive = ruling.completes.map(|(slot, _)| e.recv.slots[slot].at);
-        let at = match message.place {
-            Some(at) => Some(at),
-            None => receive,
-        };
-        let (Some(at), false) = (at, message.data.is_empty()) else {
-            return Ok(());
-        };
-        let got = self.hosts[e.host].memory.read(at, message.data.len());
-        let same = got == message.data;
-        ensure!(same, "uc{end}: message {m} arrives with other bytes");
-        Ok(())
-    }
-
-    /// A receive completes, once.
-    fn uc_receive_done(&mut self, end: usize, slot: usize, status: Status) -> Result<(), String> {
-        let receive = &mut self.uc.ends[end].recv.slots[slot];
-        let before = receive.done.replace(status);
-        ensure!(
-            before.is_none(),
-            "uc{end}: receive {slot} completes as {status:?} after {before:?}"
-        );
+    /// A receive is flushed.
+    fn uc_flush(&mut self, end: usize, slot: usize) -> Result<(), String> {
+        let status = Status::WrFlush;
+        self.uc_view().check_receive_once(end, slot, status)?;
+        self.uc.ends[end].recv.slots[slot].done = Some(status);
         Ok(())
     }
 
@@ -242,11 +181,8 @@ impl World {
     pub fn uc_flush_receives(&mut self, end: usize) -> Result<(), String> {
         let e = &mut self.uc.ends[end];
         let mut in_use = e.qp.abandon_recv();
-        ensure!(
-            in_use == self.uc.responders[end].recv_in_use,
-            "uc{end}: a receive in use: {in_use}, not {}",
-            self.uc.responders[end].recv_in_use
-        );
+        self.uc_view().check_in_use(end, in_use)?;
+        let e = &mut self.uc.ends[end];
         let again = e.qp.abandon_recv();
         ensure!(!again, "uc{end}: a receive in use is given up twice");
         self.uc.responders[end].recv_in_use = false;
@@ -257,9 +193,9 @@ impl World {
             in_use = false;
         }
         for slot in current.filter(|_| in_use).into_iter().chain(rest) {
-            self.uc_receive_done(end, slot, Status::WrFlush)?;
+            self.uc_flush(end, slot)?;
             if self.saboteur.strikes(Sabotage::UcFlushTwice) {
-                self.uc_receive_done(end, slot, Status::WrFlush)?;
+                self.uc_flush(end, slot)?;
             }
         }
         Ok(())
@@ -327,10 +263,10 @@ impl World {
     fn uc_hide_duplicate(
         &mut self,
         end: usize,
-        ruling: &Ruling,
+        right: &Treatment,
         mut header: PacketRepr,
     ) -> PacketRepr {
-        let duplicate = ruling.verdict == Verdict::Dropped(DropReason::Duplicate);
+        let duplicate = right.verdict == Verdict::Dropped(DropReason::Duplicate);
         if let (true, Some(psn)) = (duplicate, self.uc.responders[end].expected()) {
             if self.saboteur.strikes(Sabotage::UcTakeDuplicate) {
                 header.bth.psn = Psn::new(psn);

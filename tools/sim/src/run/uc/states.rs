@@ -5,7 +5,7 @@
 use crate::api::*;
 use crate::check::ensure;
 use crate::host::queues::{Keys, RecvRing, SendRing};
-use crate::judge::uc_arrival::Responder;
+use crate::judge::uc::arrival::Responder;
 use crate::log::tell;
 use crate::model::uc::{Action, Phase};
 use crate::profile::MS;
@@ -36,7 +36,7 @@ impl World {
         if e.phase != Phase::Down {
             return Ok(());
         }
-        let near = self.uc.ends[e.peer].psn;
+        let near = self.uc.ends[e.peer].flow.psn;
         let rq_psn = match self.rng.below(3) {
             0 => near,
             1 => near.wrapping_add(self.rng.below(1024) as u32),
@@ -82,12 +82,12 @@ impl World {
         e.phase = Phase::Up;
         let change = Modify {
             state: Some(State::Rts),
-            sq_psn: (from == State::Rtr).then_some(e.psn),
+            sq_psn: (from == State::Rtr).then_some(e.flow.psn),
             ..Modify::default()
         };
         self.uc_modify(end, &change)?;
         let psn = self.uc.ends[end].qp.next_psn().get();
-        let wanted = self.uc.ends[end].psn;
+        let wanted = self.uc.ends[end].flow.psn;
         ensure!(psn == wanted, "uc{end}: PSN {psn:#x}, not {wanted:#x}");
         self.pump_uc(end)
     }
@@ -159,14 +159,13 @@ impl World {
         tell!(self, "uc{end} is reset");
         self.stats.uc.resets += 1;
         if e.phase == Phase::Dead {
-            let open = e.recv.slots.iter().position(|r| r.done.is_none());
-            ensure!(open.is_none(), "uc{end}: receive {open:?} is not flushed");
+            self.uc_view().check_receives_done(end)?;
         }
         self.uc_modify(end, &Modify::to_state(State::Reset))?;
         let e = &mut self.uc.ends[end];
         let in_use = e.qp.abandon_recv();
-        let wanted = self.uc.responders[end].recv_in_use;
-        ensure!(in_use == wanted, "uc{end}: a receive in use: {in_use}");
+        self.uc_view().check_in_use(end, in_use)?;
+        let e = &mut self.uc.ends[end];
         let silent = e.qp.take_events().is_empty();
         ensure!(silent, "uc{end}: events after a reset");
         self.uc.responders[end].drop_message();
@@ -176,8 +175,7 @@ impl World {
         e.send = SendRing::default();
         e.recv = RecvRing::default();
         e.keys = Keys::default();
-        e.base = e.messages.len();
-        (e.current, e.completed) = (e.base, e.base);
+        e.flow.reset();
         e.uncopied.clear();
         e.phase = Phase::Down;
         e.resets += 1;
@@ -191,7 +189,7 @@ impl World {
             // The peer takes the new PSNs: none is shortly before the one that it expects.
             let skip = self.rng.pick(&[0, 1, 100, 5_000, 1 << 21]);
             let e = &mut self.uc.ends[end];
-            e.psn = (e.psn + skip) & 0xff_ffff;
+            e.flow.psn = (e.flow.psn + skip) & 0xff_ffff;
         }
         self.uc_later(end, pause, Action::Connect);
         Ok(())
@@ -203,7 +201,7 @@ impl World {
         let expected = self.uc.responders[peer].expected();
         let before = self.rng.pick(&[1, 2, 500, 1_023, 1_024, 1_025, 1_026]);
         let e = &mut self.uc.ends[end];
-        e.psn = expected.unwrap_or(e.psn).wrapping_sub(before) & 0xff_ffff;
+        e.flow.psn = expected.unwrap_or(e.flow.psn).wrapping_sub(before) & 0xff_ffff;
     }
 
     /// A QP that was reset has nothing to send and nothing to report.

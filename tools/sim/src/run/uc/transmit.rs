@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The send half of a UC QP: makes frames of the packets that the protocol wants to send, and the
-//! judge of each packet. Messages begin in the order of posting, PSNs are consecutive (IBTA 9.7.2),
-//! and nothing is sent again or acknowledged (IBTA 9.8.2).
+//! The send half of a UC QP: makes frames of the packets that the protocol wants to send, and shows
+//! each to the judge.
 
 use crate::api::*;
 use crate::check::ensure;
 use crate::host::sabotage::{Sabotage, Saboteur};
 use crate::host::uc::Uncopied;
 use crate::judge::decode::Seen;
-use crate::judge::uc_packet::packet_expected;
 use crate::log::tell;
-use crate::model::uc::{Action, Fault, Phase};
+use crate::model::uc::{Action, Fault};
 use crate::network::frame::{self, Route};
 use crate::profile::US;
 use crate::run::world::{Event, World};
@@ -20,8 +18,6 @@ use oxe_proto::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Psn, Qpn
 
 /// Most packets that a device sends at a time.
 const BUDGET: u64 = 64;
-
-const PSN_MASK: u32 = 0xff_ffff;
 
 impl World {
     /// The device sends the QP's pending packets, reports its completions and events.
@@ -60,7 +56,7 @@ impl World {
             let action = Action::Copy;
             self.after(pause, Event::Uc { end, action });
             let e = &self.uc.ends[end];
-            let done = e.completed < e.current;
+            let done = e.flow.completed < e.flow.current;
             if done && self.saboteur.strikes(Sabotage::UcEarlyRelease) {
                 self.uc.ends[end].qp.release();
             }
@@ -99,17 +95,11 @@ impl World {
     pub fn copy_uc(&mut self, end: usize) -> Result<(), String> {
         let e = &mut self.uc.ends[end];
         let uncopied = std::mem::take(&mut e.uncopied);
-        let (current, completed) = (e.current, e.completed);
-        for message in &mut e.messages[completed.min(current)..current] {
-            message.copied |= message.finished;
-        }
+        e.flow.copy();
         let (from, peer) = (e.host, e.peer);
         let to = self.uc.ends[peer].host;
         for Uncopied { m, frames } in uncopied {
-            let message = &self.uc.ends[end].messages[m];
-            let memory = &self.hosts[from].memory;
-            let same = memory.read(message.at, message.data.len()) == message.data;
-            ensure!(same, "uc{end}: the payload of {m} is no longer there");
+            self.uc_view().check_payload(end, m)?;
             self.send_frames(from, to, frames);
         }
         self.uc.ends[end].qp.release();
@@ -126,13 +116,13 @@ impl World {
         let habits = self.uc.habits;
         let e = &self.uc.ends[end];
         let m = match transmit.origin {
-            Origin::Request { n } => e.base + n as usize,
+            Origin::Request { n } => e.flow.base + n as usize,
             other => return Err(format!("uc{end}: packets of {other:?}")),
         };
         ensure!(
-            m == e.current,
+            m == e.flow.current,
             "uc{end}: sends message {m}, not {}",
-            e.current
+            e.flow.current
         );
         let mut frames = Vec::new();
         let (mut rest, mut more) = (Some(transmit), true);
@@ -150,7 +140,7 @@ impl World {
                 tell!(self, "uc{end} cannot read the payload of {part:?}");
                 let e = &mut self.uc.ends[end];
                 e.qp.local_error(&part, Status::LocProt, &mut e.send);
-                e.messages[m].failed = true;
+                e.flow.messages[m].failed = true;
                 break;
             }
             frames.extend(self.uc_frames_of(end, m, part.first())?);
@@ -166,13 +156,10 @@ impl World {
     fn uc_lose(&mut self, end: usize, m: usize, part: &Transmit) -> Result<(), String> {
         tell!(self, "uc{end} has no route for {part:?}");
         self.stats.uc.unrouted += 1;
-        self.uc_begins(end, m)?;
+        self.uc_view().check_begins(end, m)?;
         let e = &mut self.uc.ends[end];
         let _ = e.qp.lose(part, &e.send);
-        let message = &mut e.messages[m];
-        message.finished = true;
-        e.psn = message.first.wrapping_add(message.span) & PSN_MASK;
-        e.current = m + 1;
+        e.flow.lose(m);
         Ok(())
     }
 
@@ -205,7 +192,7 @@ impl World {
 
     /// Whether the payload of a packet lies in memory that cannot be read.
     fn uc_is_unreadable(&mut self, end: usize, m: usize, packet: &Transmit) -> bool {
-        let message = &self.uc.ends[end].messages[m];
+        let message = &self.uc.ends[end].flow.messages[m];
         let Payload::Request { offset, len, .. } = packet.payload else {
             return false;
         };
@@ -225,7 +212,7 @@ impl World {
     ) -> Result<Vec<Vec<u8>>, String> {
         let e = &self.uc.ends[end];
         let (from, to) = (e.host, self.uc.ends[e.peer].host);
-        let message = &e.messages[m];
+        let message = &e.flow.messages[m];
         let range = match packet.payload {
             Payload::None => 0..0,
             Payload::Request { offset, len, .. } => {
@@ -255,13 +242,13 @@ impl World {
         self.ip_id = self.ip_id.wrapping_add(1);
         let mut frame = frame::build(route, self.ip_id, &packet.header, payload)?;
         let k = message.sent;
-        self.uc_judge_packet(end, m, &frame)?;
-        if self.uc.ends[end].messages[m].flaw.is_some() {
+        self.uc_packet_sent(end, m, &frame)?;
+        if self.uc.ends[end].flow.messages[m].flaw.is_some() {
             frame = self.uc_flawed(end, (m, k), &packet.header, route)?;
         }
         let mut frames = vec![frame.clone()];
         if self.saboteur.strikes(Sabotage::UcRepeatPacket) {
-            self.uc_judge_packet(end, m, &frame)?;
+            self.uc_packet_sent(end, m, &frame)?;
             frames.push(frame);
         }
         Ok(frames)
@@ -276,7 +263,7 @@ impl World {
         route: Route,
     ) -> Result<Vec<u8>, String> {
         let e = &self.uc.ends[end];
-        let message = &e.messages[m];
+        let message = &e.flow.messages[m];
         let payload = message.payload(k, e.pmtu);
         let mut header = *header;
         header.bth.pad = payload.len().wrapping_neg() as u8 & 3;
@@ -286,57 +273,13 @@ impl World {
         frame::build(route, self.ip_id, &header, &payload)
     }
 
-    /// A packet is as it has to be: the next one of the message whose turn it is.
-    fn uc_judge_packet(&mut self, end: usize, m: usize, frame: &[u8]) -> Result<(), String> {
+    /// The judge sees a packet of message `m` that is sent.
+    fn uc_packet_sent(&mut self, end: usize, m: usize, frame: &[u8]) -> Result<(), String> {
         let seen = frame::roce(frame).and_then(Seen::decode_uc);
         let seen = seen.ok_or_else(|| format!("uc{end}: sends what is no UC request"))?;
         tell!(self, "uc{end} -> {m} {seen:x?}");
-        self.uc_begins(end, m)?;
-        let e = &self.uc.ends[end];
-        let message = &e.messages[m];
-        let k = message.sent;
-        ensure!(k < message.span, "uc{end}: {m} is sent, then {seen:x?}");
-        let expected = Seen {
-            psn: e.psn,
-            dest_qp: self.uc.ends[e.peer].qpn,
-            pkey: e.pkey,
-            ..packet_expected(message, k, e.pmtu)
-        };
-        ensure!(
-            seen == expected,
-            "uc{end}: packet {k} of {m} is {seen:x?}, not {expected:x?}"
-        );
-        let e = &mut self.uc.ends[end];
-        let message = &mut e.messages[m];
-        message.sent += 1;
-        e.psn = (e.psn + 1) & PSN_MASK;
-        if message.sent == message.span {
-            message.finished = true;
-            e.current = m + 1;
-        }
-        Ok(())
-    }
-
-    /// A message begins, or goes on. It begins in RTS alone, and goes on in SQD, too
-    /// (IBTA 10.3.1, 10.3.1.5); not after a failure (IBTA 10.3.1.6).
-    fn uc_begins(&mut self, end: usize, m: usize) -> Result<(), String> {
-        let e = &mut self.uc.ends[end];
-        let state = e.qp.state();
-        let message = &mut e.messages[m];
-        let may_begin = state == State::Rts && e.phase == Phase::Up;
-        let may_go_on = may_begin || state == State::Sqd && e.phase == Phase::Draining;
-        let begins = message.sent == 0;
-        ensure!(
-            if begins { may_begin } else { may_go_on },
-            "uc{end}: sends packet {} of {m} in {state:?}, {:?}",
-            message.sent,
-            e.phase
-        );
-        let fine = !message.is_local() && !message.failed && !message.finished;
-        ensure!(fine, "uc{end}: sends {m}, {message:?}");
-        if begins {
-            message.first = e.psn;
-        }
+        self.uc_view().check_packet(end, m, &seen)?;
+        self.uc.ends[end].flow.packet_sent(m);
         Ok(())
     }
 
@@ -348,7 +291,7 @@ impl World {
         let e = &self.uc.ends[end];
         let peer = &self.uc.ends[e.peer];
         let (pkey, dest) = (PKey::new(e.pkey), Qpn::new(peer.qpn));
-        let psn = Psn::new(peer.psn.wrapping_sub(1));
+        let psn = Psn::new(peer.flow.psn.wrapping_sub(1));
         let ack = PacketRepr {
             bth: BthRepr::new(Opcode::RcAck, pkey, dest, psn),
             ext: Ext::Aeth(AethRepr {
@@ -362,13 +305,13 @@ impl World {
             ipv6: self.plan.ipv6,
         };
         let frame = frame::build(route, self.ip_id, &ack, &[])?;
-        self.uc_judge_packet(end, self.uc.ends[end].current, &frame)
+        self.uc_packet_sent(end, self.uc.ends[end].flow.current, &frame)
     }
 
     /// Sabotage: a message begins in SQD.
     fn uc_begin_in_sqd(&mut self, end: usize) {
         let e = &mut self.uc.ends[end];
-        let next = e.messages.get(e.current);
+        let next = e.flow.messages.get(e.flow.current);
         let fresh = next.is_some_and(|next| next.sent == 0 && !next.is_local());
         let fine = next.is_some_and(|next| next.fault.is_none());
         let occasion = e.qp.state() == State::Sqd && fresh && fine;

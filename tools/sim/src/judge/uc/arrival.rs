@@ -84,7 +84,7 @@ pub struct Place<'a> {
 
 /// The right treatment of packets.
 #[derive(Clone, Copy, Debug)]
-pub struct Ruling {
+pub struct Treatment {
     pub verdict: Verdict,
     /// Where the payload goes.
     pub place: Option<usize>,
@@ -94,15 +94,15 @@ pub struct Ruling {
     pub whole: bool,
 }
 
-impl Ruling {
+impl Treatment {
     /// Whether the QP goes to the error state.
     pub fn fails(&self) -> bool {
         let mut error = self.completes.iter();
         error.any(|(_, completion)| completion.status != Status::Success)
     }
 
-    fn drop(reason: DropReason) -> Ruling {
-        Ruling {
+    fn drop(reason: DropReason) -> Treatment {
+        Treatment {
             verdict: Verdict::Dropped(reason),
             place: None,
             completes: None,
@@ -140,27 +140,27 @@ impl Responder {
     }
 
     /// Says what is to be done with packets.
-    pub fn rule(&mut self, arrival: &Arrival, place: &Place) -> Result<Ruling, String> {
+    pub fn treatment(&mut self, arrival: &Arrival, place: &Place) -> Result<Treatment, String> {
         if !place.state.responds() {
-            return Ok(Ruling::drop(DropReason::State));
+            return Ok(Treatment::drop(DropReason::State));
         }
         // IBTA 9.6.1.1, 10.9.3.
         if !partition_matches(arrival.sender_pkey, place.pkey) {
-            return Ok(Ruling::drop(DropReason::PKey));
+            return Ok(Treatment::drop(DropReason::PKey));
         }
         if let Some(reason) = self.sequence(arrival, place.state)? {
-            return Ok(Ruling::drop(reason));
+            return Ok(Treatment::drop(reason));
         }
-        let ruling = match arrival.message.verb {
-            _ if arrival.message.is_misshapen(arrival.k) => Ruling::drop(DropReason::Refused),
+        let right = match arrival.message.verb {
+            _ if arrival.message.is_misshapen(arrival.k) => Treatment::drop(DropReason::Refused),
             Verb::Send => self.send(arrival, place),
             _ => self.write(arrival, place),
         };
-        let taken = ruling.verdict == Verdict::Accepted;
+        let taken = right.verdict == Verdict::Accepted;
         self.dropped += u64::from(!taken);
         let next = (arrival.m, arrival.k + arrival.count);
-        self.in_progress = (taken && !ruling.whole).then_some(next);
-        Ok(ruling)
+        self.in_progress = (taken && !right.whole).then_some(next);
+        Ok(right)
     }
 
     /// Packets that neither begin a message nor go on with the one in progress are dropped
@@ -205,9 +205,9 @@ impl Responder {
         Ok(None)
     }
 
-    fn send(&mut self, arrival: &Arrival, place: &Place) -> Ruling {
+    fn send(&mut self, arrival: &Arrival, place: &Place) -> Treatment {
         let Some((slot, receive)) = next_receive(place.recv) else {
-            return Ruling::drop(DropReason::NoReceive);
+            return Treatment::drop(DropReason::NoReceive);
         };
         self.recv_in_use = true;
         let offset = arrival.k * place.pmtu;
@@ -216,15 +216,15 @@ impl Responder {
             return self.fail(slot, false);
         }
         if arrival.len > 0 && offset + arrival.len > receive.cap {
-            return Ruling::drop(DropReason::ReceiveTooShort);
+            return Treatment::drop(DropReason::ReceiveTooShort);
         }
         let at = receive.at + offset as usize;
         self.accept(arrival, Some(at), Some(slot))
     }
 
-    fn write(&mut self, arrival: &Arrival, place: &Place) -> Ruling {
+    fn write(&mut self, arrival: &Arrival, place: &Place) -> Treatment {
         let Arrival { message, k, .. } = *arrival;
-        let refused = Ruling::drop(DropReason::Refused);
+        let refused = Treatment::drop(DropReason::Refused);
         // IBTA 9.7.4.1.6: the packets must carry exactly as many bytes as the RETH says.
         let (after, total) = (k * place.pmtu + arrival.len, message.reth_len());
         let fits = match arrival.ends() {
@@ -243,7 +243,7 @@ impl Responder {
         let mut slot = None;
         if message.imm.is_some() && arrival.ends() {
             let Some((n, receive)) = next_receive(place.recv) else {
-                return Ruling::drop(DropReason::NoReceive);
+                return Treatment::drop(DropReason::NoReceive);
             };
             if receive.garbage {
                 return self.fail(n, true);
@@ -258,9 +258,9 @@ impl Responder {
         self.accept(arrival, at, slot)
     }
 
-    fn accept(&mut self, arrival: &Arrival, at: Option<usize>, slot: Option<usize>) -> Ruling {
+    fn accept(&mut self, arrival: &Arrival, at: Option<usize>, slot: Option<usize>) -> Treatment {
         if arrival.absent && arrival.len > 0 {
-            return Ruling::drop(DropReason::NotPresent);
+            return Treatment::drop(DropReason::NotPresent);
         }
         let message = arrival.message;
         let whole = arrival.ends();
@@ -277,7 +277,7 @@ impl Responder {
         if completes.is_some() {
             self.recv_in_use = false;
         }
-        Ruling {
+        Treatment {
             verdict: Verdict::Accepted,
             place: at.filter(|_| arrival.len > 0),
             completes,
@@ -286,7 +286,7 @@ impl Responder {
     }
 
     /// The receive is at fault (IBTA 9.9.3).
-    fn fail(&mut self, slot: usize, write_imm: bool) -> Ruling {
+    fn fail(&mut self, slot: usize, write_imm: bool) -> Treatment {
         self.recv_in_use = false;
         self.events = self.events.union(Events::ENTERED_ERROR);
         let completion = RecvCompletion {
@@ -297,9 +297,9 @@ impl Responder {
             inv_rkey: None,
             solicited: false,
         };
-        Ruling {
+        Treatment {
             completes: Some((slot, completion)),
-            ..Ruling::drop(DropReason::Refused)
+            ..Treatment::drop(DropReason::Refused)
         }
     }
 }
