@@ -22,6 +22,7 @@ mod uc;
 mod workload;
 pub mod world;
 
+use crate::check::Violation;
 use crate::host::datagram::Datagrams;
 use crate::host::sabotage::Saboteur;
 use crate::log::{tell, Log};
@@ -72,8 +73,16 @@ impl World {
         world
     }
 
-    /// Runs to the end; the error says which judge found what.
-    pub fn run(&mut self) -> Result<(), String> {
+    /// Runs to the end, or to the first violation.
+    pub fn run(&mut self) -> Result<(), Violation> {
+        let result = self.run_all();
+        if let Err(found) = &result {
+            tell!(self, "{found}");
+        }
+        result
+    }
+
+    fn run_all(&mut self) -> Result<(), Violation> {
         self.run_events()?;
         self.at_rest()?;
         self.close()?;
@@ -94,7 +103,7 @@ impl World {
         }
     }
 
-    fn run_events(&mut self) -> Result<(), String> {
+    fn run_events(&mut self) -> Result<(), Violation> {
         while let Some(((time, _), event)) = self.events.pop_first() {
             if self.is_stale(time, &event) {
                 continue;
@@ -108,7 +117,8 @@ impl World {
                 return Err(format!(
                     "not at rest {} ns after the deadline, {event:?}",
                     time - self.deadline
-                ));
+                )
+                .into());
             }
             self.step(event)?;
         }
@@ -116,7 +126,7 @@ impl World {
     }
 
     /// Processes an event.
-    fn step(&mut self, event: Event) -> Result<(), String> {
+    fn step(&mut self, event: Event) -> Result<(), Violation> {
         match event {
             Event::Arrive { host, frames } => self.arrive(host, &frames),
             Event::Timer { qp } => self.timer(qp),

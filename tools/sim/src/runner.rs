@@ -2,6 +2,7 @@
 
 //! Runs seeds: one, or many on all cores.
 
+use crate::check::Violation;
 use crate::host::sabotage::Saboteur;
 use crate::log::{Digest, Log, Mode};
 use crate::profile::Profile;
@@ -19,7 +20,7 @@ pub struct Outcome {
     pub profile: Profile,
     pub stats: Stats,
     /// The finding of a judge, or the text of a panic.
-    pub failure: Option<String>,
+    pub failure: Option<Violation>,
     /// How often sabotage was committed.
     pub struck: u32,
     /// The digest of the log, if it was hashed; that of no text if the run ended in a panic.
@@ -61,7 +62,7 @@ pub fn run(seed: u64, profile: Profile, saboteur: Saboteur, log: Mode) -> Outcom
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
-            outcome.failure = Some(format!("panic: {}", text.unwrap_or_default()));
+            outcome.failure = Some(format!("panic: {}", text.unwrap_or_default()).into());
         }
     }
     outcome

@@ -2,7 +2,7 @@
 
 //! The judge of the packets that a QP accepts, from any sender.
 
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::host::qp::Setup;
 use crate::judge::decode::{op, Seen};
 use oxe_proto::transport::RemoteAccess;
@@ -30,10 +30,10 @@ fn is_word(packet: &Seen) -> bool {
 /// Packets that a QP has accepted: partition (IBTA 9.6.1.1, 10.9.3), the operations that it
 /// allows (IBTA 9.7.4.1.5, 10.2.4), lengths (IBTA 9.7.4.1.6), the alignment of atomics
 /// (IBTA 9.4.5) and of ATOMIC WRITEs (IBTA annex A19.4.2). Holds for forged packets, too.
-pub fn check_accepted(setup: &Setup, seen: &[Seen]) -> Result<(), String> {
+pub fn check_accepted(setup: &Setup, seen: &[Seen]) -> Result<(), Violation> {
     for packet in seen {
         let member = partition_matches(packet.pkey, setup.pkey);
-        ensure!(member, "takes P_Key {:#x}", packet.pkey);
+        ensure!("IBTA 10.9.3", member, "takes P_Key {:#x}", packet.pkey);
         let len = packet.payload.len();
         let full = len == setup.pmtu as usize;
         let (allowed, fits) = match packet.opcode {
@@ -46,11 +46,15 @@ pub fn check_accepted(setup: &Setup, seen: &[Seen]) -> Result<(), String> {
             op::FLUSH => (allows_flush(&setup.access, packet), len == 0),
             _ => (true, len <= setup.pmtu as usize),
         };
-        ensure!(allowed, "takes what it does not allow, {packet:x?}");
-        ensure!(fits, "takes {len} bytes in {packet:x?}");
+        ensure!(
+            "IBTA 9.7.4.1.5, 10.2.4",
+            allowed,
+            "takes what it does not allow, {packet:x?}"
+        );
+        ensure!("IBTA 9.7.4.1.6", fits, "takes {len} bytes in {packet:x?}");
         let aligned = packet.atomic.is_none_or(|(va, ..)| va % 8 == 0)
             && (packet.opcode != op::ATOMIC_WRITE || is_word(packet));
-        ensure!(aligned, "takes {packet:x?}");
+        ensure!("IBTA 9.4.5, annex A19.4.2", aligned, "takes {packet:x?}");
     }
     Ok(())
 }

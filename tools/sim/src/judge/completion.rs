@@ -4,7 +4,7 @@
 
 use super::view::View;
 use crate::api::*;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::model::fault::Fault;
 use crate::model::op::Op;
 use crate::model::verb::Verb;
@@ -15,7 +15,7 @@ const HASTY: u8 = 8;
 impl View<'_> {
     /// A completion is that of the oldest request without one, and reported if it has to be. Gives
     /// the number of the request.
-    pub fn check_order(&self, qp: usize, c: &SendCompletion) -> Result<usize, String> {
+    pub fn check_order(&self, qp: usize, c: &SendCompletion) -> Result<usize, Violation> {
         let flow = &self.qps[qp].flow;
         let index = flow.completed;
         ensure!(
@@ -29,7 +29,12 @@ impl View<'_> {
     }
 
     /// A request that succeeds was carried out, and its bytes are where they belong.
-    pub fn check_success(&self, qp: usize, index: usize, c: &SendCompletion) -> Result<(), String> {
+    pub fn check_success(
+        &self,
+        qp: usize,
+        index: usize,
+        c: &SendCompletion,
+    ) -> Result<(), Violation> {
         let (q, watch) = (&self.qps[qp], &self.watches[qp]);
         let op = &q.flow.ops[index];
         let earlier = q.fate.first_error;
@@ -62,11 +67,11 @@ impl View<'_> {
         let memory = &self.hosts[self.peer(qp).host].memory;
         let got = memory.read(q.flow.inbox_at + at, op.len as usize);
         let check = q.flow.check_inbox(got, at, index + 1, q.flow.ops.len());
-        check.map_err(|byte| format!("byte {byte} is not in the peer's memory"))
+        check.map_err(|byte| format!("byte {byte} is not in the peer's memory").into())
     }
 
     /// A READ or an atomic has brought the right data.
-    fn check_data(&self, qp: usize, index: usize) -> Result<(), String> {
+    fn check_data(&self, qp: usize, index: usize) -> Result<(), Violation> {
         let q = &self.qps[qp];
         let op = &q.flow.ops[index];
         let memory = &self.hosts[q.host].memory;
@@ -82,17 +87,18 @@ impl View<'_> {
                 .position(|(a, b)| a != b)
                 .map_or(Ok(()), Err),
         };
-        check.map_err(|byte| format!("byte {byte} of the answer is wrong"))
+        check.map_err(|byte| format!("byte {byte} of the answer is wrong").into())
     }
 
     /// The first request that fails has the status that it deserves, and those after it are flushed
     /// (IBTA 10.3.1, 11.6.2).
-    pub fn check_failure(&self, qp: usize, index: usize, status: Status) -> Result<(), String> {
+    pub fn check_failure(&self, qp: usize, index: usize, status: Status) -> Result<(), Violation> {
         let q = &self.qps[qp];
         let op = &q.flow.ops[index];
         if let Some(earlier) = q.fate.first_error {
             let flush = status == Status::WrFlush;
             ensure!(
+                "IBTA 10.3.1",
                 flush,
                 "{status:?} after {earlier:?}, which should have flushed it"
             );
@@ -108,7 +114,7 @@ impl View<'_> {
         match status {
             Status::WrFlush => {
                 let excuse = q.fate.killed || !self.remote_dooms(qp).is_empty();
-                ensure!(excuse, "flushed without an error before it");
+                ensure!("IBTA 11.6.2", excuse, "flushed without an error before it");
             }
             Status::RetryExc => self.check_retries(qp, index)?,
             Status::RnrRetryExc => self.check_rnr_retries(qp, op)?,
@@ -117,19 +123,26 @@ impl View<'_> {
                 let fits = |fault: Fault| fault.statuses().contains(&status);
                 let fitting = op.fault.is_some_and(fits) || (greedy && fits(Fault::TooMany));
                 let risked = op.risk.faults().any(fits);
-                ensure!(fitting || risked, "expected {:?}, {:?}", op.fault, op.risk);
+                ensure!(
+                    "IBTA 11.6.2",
+                    fitting || risked,
+                    "expected {:?}, {:?}",
+                    op.fault,
+                    op.risk
+                );
             }
         }
         Ok(())
     }
 
     /// Retries were used up before the request failed for that (IBTA 9.9.2.1).
-    fn check_retries(&self, qp: usize, index: usize) -> Result<(), String> {
+    fn check_retries(&self, qp: usize, index: usize) -> Result<(), Violation> {
         let (q, watch) = (&self.qps[qp], &self.watches[qp]);
         let sent = watch.transmissions(&q.flow.ops[index]);
         let retries = q.setup.retry_cnt;
         let enough = sent > retries.into();
         ensure!(
+            "IBTA 9.9.2.1",
             enough,
             "gave up after {sent} transmissions, {retries} retries allowed"
         );
@@ -144,11 +157,12 @@ impl View<'_> {
     }
 
     /// So were those after RNR NAKs (IBTA 9.7.5.2.8).
-    fn check_rnr_retries(&self, qp: usize, op: &Op) -> Result<(), String> {
+    fn check_rnr_retries(&self, qp: usize, op: &Op) -> Result<(), Violation> {
         let naks = self.watches[qp].rnr_naks(op);
         let rnr = self.qps[qp].setup.rnr_retry;
         let enough = rnr < 7 && naks > rnr.into();
         ensure!(
+            "IBTA 9.7.5.2.8",
             enough,
             "gave up after {naks} RNR NAKs, {rnr} retries allowed"
         );
@@ -156,7 +170,7 @@ impl View<'_> {
     }
 
     /// Retries can only run out where packets are harmed, or the peer is not there.
-    fn check_silent_peer(&self, qp: usize) -> Result<(), String> {
+    fn check_silent_peer(&self, qp: usize) -> Result<(), Violation> {
         let q = &self.qps[qp];
         // A device that cannot send is as late as one that is not there yet.
         if self.peer(qp).fate.dead || self.plan.staggered || self.plan.tx_fail != 0 {

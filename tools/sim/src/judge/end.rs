@@ -5,12 +5,12 @@
 
 use super::view::View;
 use crate::api::*;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::model::flow::Flow;
 
 impl View<'_> {
     /// Nothing more is scheduled: no request and no receive may be pending.
-    pub fn check_rest(&self) -> Result<(), String> {
+    pub fn check_rest(&self) -> Result<(), Violation> {
         for (qp, q) in self.qps.iter().enumerate() {
             let (posted, done) = (q.flow.ops.len(), q.flow.completed);
             ensure!(
@@ -38,7 +38,7 @@ impl View<'_> {
     }
 
     /// The end of a QP's life: no request or receive is outstanding, and no timer runs.
-    pub fn check_settled(&self, qp: usize) -> Result<(), String> {
+    pub fn check_settled(&self, qp: usize) -> Result<(), Violation> {
         let q = &self.qps[qp];
         let (posted, done) = (q.flow.ops.len(), q.flow.completed);
         ensure!(
@@ -63,7 +63,7 @@ impl View<'_> {
     }
 
     /// The memory that the QP's requests and receives could change is as they left it.
-    pub fn check_memory(&self, qp: usize) -> Result<(), String> {
+    pub fn check_memory(&self, qp: usize) -> Result<(), Violation> {
         if self.is_hostile() {
             return Ok(());
         }
@@ -78,7 +78,7 @@ impl View<'_> {
     }
 
     /// READs that did not succeed have stored no bytes but those they asked for.
-    fn check_sinks(&self, qp: usize) -> Result<(), String> {
+    fn check_sinks(&self, qp: usize) -> Result<(), Violation> {
         let q = &self.qps[qp];
         let memory = &self.hosts[q.host].memory;
         for (index, op) in q.flow.ops.iter().enumerate() {
@@ -109,7 +109,7 @@ impl View<'_> {
     }
 
     /// Receives that were flushed or failed hold at most a part of the message sent to them.
-    fn check_slots(&self, qp: usize) -> Result<(), String> {
+    fn check_slots(&self, qp: usize) -> Result<(), Violation> {
         let q = &self.qps[qp];
         let flow = &self.peer(qp).flow;
         let memory = &self.hosts[q.host].memory;
@@ -131,7 +131,7 @@ impl View<'_> {
     }
 
     /// No receive of a shared queue is lost, and no byte was written without permission.
-    pub fn check_hosts(&self) -> Result<(), String> {
+    pub fn check_hosts(&self) -> Result<(), Violation> {
         for (index, host) in self.hosts.iter().enumerate() {
             let kept = host.srq.as_ref().filter(|q| q.taken != q.completed);
             ensure!(kept.is_none(), "host{index}: a receive was lost: {kept:?}");
@@ -146,7 +146,7 @@ impl View<'_> {
 }
 
 /// The number of receives is that which the executed requests consumed.
-fn check_counts(flow: &Flow) -> Result<(), String> {
+fn check_counts(flow: &Flow) -> Result<(), Violation> {
     let taken = |before| flow.consuming.partition_point(|op| *op < before);
     let (low, high) = (taken(flow.succeeded), taken(flow.executable()));
     let got = flow.received;

@@ -5,7 +5,7 @@
 use super::decode::Seen;
 use super::view::View;
 use crate::api::*;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::model::outcome::Pause;
 
 /// The events that tell of a refused request, and the status with which that fails at the peer.
@@ -18,16 +18,18 @@ pub const ERRORS: [(Events, Status); 3] = [
 impl View<'_> {
     /// Events of a QP have a reason (IBTA 11.6.3). The send queue is drained when all requests that
     /// had begun are complete (IBTA 11.6.3.2).
-    pub fn check_events(&self, qp: usize, events: Events) -> Result<(), String> {
+    pub fn check_events(&self, qp: usize, events: Events) -> Result<(), Violation> {
         let q = &self.qps[qp];
         let again = events.contains(Events::COMM_EST) && q.fate.established;
-        ensure!(!again, "qp{qp}: established twice");
+        ensure!("IBTA 11.6.3.2", !again, "qp{qp}: established twice");
         if events.contains(Events::SQ_DRAINED) {
             let Pause::Draining(begun) = q.pause else {
-                return Err(format!("qp{qp}: drained in {:?}", q.pause));
+                let text = format!("qp{qp}: drained in {:?}", q.pause);
+                return Err(Violation::of("IBTA 11.6.3.2", text));
             };
             let done = q.flow.completed;
             ensure!(
+                "IBTA 11.6.3.2",
                 done >= begun,
                 "qp{qp}: drained with {done} of {begun} complete"
             );
@@ -42,19 +44,24 @@ impl View<'_> {
         };
         for (event, status) in ERRORS {
             let fine = !events.contains(event) || expected(status);
-            ensure!(fine, "qp{qp}: {events:?}, expected for {dooms:?}");
+            ensure!(
+                "IBTA 11.6.3",
+                fine,
+                "qp{qp}: {events:?}, expected for {dooms:?}"
+            );
         }
         Ok(())
     }
 
     /// A responder that has refused a request tells its program: by a receive that completes in
     /// error, or by an event (IBTA 11.6.3, affiliated asynchronous errors).
-    pub fn check_refusal(&self, qp: usize) -> Result<(), String> {
+    pub fn check_refusal(&self, qp: usize) -> Result<(), Violation> {
         let q = &self.qps[qp];
         let own = q.fate.killed || q.fate.first_error.is_some();
         let free = q.conn.is_foreign() || self.is_hostile();
         let told = q.fate.event || q.fate.receive_error.is_some();
         ensure!(
+            "IBTA 11.6.3",
             own || free || told,
             "qp{qp}: in error, and its program hears nothing"
         );
@@ -63,10 +70,11 @@ impl View<'_> {
 
     /// A QP that took a request before it could send has said that communication is established
     /// (IBTA 11.6.3.2).
-    pub fn check_established(&self, qp: usize) -> Result<(), String> {
+    pub fn check_established(&self, qp: usize) -> Result<(), Violation> {
         let q = &self.qps[qp];
         let free = q.conn.is_foreign() || q.fate.established;
         ensure!(
+            "IBTA 11.6.3.2",
             free || !q.fate.early,
             "qp{qp}: communication established, and no event"
         );
@@ -74,7 +82,7 @@ impl View<'_> {
     }
 
     /// A QP that no program moved to error has another reason to be there.
-    pub fn explain_death(&self, qp: usize) -> Result<(), String> {
+    pub fn explain_death(&self, qp: usize) -> Result<(), Violation> {
         let q = &self.qps[qp];
         let own = q.fate.first_error.is_some_and(|s| s != Status::WrFlush);
         let remote = !self.remote_dooms(qp).is_empty();
@@ -86,18 +94,22 @@ impl View<'_> {
 
     /// A QP in error sends its last responses and a NAK if the peer caused the error, and otherwise
     /// nothing but the delayed ACK (IBTA 10.3.1).
-    pub fn check_silence(&self, qp: usize, seen: &Seen) -> Result<(), String> {
+    pub fn check_silence(&self, qp: usize, seen: &Seen) -> Result<(), Violation> {
         let q = &self.qps[qp];
         let dead = q.conn.state() == State::Err;
         let own = q.fate.first_error.is_some_and(|s| s != Status::WrFlush);
         let last_word = seen.is_ack() || seen.is_response() && !(q.fate.killed || own);
         let mute = dead && !last_word;
-        ensure!(!mute, "qp{qp}: in error, and sends {seen:x?}");
+        ensure!(
+            "IBTA 10.3.1",
+            !mute,
+            "qp{qp}: in error, and sends {seen:x?}"
+        );
         Ok(())
     }
 
     /// The requester has nothing to send now: it must have asked for a response.
-    pub fn check_asked(&self, qp: usize) -> Result<(), String> {
+    pub fn check_asked(&self, qp: usize) -> Result<(), Violation> {
         let q = &self.qps[qp];
         let free = q.conn.is_foreign() || self.is_hostile();
         if q.conn.state() != State::Rts || free {
@@ -108,6 +120,6 @@ impl View<'_> {
         let gone = open.find(|op| op.risk.local).map(|op| op.first);
         self.watches[qp]
             .check_asked(gone)
-            .map_err(|text| format!("qp{qp}: {text}"))
+            .map_err(|found| found.at(format_args!("qp{qp}")))
     }
 }

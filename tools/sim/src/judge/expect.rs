@@ -4,7 +4,7 @@
 //! ATOMIC WRITE and FLUSH IBTA annex A19.4), successive PSNs (IBTA 9.7.2), and SE in the last one
 //! alone (IBTA 9.2.3).
 
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::judge::decode::{op, Seen};
 use crate::model::flow::Flow;
 use crate::model::op::Op;
@@ -106,7 +106,7 @@ pub fn chunk(flow: &Flow, request: &Op, k: u64) -> Option<std::ops::Range<usize>
 }
 
 /// Whether the packet is number `k` of the request.
-pub fn check_request(flow: &Flow, request: &Op, k: u64, seen: &Seen) -> Result<(), String> {
+pub fn check_request(flow: &Flow, request: &Op, k: u64, seen: &Seen) -> Result<(), Violation> {
     let mut expected = expected_request(flow, request, k);
     if request.verb.carries_data() {
         let range = chunk(flow, request, k).ok_or("request beyond its data")?;
@@ -135,6 +135,10 @@ pub fn check_request(flow: &Flow, request: &Op, k: u64, seen: &Seen) -> Result<(
         payload: &[],
         ..seen.clone()
     };
-    ensure!(same == expected, "sent {same:x?}, expected {expected:x?}");
+    ensure!(
+        "IBTA 9.2, 9.7.2",
+        same == expected,
+        "sent {same:x?}, expected {expected:x?}"
+    );
     Ok(())
 }

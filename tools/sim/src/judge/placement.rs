@@ -4,7 +4,7 @@
 
 use super::decode::{op, Seen};
 use crate::api::*;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::host::env::Notes;
 
 /// A placement type of a FLUSH (IBTA annex A19.4.1), as a bit.
@@ -15,7 +15,11 @@ const RANGE: u32 = 0;
 
 /// An ATOMIC WRITE or FLUSH that is accepted is carried out, once, and as the packet says; a
 /// duplicate of it, or any other packet, changes nothing in this way (IBTA annex A19.4).
-pub fn check_placement(seen: Option<&Seen>, verdict: Verdict, notes: &Notes) -> Result<(), String> {
+pub fn check_placement(
+    seen: Option<&Seen>,
+    verdict: Verdict,
+    notes: &Notes,
+) -> Result<(), Violation> {
     let accepted = seen.filter(|_| verdict == Verdict::Accepted);
     let (mut words, mut flushes) = (Vec::new(), Vec::new());
     if let Some((seen, (va, rkey, len))) = accepted.and_then(|s| Some((s, s.reth?))) {
@@ -33,6 +37,7 @@ pub fn check_placement(seen: Option<&Seen>, verdict: Verdict, notes: &Notes) -> 
     }
     let done = (&notes.words, &notes.flushes);
     ensure!(
+        "IBTA annex A19.4",
         done == (&words, &flushes),
         "carried out {done:x?} of {seen:x?}, {verdict:?}"
     );

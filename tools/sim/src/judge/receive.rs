@@ -6,7 +6,7 @@
 use super::risk::receive_risk;
 use super::view::View;
 use crate::api::*;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::model::fault::Fault;
 use crate::model::op::Op;
 use crate::model::verb::Verb;
@@ -19,7 +19,7 @@ impl View<'_> {
         qp: usize,
         slot: usize,
         c: &RecvCompletion,
-    ) -> Result<(), String> {
+    ) -> Result<(), Violation> {
         let q = &self.qps[qp];
         let done = q.recv.slots[slot].done;
         ensure!(
@@ -32,13 +32,18 @@ impl View<'_> {
     }
 
     /// The request of the peer that receive `slot` is for: its number.
-    pub fn sent_to(&self, qp: usize, slot: usize) -> Result<usize, String> {
+    pub fn sent_to(&self, qp: usize, slot: usize) -> Result<usize, Violation> {
         let index = self.peer(qp).flow.consuming.get(slot).copied();
         index.ok_or_else(|| "nobody sent that".into())
     }
 
     /// A receive that succeeds has what was sent, and nothing else was written.
-    pub fn check_received(&self, qp: usize, slot: usize, c: &RecvCompletion) -> Result<(), String> {
+    pub fn check_received(
+        &self,
+        qp: usize,
+        slot: usize,
+        c: &RecvCompletion,
+    ) -> Result<(), Violation> {
         let q = &self.qps[qp];
         let dead = q.fate.dead;
         ensure!(!dead, "success on a QP in error");
@@ -73,7 +78,7 @@ impl View<'_> {
         qp: usize,
         slot: usize,
         status: Status,
-    ) -> Result<(), String> {
+    ) -> Result<(), Violation> {
         let q = &self.qps[qp];
         if status == Status::WrFlush {
             ensure!(q.fate.dead, "flushed on a healthy QP");
@@ -97,14 +102,19 @@ impl View<'_> {
             Some(Fault::BrokenReceive) => Status::LocProt,
             // A SEND with invalidate of a key that is none.
             Some(Fault::NotEnabled) => Status::RemInvReq,
-            other => return Err(format!("{other:?} gives no such error")),
+            other => return Err(format!("{other:?} gives no such error").into()),
         };
         ensure!(status == expected, "expected {expected:?}");
         Ok(())
     }
 
     /// A packet is dropped for a reason; `empty` says that the receive queue was.
-    pub fn check_dropped(&self, qp: usize, cause: DropReason, empty: bool) -> Result<(), String> {
+    pub fn check_dropped(
+        &self,
+        qp: usize,
+        cause: DropReason,
+        empty: bool,
+    ) -> Result<(), Violation> {
         if self.is_hostile() {
             return Ok(());
         }
@@ -123,7 +133,7 @@ impl View<'_> {
             | DropReason::QKey
             | DropReason::TooLong
             | DropReason::PKey => {
-                return Err(format!("qp{qp}: an honest packet is dropped for {cause:?}"));
+                return Err(format!("qp{qp}: an honest packet is dropped for {cause:?}").into());
             }
             DropReason::Refused => {
                 let doomed = !self.remote_dooms(qp).is_empty();
@@ -143,7 +153,7 @@ impl View<'_> {
 }
 
 /// The fields of a receive's completion are those of the request.
-fn check_attributes(op: &Op, c: &RecvCompletion) -> Result<(), String> {
+fn check_attributes(op: &Op, c: &RecvCompletion) -> Result<(), Violation> {
     ensure!(op.fault.is_none(), "success in spite of {:?}", op.fault);
     ensure!(
         c.byte_len == op.len,

@@ -7,7 +7,7 @@ mod asked;
 mod local;
 mod responses;
 
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::host::qp::Qp;
 use crate::judge::cwnd::Cwnd;
 use crate::judge::decode::{op, Seen, NAK_SEQUENCE};
@@ -106,15 +106,20 @@ impl Watch {
         flow: &Flow,
         limits: Limits,
         seen: &Seen,
-    ) -> Result<(), String> {
+    ) -> Result<(), Violation> {
         let wait = self.wait_until.saturating_sub(now);
         ensure!(
+            "IBTA 9.7.5.2.8",
             wait == 0,
             "request sent {wait} ns too early after an RNR NAK"
         );
         let packet = flow.packet(seen.psn);
         let high = self.sent.len() as u64;
-        ensure!(packet <= high, "request {packet} sent before {high}");
+        ensure!(
+            "IBTA 9.7.2",
+            packet <= high,
+            "request {packet} sent before {high}"
+        );
         let index = flow
             .op_at(packet)
             .ok_or("request with a PSN of nothing posted")?;
@@ -134,6 +139,7 @@ impl Watch {
         let in_flight = ahead.saturating_sub(flow.requests_before(self.una));
         let most = self.cwnd.cwnd();
         ensure!(
+            "design: congestion window",
             in_flight <= most,
             "{in_flight} requests in flight, {most} allowed"
         );
@@ -171,13 +177,14 @@ impl Watch {
         request: &Op,
         packet: u64,
         end: u64,
-    ) -> Result<(), String> {
+    ) -> Result<(), Violation> {
         let (psns, most) = (end.saturating_sub(self.una), self.cwnd.read_window());
         if !request.verb.is_read_like() || psns <= most {
             return Ok(());
         }
         let others = self.unanswered(flow, packet).is_some();
         ensure!(
+            "design: READ window",
             !others,
             "{psns} PSNs in flight to the end of a READ, {most} allowed"
         );
@@ -211,7 +218,7 @@ impl Watch {
     }
 
     /// No packet is sent more often without progress than the retry counters allow (IBTA 9.9.2.1).
-    fn count_round(&mut self, packet: u64, limits: Limits) -> Result<(), String> {
+    fn count_round(&mut self, packet: u64, limits: Limits) -> Result<(), Violation> {
         self.rounds.resize(self.sent.len(), (0, 0));
         let Some(round) = self.rounds.get_mut(packet as usize) else {
             return Ok(());
@@ -222,6 +229,7 @@ impl Watch {
         round.1 += 1;
         let most = 1 + limits.retry_cnt + self.rnr_heeded + self.missed + PROBES + self.undone;
         ensure!(
+            "IBTA 9.9.2.1",
             round.1 <= most,
             "packet {packet} sent {} times without progress",
             round.1
@@ -231,17 +239,19 @@ impl Watch {
 
     /// A request begins, or goes on, where nothing was sent before. A fenced one waits for READs
     /// and atomics (IBTA 10.8.3.3), of which no more are under way than allowed (IBTA 9.7.7.2.2).
-    fn first_time(&mut self, flow: &Flow, index: usize, max_rd: u32) -> Result<(), String> {
+    fn first_time(&mut self, flow: &Flow, index: usize, max_rd: u32) -> Result<(), Violation> {
         let out = self.started - self.finished;
         let request = &flow.ops[index];
         if self.sent.len() as u64 == request.first && request.fence {
             ensure!(
+                "IBTA 10.8.3.3",
                 out == 0,
                 "fenced request {index} sent with {out} reads under way"
             );
         }
         if request.verb.is_read_like() {
             ensure!(
+                "IBTA 9.7.7.2.2",
                 (out as u32) < max_rd,
                 "{} reads under way, {max_rd} allowed",
                 out + 1
@@ -357,7 +367,7 @@ impl Watch {
         flow: &Flow,
         limits: Limits,
         seen: &Seen,
-    ) -> Result<(), String> {
+    ) -> Result<(), Violation> {
         let packet = flow.packet(seen.psn);
         self.wait_until = 0;
         let syndrome = seen.aeth.map(|(syndrome, _)| syndrome);
@@ -372,6 +382,7 @@ impl Watch {
                 self.rnr_heeded += 1;
                 let (n, most) = (self.rnr_heeded, limits.rnr_retry);
                 ensure!(
+                    "IBTA 9.7.5.2.8",
                     most == 7 || n <= most,
                     "goes on after {n} RNR NAKs, {most} allowed"
                 );
@@ -434,12 +445,13 @@ impl Watch {
 
     /// The requester has given up after so many retries: each for a sign of a loss, or after its
     /// ACK timeout (IBTA 9.7.6.1.3, 9.9.2.1).
-    pub fn check_patience(&self, now: u64, timeout: u8, retries: u8) -> Result<(), String> {
+    pub fn check_patience(&self, now: u64, timeout: u8, retries: u8) -> Result<(), Violation> {
         // The last sign may have come when no retry was left.
         let waits = u32::from(retries).saturating_sub(self.signs);
         let least = u64::from(waits) * ack_timeout(timeout).unwrap_or(0);
         let waited = now - self.progress_at;
         ensure!(
+            "IBTA 9.7.6.1.3, 9.9.2.1",
             waited >= least,
             "gave up after {waited} ns, {waits} ACK timeouts are {least}"
         );

@@ -12,7 +12,7 @@
 //!   (IBTA 9.7.6.1.3, 11.2.1.2: Local CA ACK Delay).
 //! - A NAK for anything else ends the connection: nothing follows it (IBTA 9.9.3).
 
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::judge::decode::{is_fatal, op, Seen, NAK_SEQUENCE};
 use std::collections::VecDeque;
 
@@ -77,17 +77,26 @@ impl Answers {
     }
 
     /// A response leaves the responder, for `packet`; it acknowledges all before `end`.
-    pub fn check(&mut self, now: u64, packet: u64, end: u64, seen: &Seen) -> Result<(), String> {
-        ensure!(!self.closed, "after a NAK that ends all: {seen:x?}");
+    pub fn check(&mut self, now: u64, packet: u64, end: u64, seen: &Seen) -> Result<(), Violation> {
+        ensure!(
+            "IBTA 9.9.3",
+            !self.closed,
+            "after a NAK that ends all: {seen:x?}"
+        );
         if let Some((next, _)) = self.owed.front() {
             ensure!(
+                "IBTA 9.7.5.1.1, 9.7.6.1",
                 end <= *next,
                 "acknowledges all before {end}, but {next} is not answered: {seen:x?}"
             );
         }
         if let Some((_, then)) = self.asked.take_if(|(asked, _)| end >= *asked) {
             let late = now - then;
-            ensure!(late <= ACK_DELAY, "acknowledged {late} ns later: {seen:x?}");
+            ensure!(
+                "IBTA 9.7.6.1.3, 11.2.1.2",
+                late <= ACK_DELAY,
+                "acknowledged {late} ns later: {seen:x?}"
+            );
         }
         if seen.opcode != op::ACK {
             self.answered(packet);
@@ -95,16 +104,24 @@ impl Answers {
         }
         let (syndrome, _) = seen.aeth.unwrap_or_default();
         let credits = syndrome >> 5 == 0 && syndrome != NO_CREDIT;
-        ensure!(!credits, "credits in {seen:x?}");
+        ensure!("IBTA 9.7.7.2", !credits, "credits in {seen:x?}");
         self.closed = is_fatal(syndrome);
         if syndrome >> 5 == RNR {
             let (code, due) = (syndrome & 0x1f, self.rnr_due.take());
-            ensure!(due.is_some(), "RNR NAK of {packet} for no reason");
-            ensure!(due == Some(code), "RNR timer {code}, not {due:?}");
+            ensure!(
+                "IBTA 9.7.5.2.8",
+                due.is_some(),
+                "RNR NAK of {packet} for no reason"
+            );
+            ensure!(
+                "IBTA 9.7.5.2.8",
+                due == Some(code),
+                "RNR timer {code}, not {due:?}"
+            );
             self.reported = Some(packet);
         } else if syndrome == NAK_SEQUENCE {
             let again = self.reported == Some(packet);
-            ensure!(!again, "a second NAK of {packet}");
+            ensure!("IBTA 9.7.5.2", !again, "a second NAK of {packet}");
             self.reported = Some(packet);
         }
         Ok(())

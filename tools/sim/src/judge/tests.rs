@@ -10,6 +10,7 @@ use super::placement::check_placement;
 use super::requester_wire::Watch;
 use super::view::View;
 use crate::api::*;
+use crate::check::Violation;
 use crate::host::engine::Engine;
 use crate::host::env::Notes;
 use crate::host::lending::Lending;
@@ -165,9 +166,9 @@ pub(super) fn received(status: Status) -> RecvCompletion {
 }
 
 #[track_caller]
-pub(super) fn refused<T: std::fmt::Debug>(result: Result<T, String>, reason: &str) {
-    let text = result.expect_err("this is wrong");
-    assert!(text.contains(reason), "{text}");
+pub(super) fn refused<T: std::fmt::Debug>(result: Result<T, Violation>, reason: &str) {
+    let found = result.expect_err("this is wrong");
+    assert!(found.to_string().contains(reason), "{found}");
 }
 
 #[test]

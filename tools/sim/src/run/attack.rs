@@ -6,6 +6,7 @@
 //! Such packets may end a connection and may do what the peer is allowed to. They may not make the
 //! core panic, touch memory to which no right was given, or spoil the order of completions.
 
+use crate::check::Violation;
 use crate::network::frame::{self, Route};
 use crate::profile::US;
 use crate::run::world::{Event, World};
@@ -15,7 +16,7 @@ const MOST: u64 = 3_000;
 
 impl World {
     /// Sends some forged packets, and comes again.
-    pub fn attack(&mut self) -> Result<(), String> {
+    pub fn attack(&mut self) -> Result<(), Violation> {
         if self.now > self.plan.heal_at * 2 || self.stats.forged > MOST {
             return Ok(());
         }

@@ -3,6 +3,7 @@
 //! Builds the world: hosts, regions and connections as the seed wants them.
 
 use crate::api::*;
+use crate::check::Violation;
 use crate::host::engine::Engine;
 use crate::host::machine::Host;
 use crate::host::memory::{Memory, Regions, Right, ALL_RIGHTS};
@@ -252,7 +253,7 @@ impl World {
     }
 
     /// The program brings a QP from RESET to RTR, and RTS at once or soon.
-    pub fn connect(&mut self, qp: usize) -> Result<(), String> {
+    pub fn connect(&mut self, qp: usize) -> Result<(), Violation> {
         let peer = self.qps[qp].peer;
         let (dest_qpn, rq_psn) = (self.qps[peer].qpn, self.qps[peer].flow.start_psn);
         let q = &mut self.qps[qp];
@@ -290,7 +291,7 @@ impl World {
     }
 
     /// The program brings a QP from RTR to RTS.
-    pub fn ready(&mut self, qp: usize) -> Result<(), String> {
+    pub fn ready(&mut self, qp: usize) -> Result<(), Violation> {
         let q = &mut self.qps[qp];
         if q.conn.state() != State::Rtr {
             return Ok(()); // it did not live so long

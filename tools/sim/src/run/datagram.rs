@@ -3,7 +3,7 @@
 //! Unreliable datagrams: each one that arrives was sent to this QP by a permitted sender; each one
 //! that is sent on a network without faults arrives once.
 
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::host::datagram::{Datagrams, Endpoint, Message, Receiver, Requests, Sent};
 use crate::judge::access::partition_matches;
 use crate::log::tell;
@@ -42,7 +42,7 @@ impl World {
     }
 
     /// A program sends a datagram, and will send another.
-    pub fn send_datagram(&mut self, host: usize) -> Result<(), String> {
+    pub fn send_datagram(&mut self, host: usize) -> Result<(), Violation> {
         if self.datagrams.todo == 0 {
             return Ok(());
         }
@@ -88,7 +88,11 @@ impl World {
 
     /// Posts a request; gives the packet that is to be sent for it. The request completes when its
     /// payload is copied.
-    fn post_datagram(&mut self, src: usize, message: &Message) -> Result<Option<Transmit>, String> {
+    fn post_datagram(
+        &mut self,
+        src: usize,
+        message: &Message,
+    ) -> Result<Option<Transmit>, Violation> {
         let rng = &mut self.rng;
         let from = &mut self.datagrams.endpoints[src];
         let mtu = from.mtu;
@@ -150,7 +154,7 @@ impl World {
         dest: usize,
         message: &Message,
         repr: &PacketRepr,
-    ) -> Result<(), String> {
+    ) -> Result<(), Violation> {
         let mut payload = vec![0; message.len as usize];
         self.rng.fill(&mut payload);
         let (from, to) = (
@@ -193,7 +197,7 @@ impl World {
         host: usize,
         repr: &PacketRepr,
         payload: &[u8],
-    ) -> Result<(), String> {
+    ) -> Result<(), Violation> {
         let here = |e: &Endpoint| e.host == host && e.qpn == repr.bth.dest_qp.get();
         let Some(to) = self.datagrams.endpoints.iter().position(here) else {
             let hostile = self.plan.profile == Profile::Hostile;
@@ -253,7 +257,7 @@ impl World {
     }
 
     /// Every datagram that had to arrive has arrived.
-    pub fn judge_datagrams(&self) -> Result<(), String> {
+    pub fn judge_datagrams(&self) -> Result<(), Violation> {
         let duplicates = self.plan.impairment.duplicate != 0;
         for sent in &self.datagrams.sent {
             let (n, psn) = (sent.arrived, sent.psn);

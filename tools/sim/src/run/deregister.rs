@@ -6,6 +6,7 @@
 //! receive has lost its memory. Later requests are flushed.
 
 use crate::api::*;
+use crate::check::Violation;
 use crate::log::tell;
 use crate::model::fault::Risk;
 use crate::model::op::Op;
@@ -15,7 +16,7 @@ use oxe_proto::transport::time;
 
 impl World {
     /// The program at one of the ends deregisters memory that the requests of the QP use.
-    pub fn deregister(&mut self, qp: usize) -> Result<(), String> {
+    pub fn deregister(&mut self, qp: usize) -> Result<(), Violation> {
         if self.qps[qp].fate.dead {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 //! Drives the QPs: the device's handling of packets, timers and transmission.
 
 use crate::api::*;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::host::env::{Env, Notes, Service};
 use crate::host::sabotage::{Sabotage, Saboteur};
 use crate::judge::access::check_accepted;
@@ -25,7 +25,7 @@ const BUDGET: u32 = 64;
 
 impl World {
     /// Pumps the QP, now or soon.
-    fn wake(&mut self, qp: usize) -> Result<(), String> {
+    fn wake(&mut self, qp: usize) -> Result<(), Violation> {
         if self.plan.lazy == 0 || self.rng.one_in(3) {
             return self.pump(qp);
         }
@@ -43,7 +43,7 @@ impl World {
     }
 
     /// The timer of the QP goes off.
-    pub fn timer(&mut self, qp: usize) -> Result<(), String> {
+    pub fn timer(&mut self, qp: usize) -> Result<(), Violation> {
         self.qps[qp].timer_at = None;
         if self.saboteur.strikes(Sabotage::DeafTimer) {
             return Ok(());
@@ -52,7 +52,7 @@ impl World {
         self.pump(qp)
     }
 
-    fn run_timer(&mut self, qp: usize) -> Result<(), String> {
+    fn run_timer(&mut self, qp: usize) -> Result<(), Violation> {
         let now = self.now;
         let q = &mut self.qps[qp];
         let due = q.conn.poll_timeout().is_some_and(|at| at <= now);
@@ -70,7 +70,7 @@ impl World {
     }
 
     /// Sends the QP's pending packets, reports its completions, arms the timer.
-    pub fn pump(&mut self, qp: usize) -> Result<(), String> {
+    pub fn pump(&mut self, qp: usize) -> Result<(), Violation> {
         if self.rng.one_in(50) {
             self.run_timer(qp)?; // too early: must do nothing
         }
@@ -110,7 +110,7 @@ impl World {
     }
 
     /// Frames reach a host: one, or an intact super-packet.
-    pub fn arrive(&mut self, host: usize, frames: &[Vec<u8>]) -> Result<(), String> {
+    pub fn arrive(&mut self, host: usize, frames: &[Vec<u8>]) -> Result<(), Violation> {
         let mut rest = frames;
         while let Some(first) = rest.first() {
             let taken = self.arrive_some(host, first, rest)?;
@@ -126,7 +126,7 @@ impl World {
         host: usize,
         frame: &[u8],
         segments: &[Vec<u8>],
-    ) -> Result<usize, String> {
+    ) -> Result<usize, Violation> {
         let read = match frame::read(frame) {
             Err(frame::Drop::BadIcrc) if self.saboteur.strikes(Sabotage::IgnoreIcrc) => {
                 frame::read_unchecked(frame)
@@ -163,7 +163,12 @@ impl World {
     }
 
     /// Segments of a super-packet reach a QP; `repr` is the header of the first.
-    fn deliver(&mut self, qp: usize, repr: &PacketRepr, frames: &[Vec<u8>]) -> Result<(), String> {
+    fn deliver(
+        &mut self,
+        qp: usize,
+        repr: &PacketRepr,
+        frames: &[Vec<u8>],
+    ) -> Result<(), Violation> {
         let mut repr = *repr;
         let mut payload = Vec::new();
         for frame in frames {
@@ -216,18 +221,30 @@ impl World {
         repeat_atomic_write(&mut env, &repr, verdict);
         tell!(self, "qp{qp} <- {:?}*{count}+{len} {verdict:?}", repr.bth);
         if let Some(text) = notes.violation {
-            return Err(format!("qp{qp}: {text}, packet {repr:x?}"));
+            return Err(format!("qp{qp}: {text}, packet {repr:x?}").into());
         }
+        self.judge_packets(qp, &seen, verdict, notes)?;
+        self.wake(qp)
+    }
+
+    /// Shows the judges what a QP has done with packets.
+    fn judge_packets(
+        &mut self,
+        qp: usize,
+        seen: &[Seen],
+        verdict: Verdict,
+        notes: Notes,
+    ) -> Result<(), Violation> {
         self.judge_verdict(qp, verdict, notes.empty)?;
         self.judge_missing(qp, seen.first(), verdict, &notes)?;
         if !self.view().is_hostile() {
             let checked = check_placement(seen.first(), verdict, &notes);
-            checked.map_err(|text| format!("qp{qp}: {text}"))?;
+            checked.map_err(|found| found.at(format_args!("qp{qp}")))?;
         }
         if verdict == Verdict::Accepted {
             let q = &mut self.qps[qp];
-            let checked = check_accepted(&q.setup, &seen);
-            checked.map_err(|text| format!("qp{qp}: {text}"))?;
+            let checked = check_accepted(&q.setup, seen);
+            checked.map_err(|found| found.at(format_args!("qp{qp}")))?;
             q.fate.early |= q.conn.state() == State::Rtr;
         }
         for seen in seen.iter().filter(|s| s.is_response()) {
@@ -235,12 +252,12 @@ impl World {
         }
         let alive = self.qps[qp].conn.state() != State::Err;
         if verdict == Verdict::Accepted && !notes.empty && alive {
-            self.note_executed(qp, &seen);
+            self.note_executed(qp, seen);
         }
         for (slot, completion) in notes.received {
             self.judge_receive(qp, slot, completion)?;
         }
-        self.wake(qp)
+        Ok(())
     }
 
     /// Tells the judge on the wire that the responder has executed requests.
@@ -253,7 +270,7 @@ impl World {
     }
 
     /// Tells the judge on the wire whether the requester has heeded a response.
-    fn note_answer(&mut self, qp: usize, seen: &Seen, verdict: Verdict) -> Result<(), String> {
+    fn note_answer(&mut self, qp: usize, seen: &Seen, verdict: Verdict) -> Result<(), Violation> {
         let q = &mut self.qps[qp];
         let alive = matches!(q.conn.state(), State::Rts | State::Sqd);
         let free = q.conn.is_foreign() || self.plan.profile == Profile::Hostile;
@@ -270,11 +287,11 @@ impl World {
             }
             Verdict::Dropped(_) => Ok(()),
         };
-        result.map_err(|text| format!("qp{qp}: {text}"))
+        result.map_err(|found| found.at(format_args!("qp{qp}")))
     }
 
     /// Takes the send completions.
-    fn take_completions(&mut self, qp: usize) -> Result<(), String> {
+    fn take_completions(&mut self, qp: usize) -> Result<(), Violation> {
         loop {
             let q = &mut self.qps[qp];
             let Some(mut completion) = q.conn.poll_send_completion(&mut q.send) else {
@@ -292,7 +309,7 @@ impl World {
                 completion.signaled = !completion.signaled;
             }
             let lent = check_lent(self.qps[qp].lending, &completion);
-            lent.map_err(|text| format!("qp{qp}: {text}"))?;
+            lent.map_err(|found| found.at(format_args!("qp{qp}")))?;
             self.judge_completion(qp, completion)?;
             if self.saboteur.strikes(Sabotage::RepeatCompletion) {
                 self.judge_completion(qp, completion)?;
@@ -301,7 +318,7 @@ impl World {
     }
 
     /// Takes the events.
-    fn take_events(&mut self, qp: usize) -> Result<(), String> {
+    fn take_events(&mut self, qp: usize) -> Result<(), Violation> {
         if self.qps[qp].lending.is_any() && self.qps[qp].conn.state() == State::Err {
             return Ok(()); // the completion of what failed is held
         }

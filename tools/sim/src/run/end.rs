@@ -3,18 +3,19 @@
 //! The end of a run: what happens when all is done, and what the judges see of it.
 
 use crate::api::*;
+use crate::check::Violation;
 use crate::profile::MS;
 use crate::run::world::World;
 
 impl World {
     /// Nothing more is scheduled.
-    pub fn at_rest(&mut self) -> Result<(), String> {
+    pub fn at_rest(&mut self) -> Result<(), Violation> {
         self.view().check_rest()?;
         self.uc_view().check_rest()
     }
 
     /// The programs close their QPs, with something still posted.
-    pub fn close(&mut self) -> Result<(), String> {
+    pub fn close(&mut self) -> Result<(), Violation> {
         self.closing = true;
         for qp in 0..self.qps.len() {
             let extra = self.rng.below(4) as usize;
@@ -35,7 +36,7 @@ impl World {
     }
 
     /// Judges the end of the run.
-    pub fn at_end(&mut self) -> Result<(), String> {
+    pub fn at_end(&mut self) -> Result<(), Violation> {
         for qp in 0..self.qps.len() {
             self.settle(qp)?;
         }
@@ -46,10 +47,10 @@ impl World {
 
     /// Judges the end of a QP's life. What its requests and receives may have written before they
     /// failed is accepted.
-    pub fn settle(&mut self, qp: usize) -> Result<(), String> {
+    pub fn settle(&mut self, qp: usize) -> Result<(), Violation> {
         self.view().check_settled(qp)?;
         let checked = self.view().check_memory(qp);
-        checked.map_err(|text| format!("qp{qp}: {text}"))?;
+        checked.map_err(|found| found.at(format_args!("qp{qp}")))?;
         let q = &self.qps[qp];
         let memory = &mut self.hosts[self.qps[q.peer].host].memory;
         memory.accept(q.flow.inbox_at, q.flow.inbox_len());

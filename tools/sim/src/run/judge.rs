@@ -4,6 +4,7 @@
 
 use super::world::{Event, World};
 use crate::api::*;
+use crate::check::Violation;
 use crate::judge::events::ERRORS;
 use crate::judge::view::View;
 use crate::log::tell;
@@ -23,7 +24,7 @@ impl World {
     }
 
     /// A send completion.
-    pub fn judge_completion(&mut self, qp: usize, c: SendCompletion) -> Result<(), String> {
+    pub fn judge_completion(&mut self, qp: usize, c: SendCompletion) -> Result<(), Violation> {
         tell!(self, "qp{qp} completes {c:?}");
         let index = self.view().check_order(qp, &c)?;
         self.qps[qp].flow.complete(c.status);
@@ -31,12 +32,10 @@ impl World {
             Status::Success => self.view().check_success(qp, index, &c),
             status => self.view().check_failure(qp, index, status),
         };
-        result.map_err(|text| {
+        result.map_err(|found| {
             let op = &self.qps[qp].flow.ops[index];
-            format!(
-                "qp{qp}: request {index} {:?}+{}: {c:?}: {text}",
-                op.verb, op.len
-            )
+            let (verb, len) = (op.verb, op.len);
+            found.at(format_args!("qp{qp}: request {index} {verb:?}+{len}: {c:?}"))
         })?;
         match c.status {
             Status::Success => self.succeeded(qp, index),
@@ -77,7 +76,7 @@ impl World {
         qp: usize,
         slot: usize,
         c: RecvCompletion,
-    ) -> Result<(), String> {
+    ) -> Result<(), Violation> {
         tell!(self, "qp{qp} receives {slot} {c:?}");
         self.view().check_receive_once(qp, slot, &c)?;
         let q = &mut self.qps[qp];
@@ -93,7 +92,7 @@ impl World {
             Status::Success => self.view().check_received(qp, slot, &c),
             status => self.view().check_receive_error(qp, slot, status),
         };
-        result.map_err(|text| format!("qp{qp}: receive {slot}: {c:?}: {text}"))?;
+        result.map_err(|found| found.at(format_args!("qp{qp}: receive {slot}: {c:?}")))?;
         match c.status {
             Status::Success => self.received(qp, slot)?,
             Status::WrFlush => {}
@@ -109,7 +108,7 @@ impl World {
     }
 
     /// A message was received: its program heeds it, and perhaps answers.
-    fn received(&mut self, qp: usize, slot: usize) -> Result<(), String> {
+    fn received(&mut self, qp: usize, slot: usize) -> Result<(), Violation> {
         let index = self.view().sent_to(qp, slot)?;
         self.accept_receive(qp, slot);
         let peer = self.qps[qp].peer;
@@ -128,7 +127,7 @@ impl World {
         qp: usize,
         verdict: Verdict,
         empty: bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), Violation> {
         let Verdict::Dropped(cause) = verdict else {
             return Ok(());
         };
@@ -138,7 +137,7 @@ impl World {
     }
 
     /// Events of a QP.
-    pub fn judge_events(&mut self, qp: usize, events: Events) -> Result<(), String> {
+    pub fn judge_events(&mut self, qp: usize, events: Events) -> Result<(), Violation> {
         self.view().check_events(qp, events)?;
         let hostile = self.view().is_hostile();
         let fate = &mut self.qps[qp].fate;

@@ -9,7 +9,7 @@
 //! received are acknowledged, unless a response has to go before the ACK.
 
 use crate::api::*;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::host::engine::Engine;
 use crate::host::lending::Lending;
 use crate::host::sabotage::Sabotage;
@@ -54,7 +54,7 @@ impl World {
     }
 
     /// The QP's packets have reached their receiver.
-    pub fn release(&mut self, qp: usize) -> Result<(), String> {
+    pub fn release(&mut self, qp: usize) -> Result<(), Violation> {
         let q = &mut self.qps[qp];
         q.lending = Lending::default();
         let held = match &mut q.conn {
@@ -68,7 +68,7 @@ impl World {
     }
 
     /// A packet reaches a QP; the peer's payloads are not lent any more.
-    pub fn release_peer(&mut self, qp: usize) -> Result<(), String> {
+    pub fn release_peer(&mut self, qp: usize) -> Result<(), Violation> {
         let peer = self.qps[qp].peer;
         match self.qps[peer].lending.any {
             true => self.release(peer),
@@ -77,7 +77,7 @@ impl World {
     }
 
     /// Judges the order of a request packet that the QP sends.
-    pub fn judge_order(&mut self, qp: usize, seen: &Seen) -> Result<(), String> {
+    pub fn judge_order(&mut self, qp: usize, seen: &Seen) -> Result<(), Violation> {
         if !self.is_loopback(qp) {
             return Ok(());
         }

@@ -4,7 +4,7 @@
 //! them out when the transport names them, and the judges see that this is the right moment.
 
 use crate::api::*;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::host::env::end_key;
 use crate::host::sabotage::Sabotage;
 use crate::log::tell;
@@ -46,7 +46,7 @@ impl World {
     }
 
     /// Carries out the request whose turn it is, if it sends nothing. Gives whether there was one.
-    pub fn run_local(&mut self, qp: usize) -> Result<bool, String> {
+    pub fn run_local(&mut self, qp: usize) -> Result<bool, Violation> {
         let q = &self.qps[qp];
         let turn = q.conn.poll_local(&q.send).map(|n| n as usize);
         let Some(index) = turn.or_else(|| self.untimely(qp)) else {
@@ -68,11 +68,11 @@ impl World {
     }
 
     /// Carries out the request. The error within is the status with which it fails.
-    fn carry_out(&mut self, qp: usize, index: usize) -> Result<Result<(), Status>, String> {
+    fn carry_out(&mut self, qp: usize, index: usize) -> Result<Result<(), Status>, Violation> {
         tell!(self, "qp{qp} carries out {index}");
         self.view()
             .check_turn(qp, index)
-            .map_err(|text| format!("qp{qp}: local request {index}: {text}"))?;
+            .map_err(|found| found.at(format_args!("qp{qp}: local request {index}")))?;
         self.stats.locals += 1;
         let q = &mut self.qps[qp];
         let op = &mut q.flow.ops[index];
@@ -111,7 +111,7 @@ impl World {
     }
 
     /// Sabotage: a request that sends nothing completes when it was carried out, before others.
-    fn complete_early(&mut self, qp: usize, index: usize) -> Result<(), String> {
+    fn complete_early(&mut self, qp: usize, index: usize) -> Result<(), Violation> {
         if !self.saboteur.strikes(Sabotage::EarlyCompletion) {
             return Ok(());
         }
@@ -125,7 +125,7 @@ impl World {
     }
 
     /// Sabotage: the requester goes back, and the requests that send nothing are carried out again.
-    pub fn repeat_local(&mut self, qp: usize, transmit: &Transmit) -> Result<(), String> {
+    pub fn repeat_local(&mut self, qp: usize, transmit: &Transmit) -> Result<(), Violation> {
         let Origin::Request { n } = transmit.origin else {
             return Ok(());
         };

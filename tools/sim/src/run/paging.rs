@@ -11,7 +11,7 @@
 //!   not hold up the other half of its QP.
 
 use crate::api::*;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::host::env::Notes;
 use crate::judge::decode::Seen;
 use crate::judge::requester_wire::Limits;
@@ -44,7 +44,7 @@ impl World {
         seen: Option<&Seen>,
         verdict: Verdict,
         notes: &Notes,
-    ) -> Result<(), String> {
+    ) -> Result<(), Violation> {
         let dropped = verdict == Verdict::Dropped(DropReason::NotPresent);
         ensure!(
             dropped == notes.missing,

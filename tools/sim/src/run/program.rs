@@ -4,7 +4,7 @@
 //! to a QP that fails.
 
 use crate::api::*;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::host::sabotage::Sabotage;
 use crate::log::tell;
 use crate::model::outcome::Pause;
@@ -14,7 +14,7 @@ use oxe_proto::transport::time;
 
 impl World {
     /// Drains the send queue.
-    pub fn pause(&mut self, qp: usize) -> Result<(), String> {
+    pub fn pause(&mut self, qp: usize) -> Result<(), Violation> {
         let q = &mut self.qps[qp];
         if q.pause != Pause::No || q.conn.state() != State::Rts {
             return Ok(());
@@ -31,7 +31,7 @@ impl World {
     }
 
     /// Ends a pause.
-    pub fn resume(&mut self, qp: usize) -> Result<(), String> {
+    pub fn resume(&mut self, qp: usize) -> Result<(), Violation> {
         let q = &mut self.qps[qp];
         if q.conn.state() != State::Sqd {
             return Ok(());
@@ -51,7 +51,7 @@ impl World {
     }
 
     /// Changes something that may change under traffic.
-    pub fn change(&mut self, qp: usize) -> Result<(), String> {
+    pub fn change(&mut self, qp: usize) -> Result<(), Violation> {
         let q = &mut self.qps[qp];
         if q.conn.state() != State::Rts {
             return Ok(());
@@ -63,7 +63,7 @@ impl World {
                 ..Modify::default()
             };
             let done = q.conn.modify(&change);
-            return done.map_err(|e| format!("qp{qp}: {change:?}: {e:?}"));
+            return done.map_err(|e| format!("qp{qp}: {change:?}: {e:?}").into());
         }
         // Never fewer than the peer may use.
         let least = self.qps[self.qps[qp].peer].initial_max_rd_atomic;
@@ -76,7 +76,7 @@ impl World {
     }
 
     /// Moves a QP to error.
-    pub fn kill(&mut self, qp: usize) -> Result<(), String> {
+    pub fn kill(&mut self, qp: usize) -> Result<(), Violation> {
         let q = &mut self.qps[qp];
         if q.fate.dead {
             return Ok(());
@@ -97,7 +97,7 @@ impl World {
 
     /// A QP has gone to error. The device flushes its receives; the program moves the peer to
     /// error.
-    pub fn entered_error(&mut self, qp: usize) -> Result<(), String> {
+    pub fn entered_error(&mut self, qp: usize) -> Result<(), Violation> {
         let q = &mut self.qps[qp];
         ensure!(!q.fate.dead, "qp{qp}: went to error twice");
         q.fate.dead = true;
@@ -129,7 +129,7 @@ impl World {
 
     /// Flushes the receives of a dead QP, each once; of a shared receive queue, the one in use
     /// (IBTA 10.2.9.3).
-    pub fn flush_receives(&mut self, qp: usize) -> Result<(), String> {
+    pub fn flush_receives(&mut self, qp: usize) -> Result<(), Violation> {
         let q = &mut self.qps[qp];
         let current = q.recv.current.take();
         let first = current.unwrap_or(q.recv.next);

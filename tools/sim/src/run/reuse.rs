@@ -4,7 +4,7 @@
 //! the former life may be left.
 
 use crate::api::*;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::host::queues::{Keys, RecvRing, SendRing};
 use crate::judge::requester_wire::Watch;
 use crate::log::tell;
@@ -32,7 +32,7 @@ impl World {
     }
 
     /// Brings a dead connection up again.
-    pub fn qp_reuse(&mut self, qp: usize) -> Result<(), String> {
+    pub fn qp_reuse(&mut self, qp: usize) -> Result<(), Violation> {
         tell!(self, "qp{qp} and its peer are reset");
         let peer = self.qps[qp].peer;
         let ends = if peer == qp { vec![qp] } else { vec![qp, peer] };
@@ -53,7 +53,7 @@ impl World {
     }
 
     /// Resets a QP and forgets what the judges know of it.
-    fn reset(&mut self, qp: usize) -> Result<(), String> {
+    fn reset(&mut self, qp: usize) -> Result<(), Violation> {
         // Reset waits until the device has delivered the QP's packets.
         self.release(qp)?;
         let q = &mut self.qps[qp];

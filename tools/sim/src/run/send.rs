@@ -4,7 +4,7 @@
 //! judge on the wire.
 
 use crate::api::*;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::host::qp::Qp;
 use crate::host::sabotage::{Sabotage, Saboteur};
 use crate::judge::decode::Seen;
@@ -20,7 +20,7 @@ use oxe_proto::wire::{Ext, FethRepr, Kind, NakCode, Opcode, PacketRepr, Psn, Rnr
 
 impl World {
     /// The packet could not be sent: takes it back.
-    pub fn fail_transmit(&mut self, qp: usize, transmit: &Transmit) -> Result<(), String> {
+    pub fn fail_transmit(&mut self, qp: usize, transmit: &Transmit) -> Result<(), Violation> {
         self.stats.undone += 1;
         tell!(self, "qp{qp} cannot send {transmit:?}");
         let q = &mut self.qps[qp];
@@ -29,7 +29,7 @@ impl World {
             let bth = transmit.header.bth;
             let packet = q.flow.packet(bth.psn.get());
             let result = self.watches[qp].packet_taken_back(packet, bth.ack_req);
-            result.map_err(|text| format!("qp{qp}: {text}"))?;
+            result.map_err(|found| found.at(format_args!("qp{qp}")))?;
         }
         if self.rng.one_in(2) {
             self.poll_again(qp, transmit)?;
@@ -42,7 +42,7 @@ impl World {
     /// Polls until the packet that was taken back comes again, as it was, and takes it back once
     /// more. Packets of the QP's other half may come before it, which has its turn, and the request
     /// packet before it, to ask for an acknowledgement. These are sent.
-    fn poll_again(&mut self, qp: usize, transmit: &Transmit) -> Result<(), String> {
+    fn poll_again(&mut self, qp: usize, transmit: &Transmit) -> Result<(), Violation> {
         let is_request = |t: &Transmit| matches!(t.origin, Origin::Request { .. });
         let request = is_request(transmit);
         let mut same = *transmit;
@@ -90,7 +90,7 @@ impl World {
     }
 
     /// Makes frames of the protocol's packets, and hands them to the network.
-    pub fn transmit(&mut self, qp: usize, transmit: Transmit) -> Result<(), String> {
+    pub fn transmit(&mut self, qp: usize, transmit: Transmit) -> Result<(), Violation> {
         self.transmit_some(qp, transmit, true)
     }
 
@@ -100,7 +100,7 @@ impl World {
         qp: usize,
         transmit: Transmit,
         may_fail: bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), Violation> {
         let mut frames = Vec::new();
         let mut rest = Some(transmit);
         if transmit.origin == Origin::Response {
@@ -137,7 +137,7 @@ impl World {
         &mut self,
         qp: usize,
         transmit: &Transmit,
-    ) -> Result<Option<Vec<u8>>, String> {
+    ) -> Result<Option<Vec<u8>>, Violation> {
         let q = &self.qps[qp];
         let asker = &self.qps[q.peer];
         let newest = self.watches[q.peer].accepted.saturating_sub(1);
@@ -159,7 +159,11 @@ impl World {
     }
 
     /// The frame of a packet; `None` if its payload cannot be read.
-    fn frame_of(&mut self, qp: usize, mut transmit: Transmit) -> Result<Option<Vec<u8>>, String> {
+    fn frame_of(
+        &mut self,
+        qp: usize,
+        mut transmit: Transmit,
+    ) -> Result<Option<Vec<u8>>, Violation> {
         let Some(at) = self.locate(qp, &transmit)? else {
             return Ok(None);
         };
@@ -186,7 +190,7 @@ impl World {
 
     /// The payload's place in the memory of the QP's host. `None` when it cannot be read: the
     /// protocol is told of it.
-    fn locate(&mut self, qp: usize, transmit: &Transmit) -> Result<Option<usize>, String> {
+    fn locate(&mut self, qp: usize, transmit: &Transmit) -> Result<Option<usize>, Violation> {
         let q = &mut self.qps[qp];
         let regions = &self.hosts[q.host].regions;
         let empty = transmit.payload.is_empty() && transmit.payload != Payload::None;
@@ -228,6 +232,7 @@ impl World {
         // Unless the response is a repetition, the peer is owed a NAK (IBTA 9.9.3).
         let refused = q.conn.state() == State::Err || self.plan.profile == Profile::Hostile;
         ensure!(
+            "IBTA 9.9.3",
             refused || !answer || !due,
             "qp{qp}: goes on where an answer cannot be sent, {transmit:?}"
         );
@@ -243,7 +248,7 @@ impl World {
 
     /// Shows a frame that a QP sends to the judge on the wire. In SQD no request begins
     /// (IBTA 10.3.1).
-    fn watch_transmit(&mut self, qp: usize, frame: &[u8]) -> Result<(), String> {
+    fn watch_transmit(&mut self, qp: usize, frame: &[u8]) -> Result<(), Violation> {
         if self.plan.profile == Profile::Hostile {
             return Ok(());
         }
@@ -285,11 +290,12 @@ impl World {
             (seen.is_response(), q.pause)
         {
             ensure!(
+                "IBTA 10.3.1",
                 index.is_some_and(|i| i < begun),
                 "qp{qp}: request {index:?} begins in SQD"
             );
         }
-        result.map_err(|text| format!("qp{qp}: {text}"))
+        result.map_err(|found| found.at(format_args!("qp{qp}")))
     }
 
     /// Hands frames to the network. They arrive as one super-packet if none of them is impaired.

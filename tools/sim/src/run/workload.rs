@@ -3,6 +3,7 @@
 //! The programs: they post requests and receives, pause, give up.
 
 use crate::api::*;
+use crate::check::Violation;
 use crate::host::memory::Right;
 use crate::host::queues::{RecvSlot, SendSlot};
 use crate::log::tell;
@@ -19,7 +20,7 @@ const DEPTH: usize = 256;
 
 impl World {
     /// The program behind a QP acts, and schedules its next action.
-    pub fn tick(&mut self, qp: usize) -> Result<(), String> {
+    pub fn tick(&mut self, qp: usize) -> Result<(), Violation> {
         let q = &self.qps[qp];
         if q.fate.dead || q.todo == 0 {
             return Ok(());
@@ -51,7 +52,7 @@ impl World {
     }
 
     /// The program behind a QP answers a message by a request, if it has any left to post.
-    pub fn answer(&mut self, qp: usize) -> Result<(), String> {
+    pub fn answer(&mut self, qp: usize) -> Result<(), Violation> {
         let q = &self.qps[qp];
         let room = DEPTH > q.flow.ops.len() - q.flow.completed;
         if q.fate.dead || q.todo == 0 || !room || q.conn.state() != State::Rts {
@@ -175,7 +176,7 @@ impl World {
     }
 
     /// The receives that the first `count` consuming requests of the peer need are posted.
-    pub fn post_receives(&mut self, qp: usize, count: usize) -> Result<(), String> {
+    pub fn post_receives(&mut self, qp: usize, count: usize) -> Result<(), Violation> {
         self.fill_receives(qp, count);
         self.fill_shared(qp, count);
         if self.qps[qp].fate.dead {

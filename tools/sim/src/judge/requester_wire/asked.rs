@@ -4,7 +4,7 @@
 //! device could not send.
 
 use super::Watch;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::model::op::Op;
 
 impl Watch {
@@ -17,7 +17,7 @@ impl Watch {
     /// A packet that was sent comes again: after a reason to go back, or to ask for an
     /// acknowledgement. Only the last packet does the latter, or the one before a packet that the
     /// device could not send; those after it come again, too.
-    pub(super) fn check_again(&mut self, packet: u64, ack_req: bool) -> Result<(), String> {
+    pub(super) fn check_again(&mut self, packet: u64, ack_req: bool) -> Result<(), Violation> {
         let high = self.sent.len() as u64;
         let last = packet + 1 == high && !self.asked || self.given_back == Some(packet + 1);
         ensure!(
@@ -29,7 +29,7 @@ impl Watch {
     }
 
     /// The device took a request packet back, which will be sent later.
-    pub fn packet_taken_back(&mut self, packet: u64, ack_req: bool) -> Result<(), String> {
+    pub fn packet_taken_back(&mut self, packet: u64, ack_req: bool) -> Result<(), Violation> {
         if packet < self.sent.len() as u64 {
             self.check_again(packet, ack_req)?;
             // The last packet in flight is the one before it now.
@@ -50,7 +50,7 @@ impl Watch {
     /// The requester has nothing to send now: it must have asked for a response. The memory of the
     /// requests from packet `gone` on may be gone: none of these can be sent again to ask, but the
     /// requester must have asked about those before.
-    pub fn check_asked(&self, gone: Option<u64>) -> Result<(), String> {
+    pub fn check_asked(&self, gone: Option<u64>) -> Result<(), Violation> {
         let end = (self.sent.len() as u64).min(gone.unwrap_or(u64::MAX));
         let waiting = self.una < end;
         let held = self.missed > 0 || !self.rnr.is_empty();

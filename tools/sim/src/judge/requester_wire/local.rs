@@ -3,7 +3,7 @@
 //! The judge on the wire: when a request that sends nothing may begin.
 
 use super::Watch;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::model::flow::Flow;
 use crate::model::op::Op;
 use crate::model::verb::Verb;
@@ -25,12 +25,20 @@ impl Watch {
 
     /// Request `index` sends nothing, and begins. Requests begin in the order of posting; a fenced
     /// one waits for the READs and atomics before it (IBTA 10.8.3.3).
-    pub fn check_local(&self, flow: &Flow, index: usize) -> Result<(), String> {
+    pub fn check_local(&self, flow: &Flow, index: usize) -> Result<(), Violation> {
         let request = &flow.ops[index];
         let (first, high) = (request.first, self.sent.len() as u64);
-        ensure!(first == high, "begins after packet {high}, not {first}");
+        ensure!(
+            "IBTA 10.8.3.3",
+            first == high,
+            "begins after packet {high}, not {first}"
+        );
         let open = self.unanswered(flow, first).filter(|_| request.fence);
-        ensure!(open.is_none(), "is fenced, and {open:?} is not answered");
+        ensure!(
+            "IBTA 10.8.3.3",
+            open.is_none(),
+            "is fenced, and {open:?} is not answered"
+        );
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! The judge on the wire: its checks of a response that leaves the responder.
 
 use super::Watch;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::judge::decode::{is_fatal, op, Seen};
 use crate::judge::expect::chunk;
 use crate::model::flow::Flow;
@@ -20,7 +20,7 @@ impl Watch {
         flow: &Flow,
         foreign: bool,
         seen: &Seen,
-    ) -> Result<(), String> {
+    ) -> Result<(), Violation> {
         let packet = flow.packet(seen.psn);
         let mut least = packet;
         match seen.opcode {
@@ -28,15 +28,21 @@ impl Watch {
                 let (syndrome, _) = seen.aeth.unwrap_or_default();
                 if is_fatal(syndrome) {
                     // Of a READ it comes when the answer cannot be sent.
-                    ensure!(packet <= self.accepted, "NAK {syndrome:#x} of {packet}");
+                    ensure!(
+                        "IBTA 9.7.5.2",
+                        packet <= self.accepted,
+                        "NAK {syndrome:#x} of {packet}"
+                    );
                 } else if syndrome >> 5 != 0 {
                     ensure!(
+                        "IBTA 9.7.5.2",
                         packet == self.accepted,
                         "NAK {syndrome:#x} of {packet}, expecting {}",
                         self.accepted
                     );
                 } else {
                     ensure!(
+                        "IBTA 9.7.5.1.2",
                         packet < self.accepted,
                         "ACK of {packet}, expecting {}",
                         self.accepted
@@ -56,7 +62,7 @@ impl Watch {
 
     /// The MSN is the number of messages that the responder has completed (IBTA 9.7.7.1). A READ is
     /// complete when it is accepted, and its answer has the number that it had then.
-    fn check_msn(&self, flow: &Flow, packet: u64, seen: &Seen) -> Result<(), String> {
+    fn check_msn(&self, flow: &Flow, packet: u64, seen: &Seen) -> Result<(), Violation> {
         let Some((_, msn)) = seen.aeth else {
             return Ok(());
         };
@@ -67,13 +73,14 @@ impl Watch {
         };
         let expected = flow.messages_before(end) & 0xff_ffff;
         ensure!(
+            "IBTA 9.7.7.1",
             u64::from(msn) == expected,
             "MSN {msn}, not {expected}, in {seen:x?}"
         );
         Ok(())
     }
 
-    fn answered_op<'a>(&self, flow: &'a Flow, packet: u64) -> Result<&'a Op, String> {
+    fn answered_op<'a>(&self, flow: &'a Flow, packet: u64) -> Result<&'a Op, Violation> {
         ensure!(
             packet < self.accepted,
             "answer to {packet}, expecting {}",
@@ -85,7 +92,7 @@ impl Watch {
 
     /// An atomic returns what it found (IBTA 9.4.5), also when it is asked for again
     /// (IBTA 9.7.5.1.3).
-    fn check_atomic_ack(&self, flow: &Flow, packet: u64, seen: &Seen) -> Result<(), String> {
+    fn check_atomic_ack(&self, flow: &Flow, packet: u64, seen: &Seen) -> Result<(), Violation> {
         let request = self.answered_op(flow, packet)?;
         ensure!(
             request.verb.is_atomic(),
@@ -95,6 +102,7 @@ impl Watch {
         let found = u64::from_ne_bytes(request.data[..8].try_into().map_err(|_| "no operand")?);
         let original = seen.original;
         ensure!(
+            "IBTA 9.4.5",
             original == Some(found),
             "atomic found {original:x?}, expected {found:#x}"
         );
@@ -103,11 +111,16 @@ impl Watch {
 
     /// The response to a READ is packets from first to last with the bytes asked for (IBTA 9.4.4),
     /// that to an ATOMIC WRITE or FLUSH one without payload (IBTA annex A19.4).
-    fn check_read_response(&self, flow: &Flow, packet: u64, seen: &Seen) -> Result<(), String> {
+    fn check_read_response(&self, flow: &Flow, packet: u64, seen: &Seen) -> Result<(), Violation> {
         let request = self.answered_op(flow, packet)?;
         if matches!(request.verb, Verb::AtomicWrite | Verb::Flush { .. }) {
             let empty = seen.opcode == op::READ_ONLY && seen.payload.is_empty();
-            ensure!(empty, "answer to {:?} in {seen:x?}", request.verb);
+            ensure!(
+                "IBTA annex A19.4",
+                empty,
+                "answer to {:?} in {seen:x?}",
+                request.verb
+            );
             return Ok(());
         }
         ensure!(
@@ -119,22 +132,26 @@ impl Watch {
         let range = chunk(flow, request, k).ok_or("read answer beyond its data")?;
         let len = seen.payload.len();
         ensure!(
+            "IBTA 9.4.4",
             len == range.len(),
             "{len} bytes, not {} in {seen:x?}",
             range.len()
         );
         let ends = matches!(seen.opcode, op::READ_LAST | op::READ_ONLY);
         ensure!(
+            "IBTA 9.4.4",
             ends == (k + 1 == request.chunk_end(k)),
             "wrong end of a read in {seen:x?}"
         );
         let starts = matches!(seen.opcode, op::READ_FIRST | op::READ_ONLY);
         ensure!(
+            "IBTA 9.4.4",
             starts || k % request.chunk > 0,
             "wrong start of a read in {seen:x?}"
         );
         if request.inbox.is_none() {
             ensure!(
+                "IBTA 9.4.4",
                 seen.payload == &request.data[range],
                 "wrong data in {seen:x?}"
             );

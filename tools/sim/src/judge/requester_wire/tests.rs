@@ -3,6 +3,7 @@
 //! The judge on the wire: it accepts right packets, and finds each kind of wrong one.
 
 use super::*;
+use crate::check::Violation;
 use crate::judge::cwnd::MAX_CWND;
 use crate::judge::decode::NAK_SEQUENCE;
 use crate::judge::expect::{chunk, expected_request};
@@ -49,11 +50,11 @@ impl Wire {
         seen
     }
 
-    fn send(&mut self, seen: &Seen) -> Result<(), String> {
+    fn send(&mut self, seen: &Seen) -> Result<(), Violation> {
         self.watch.request_sent(self.now, &self.flow, LIMITS, seen)
     }
 
-    pub(super) fn send_packet(&mut self, packet: u64) -> Result<(), String> {
+    pub(super) fn send_packet(&mut self, packet: u64) -> Result<(), Violation> {
         let seen = self.request(packet);
         self.send(&seen)
     }
@@ -76,20 +77,20 @@ impl Wire {
         self.watch.is_answered(&self.flow.ops[index])
     }
 
-    fn respond(&mut self, seen: &Seen) -> Result<(), String> {
+    fn respond(&mut self, seen: &Seen) -> Result<(), Violation> {
         self.watch.response_sent(self.now, &self.flow, false, seen)
     }
 
-    pub(super) fn heed(&mut self, seen: &Seen) -> Result<(), String> {
+    pub(super) fn heed(&mut self, seen: &Seen) -> Result<(), Violation> {
         self.watch.response_delivered(&self.flow, seen);
         self.watch.answer_heeded(self.now, &self.flow, LIMITS, seen)
     }
 }
 
 #[track_caller]
-pub(super) fn refused(result: Result<(), String>, reason: &str) {
-    let text = result.expect_err("this is wrong");
-    assert!(text.contains(reason), "{text}");
+pub(super) fn refused(result: Result<(), Violation>, reason: &str) {
+    let found = result.expect_err("this is wrong");
+    assert!(found.to_string().contains(reason), "{found}");
 }
 
 #[test]

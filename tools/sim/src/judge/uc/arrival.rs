@@ -19,7 +19,7 @@
 //!   (IBTA 9.9.3).
 
 use crate::api::*;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::host::memory::Regions;
 use crate::host::queues::{RecvRing, RecvSlot};
 use crate::judge::access::partition_matches;
@@ -140,7 +140,7 @@ impl Responder {
     }
 
     /// Says what is to be done with packets.
-    pub fn treatment(&mut self, arrival: &Arrival, place: &Place) -> Result<Treatment, String> {
+    pub fn treatment(&mut self, arrival: &Arrival, place: &Place) -> Result<Treatment, Violation> {
         if !place.state.responds() {
             return Ok(Treatment::drop(DropReason::State));
         }
@@ -165,7 +165,11 @@ impl Responder {
 
     /// Packets that neither begin a message nor go on with the one in progress are dropped
     /// (IBTA 9.8.2.2).
-    fn sequence(&mut self, arrival: &Arrival, state: State) -> Result<Option<DropReason>, String> {
+    fn sequence(
+        &mut self,
+        arrival: &Arrival,
+        state: State,
+    ) -> Result<Option<DropReason>, Violation> {
         let Arrival { m, k, count, .. } = *arrival;
         let psn = arrival.message.first.wrapping_add(k) & PSN_MASK;
         let starts = k == 0;
@@ -190,6 +194,7 @@ impl Responder {
             let again = self.newest.is_some_and(|newest| m <= newest);
             let ancient = before.is_some_and(|before| before > STALE && before <= PSN_MASK / 2);
             ensure!(
+                "IBTA 9.8.2",
                 !again || ancient || follows,
                 "message {m} after {:?}",
                 self.newest

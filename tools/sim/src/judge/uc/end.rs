@@ -5,13 +5,13 @@
 
 use super::UcView;
 use crate::api::ConnectedQp;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::model::uc::Phase;
 
 impl UcView<'_> {
     /// Nothing more is scheduled: no request may be pending. Where neither the network nor a
     /// program did harm, each message has arrived once (IBTA 9.8.2).
-    pub fn check_rest(&self) -> Result<(), String> {
+    pub fn check_rest(&self) -> Result<(), Violation> {
         let good = self.habits.are_good() && self.plan.absent == 0;
         let good = good && !self.plan.impairment.is_ill();
         for (end, e) in self.ends.iter().enumerate() {
@@ -28,6 +28,7 @@ impl UcView<'_> {
             let mut lost = e.flow.messages.iter().filter(|m| !m.is_local());
             let lost = lost.position(|m| m.arrived != 1);
             ensure!(
+                "IBTA 9.8.2",
                 !good || lost.is_none(),
                 "uc{end}: message {lost:?} did not arrive once"
             );
@@ -36,7 +37,7 @@ impl UcView<'_> {
     }
 
     /// Each request and each receive has completed.
-    pub fn check_end(&self) -> Result<(), String> {
+    pub fn check_end(&self) -> Result<(), Violation> {
         for (end, e) in self.ends.iter().enumerate() {
             let (posted, done) = (e.flow.messages.len(), e.flow.completed);
             ensure!(posted == done, "uc{end}: {done} of {posted} are complete");
@@ -46,7 +47,7 @@ impl UcView<'_> {
     }
 
     /// No receive is outstanding.
-    pub fn check_receives_done(&self, end: usize) -> Result<(), String> {
+    pub fn check_receives_done(&self, end: usize) -> Result<(), Violation> {
         let slots = &self.ends[end].recv.slots;
         let open = slots.iter().position(|slot| slot.done.is_none());
         ensure!(

@@ -5,14 +5,14 @@
 
 use super::UcView;
 use crate::api::*;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::judge::decode::{op, Seen};
 use crate::model::uc::{Message, Phase, Verb};
 
 impl UcView<'_> {
     /// A message begins, or goes on. It begins in RTS alone, and goes on in SQD, too
     /// (IBTA 10.3.1, 10.3.1.5); not after a failure (IBTA 10.3.1.6).
-    pub fn check_begins(&self, end: usize, m: usize) -> Result<(), String> {
+    pub fn check_begins(&self, end: usize, m: usize) -> Result<(), Violation> {
         let e = &self.ends[end];
         let state = e.qp.state();
         let message = &e.flow.messages[m];
@@ -20,23 +20,28 @@ impl UcView<'_> {
         let may_go_on = may_begin || state == State::Sqd && e.phase == Phase::Draining;
         let begins = message.sent == 0;
         ensure!(
+            "IBTA 10.3.1",
             if begins { may_begin } else { may_go_on },
             "uc{end}: sends packet {} of {m} in {state:?}, {:?}",
             message.sent,
             e.phase
         );
         let fine = !message.is_local() && !message.failed && !message.finished;
-        ensure!(fine, "uc{end}: sends {m}, {message:?}");
+        ensure!("IBTA 10.3.1.6", fine, "uc{end}: sends {m}, {message:?}");
         Ok(())
     }
 
     /// A packet is as it has to be: the next one of the message whose turn it is.
-    pub fn check_packet(&self, end: usize, m: usize, seen: &Seen) -> Result<(), String> {
+    pub fn check_packet(&self, end: usize, m: usize, seen: &Seen) -> Result<(), Violation> {
         self.check_begins(end, m)?;
         let e = &self.ends[end];
         let message = &e.flow.messages[m];
         let k = message.sent;
-        ensure!(k < message.span, "uc{end}: {m} is sent, then {seen:x?}");
+        ensure!(
+            "IBTA 9.8.2",
+            k < message.span,
+            "uc{end}: {m} is sent, then {seen:x?}"
+        );
         let expected = Seen {
             psn: e.flow.psn,
             dest_qp: self.peer(end).qpn,
@@ -44,6 +49,7 @@ impl UcView<'_> {
             ..packet_expected(message, k, e.pmtu)
         };
         ensure!(
+            "IBTA 9.2, 9.7.2",
             *seen == expected,
             "uc{end}: packet {k} of {m} is {seen:x?}, not {expected:x?}"
         );
@@ -51,7 +57,7 @@ impl UcView<'_> {
     }
 
     /// The payload of a message that was not copied yet is still in its memory.
-    pub fn check_payload(&self, end: usize, m: usize) -> Result<(), String> {
+    pub fn check_payload(&self, end: usize, m: usize) -> Result<(), Violation> {
         let e = &self.ends[end];
         let message = &e.flow.messages[m];
         let memory = &self.hosts[e.host].memory;

@@ -5,7 +5,7 @@
 use super::arrival::Treatment;
 use super::UcView;
 use crate::api::*;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::judge::decode::Seen;
 use crate::network::frame;
 
@@ -14,7 +14,7 @@ pub type PacketOf = (usize, u32);
 
 impl UcView<'_> {
     /// The message and the packet of it that a frame is. Its bytes are those that were sent.
-    pub fn identify(&self, end: usize, frame: &[u8]) -> Result<PacketOf, String> {
+    pub fn identify(&self, end: usize, frame: &[u8]) -> Result<PacketOf, Violation> {
         let seen = frame::roce(frame).and_then(Seen::decode_uc);
         let seen = seen.ok_or_else(|| format!("uc{end}: gets no UC packet"))?;
         let sender = self.peer(end);
@@ -35,7 +35,7 @@ impl UcView<'_> {
         limit: u16,
         middle: bool,
         len: u32,
-    ) -> Result<(), String> {
+    ) -> Result<(), Violation> {
         let due = self.responders[end].in_progress() == Some(packet);
         let fine = limit == 1 || due && middle && len == self.ends[end].pmtu;
         ensure!(fine, "uc{end}: takes {limit} of packet {packet:?}");
@@ -49,7 +49,7 @@ impl UcView<'_> {
         (m, k): PacketOf,
         right: &Treatment,
         verdict: Verdict,
-    ) -> Result<(), String> {
+    ) -> Result<(), Violation> {
         let wanted = right.verdict;
         let same = verdict == wanted;
         ensure!(
@@ -68,7 +68,7 @@ impl UcView<'_> {
         right: &Treatment,
         payload: &[u8],
         received: &[(usize, RecvCompletion)],
-    ) -> Result<(), String> {
+    ) -> Result<(), Violation> {
         let memory = &self.hosts[self.ends[end].host].memory;
         if let Some(at) = right.place {
             let same = memory.read(at, payload.len()) == payload;
@@ -102,7 +102,7 @@ impl UcView<'_> {
     }
 
     /// A message is whole: its own bytes are where they belong (IBTA 9.8.2).
-    fn check_whole(&self, end: usize, m: usize, right: &Treatment) -> Result<(), String> {
+    fn check_whole(&self, end: usize, m: usize, right: &Treatment) -> Result<(), Violation> {
         let e = &self.ends[end];
         let message = &self.peer(end).flow.messages[m];
         let receive = right.completes.map(|(slot, _)| e.recv.slots[slot].at);
@@ -111,7 +111,11 @@ impl UcView<'_> {
         };
         let got = self.hosts[e.host].memory.read(at, message.data.len());
         let same = got == message.data;
-        ensure!(same, "uc{end}: message {m} arrives with other bytes");
+        ensure!(
+            "IBTA 9.8.2",
+            same,
+            "uc{end}: message {m} arrives with other bytes"
+        );
         Ok(())
     }
 
@@ -121,7 +125,7 @@ impl UcView<'_> {
         end: usize,
         slot: usize,
         status: Status,
-    ) -> Result<(), String> {
+    ) -> Result<(), Violation> {
         let before = self.ends[end].recv.slots[slot].done;
         ensure!(
             before.is_none(),
@@ -131,7 +135,7 @@ impl UcView<'_> {
     }
 
     /// The QP, which goes to error or is reset, says whether a receive is in use.
-    pub fn check_in_use(&self, end: usize, in_use: bool) -> Result<(), String> {
+    pub fn check_in_use(&self, end: usize, in_use: bool) -> Result<(), Violation> {
         let wanted = self.responders[end].recv_in_use;
         let same = in_use == wanted;
         ensure!(same, "uc{end}: a receive in use: {in_use}, not {wanted}");

@@ -6,6 +6,7 @@ use super::arrival::{Arrival, Place, Responder, Treatment};
 use super::packet::packet_expected;
 use super::UcView;
 use crate::api::*;
+use crate::check::Violation;
 use crate::host::machine::Host;
 use crate::host::memory::{Memory, Regions, ALL_RIGHTS};
 use crate::host::paging::Paging;
@@ -140,7 +141,7 @@ impl Scene {
     }
 
     /// What is right for packet `k` of message `m`.
-    fn treatment(&mut self, m: usize, k: u32) -> Result<Treatment, String> {
+    fn treatment(&mut self, m: usize, k: u32) -> Result<Treatment, Violation> {
         let e = &self.ends[1];
         let message = &self.ends[0].flow.messages[m];
         let arrival = Arrival {

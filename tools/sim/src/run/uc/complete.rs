@@ -3,6 +3,7 @@
 //! Send completions and events of a UC QP, and requests that send nothing.
 
 use crate::api::*;
+use crate::check::Violation;
 use crate::host::memory::ALL_RIGHTS;
 use crate::host::sabotage::Sabotage;
 use crate::log::tell;
@@ -12,7 +13,7 @@ use crate::run::world::{Event, World};
 
 impl World {
     /// Takes completions and events of the QP.
-    pub fn uc_report(&mut self, end: usize) -> Result<(), String> {
+    pub fn uc_report(&mut self, end: usize) -> Result<(), Violation> {
         loop {
             let e = &mut self.uc.ends[end];
             let before = e.qp.state();
@@ -44,7 +45,12 @@ impl World {
     }
 
     /// A send completion, which the judge sees first.
-    fn uc_complete(&mut self, end: usize, before: State, c: SendCompletion) -> Result<(), String> {
+    fn uc_complete(
+        &mut self,
+        end: usize,
+        before: State,
+        c: SendCompletion,
+    ) -> Result<(), Violation> {
         tell!(self, "uc{end} completes {c:?}");
         let m = self.uc_view().check_completion(end, before, &c)?;
         match c.status {
@@ -75,7 +81,7 @@ impl World {
     }
 
     /// Takes the events of the QP, and acts on them.
-    fn uc_take_events(&mut self, end: usize) -> Result<(), String> {
+    fn uc_take_events(&mut self, end: usize) -> Result<(), Violation> {
         let mut events = self.uc.ends[end].qp.take_events();
         if !events.is_empty() && self.saboteur.strikes(Sabotage::UcLoseEvent) {
             events = Events::NONE;
@@ -101,7 +107,7 @@ impl World {
     }
 
     /// Carries out the request whose turn it is, if it sends nothing. Gives whether there was one.
-    pub fn run_uc_local(&mut self, end: usize) -> Result<bool, String> {
+    pub fn run_uc_local(&mut self, end: usize) -> Result<bool, Violation> {
         let e = &self.uc.ends[end];
         let mut turn = e.qp.poll_local(&e.send).map(|n| e.flow.base + n as usize);
         let next = e.flow.messages.get(e.flow.current);
@@ -123,7 +129,7 @@ impl World {
     }
 
     /// Carries out a local operation. The error within is the status with which it fails.
-    fn uc_carry_out(&mut self, end: usize, m: usize) -> Result<Result<(), Status>, String> {
+    fn uc_carry_out(&mut self, end: usize, m: usize) -> Result<Result<(), Status>, Violation> {
         tell!(self, "uc{end} carries out {m}");
         self.stats.uc.locals += 1;
         self.uc_view().check_turn(end, m)?;
@@ -137,7 +143,7 @@ impl World {
 
     /// The memory that the peer writes to gets another key. WRITEs by the old one are refused, also
     /// in the middle of a message.
-    fn uc_rekey(&mut self, end: usize) -> Result<(), String> {
+    fn uc_rekey(&mut self, end: usize) -> Result<(), Violation> {
         let e = &mut self.uc.ends[end];
         let regions = &mut self.hosts[e.host].regions;
         let (rkey, at, len) = {

@@ -2,6 +2,7 @@
 
 //! The end of a run for its UC QPs.
 
+use crate::check::Violation;
 use crate::judge::uc::UcView;
 use crate::run::world::World;
 
@@ -18,7 +19,7 @@ impl World {
     }
 
     /// The programs close their UC QPs, with something still posted.
-    pub fn uc_close(&mut self) -> Result<(), String> {
+    pub fn uc_close(&mut self) -> Result<(), Violation> {
         for end in 0..self.uc.ends.len() {
             let count = self.rng.below(4);
             self.uc_post_receives(end, count)?;
@@ -36,7 +37,7 @@ impl World {
     }
 
     /// The judge sees the end.
-    pub fn uc_at_end(&mut self) -> Result<(), String> {
+    pub fn uc_at_end(&mut self) -> Result<(), Violation> {
         self.uc_view().check_end()?;
         for responder in &self.uc.responders {
             self.stats.uc.dropped += responder.dropped;

@@ -3,6 +3,7 @@
 //! The programs behind UC QPs.
 
 use crate::api::*;
+use crate::check::Violation;
 use crate::host::queues::SendSlot;
 use crate::log::tell;
 use crate::model::uc::{Action, Fault, Flaw, Message, Phase, Verb};
@@ -12,7 +13,7 @@ use oxe_proto::transport::LOOPBACK_MTU;
 
 impl World {
     /// Processes an event of a UC QP.
-    pub fn uc_step(&mut self, end: usize, action: Action) -> Result<(), String> {
+    pub fn uc_step(&mut self, end: usize, action: Action) -> Result<(), Violation> {
         match action {
             Action::Tick => self.uc_tick(end),
             Action::Pump => {
@@ -45,7 +46,7 @@ impl World {
     }
 
     /// The program does something, and will do something again.
-    fn uc_tick(&mut self, end: usize) -> Result<(), String> {
+    fn uc_tick(&mut self, end: usize) -> Result<(), Violation> {
         let habits = self.uc.habits;
         if self.rng.chance(habits.change) {
             self.uc_change(end)?;

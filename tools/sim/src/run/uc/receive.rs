@@ -3,7 +3,7 @@
 //! The receive half of a UC QP: packets that arrive, receives that complete or are flushed.
 
 use crate::api::*;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::host::env::{Env, Notes, Service};
 use crate::host::queues::RecvSlot;
 use crate::host::sabotage::Sabotage;
@@ -23,7 +23,7 @@ impl World {
         end: usize,
         repr: &PacketRepr,
         segments: &[Vec<u8>],
-    ) -> Result<usize, String> {
+    ) -> Result<usize, Violation> {
         let mut payload = Vec::new();
         let (m, k) = self.uc_view().identify(end, &segments[0])?;
         let (_, first) = frame::read_unchecked(&segments[0]).map_err(|why| format!("{why:?}"))?;
@@ -53,7 +53,7 @@ impl World {
         let (verdict, notes) = self.uc_handle(end, &header, &right, count as u16, &payload, absent);
         tell!(self, "uc{end} <- {m}.{k}*{count}+{len} {verdict:?}");
         if let Some(text) = notes.violation {
-            return Err(format!("uc{end}: {text}, message {m} packet {k}"));
+            return Err(format!("uc{end}: {text}, message {m} packet {k}").into());
         }
         self.uc_view().check_verdict(end, (m, k), &right, verdict)?;
         self.stats.uc.duplicates += u64::from(verdict == Verdict::Dropped(DropReason::Duplicate));
@@ -77,7 +77,7 @@ impl World {
         count: u32,
         len: u32,
         absent: bool,
-    ) -> Result<Treatment, String> {
+    ) -> Result<Treatment, Violation> {
         let mut responder = self.uc.responders[end].clone();
         let e = &self.uc.ends[end];
         let sender = &self.uc.ends[e.peer];
@@ -100,7 +100,7 @@ impl World {
         };
         let right = responder.treatment(&arrival, &place);
         self.uc.responders[end] = responder;
-        right.map_err(|text| format!("uc{end}: {text}"))
+        right.map_err(|found| found.at(format_args!("uc{end}")))
     }
 
     /// Passes packets to the protocol.
@@ -151,7 +151,7 @@ impl World {
         right: &Treatment,
         payload: &[u8],
         received: &[(usize, RecvCompletion)],
-    ) -> Result<(), String> {
+    ) -> Result<(), Violation> {
         let view = self.uc_view();
         view.check_effect(end, packet, right, payload, received)?;
         let e = &mut self.uc.ends[end];
@@ -170,7 +170,7 @@ impl World {
     }
 
     /// A receive is flushed.
-    fn uc_flush(&mut self, end: usize, slot: usize) -> Result<(), String> {
+    fn uc_flush(&mut self, end: usize, slot: usize) -> Result<(), Violation> {
         let status = Status::WrFlush;
         self.uc_view().check_receive_once(end, slot, status)?;
         self.uc.ends[end].recv.slots[slot].done = Some(status);
@@ -178,7 +178,7 @@ impl World {
     }
 
     /// The QP is in error: flushes its receives, the one in use first (IBTA 10.3.1).
-    pub fn uc_flush_receives(&mut self, end: usize) -> Result<(), String> {
+    pub fn uc_flush_receives(&mut self, end: usize) -> Result<(), Violation> {
         let e = &mut self.uc.ends[end];
         let mut in_use = e.qp.abandon_recv();
         self.uc_view().check_in_use(end, in_use)?;
@@ -202,7 +202,7 @@ impl World {
     }
 
     /// The program posts receives.
-    pub fn uc_post_receives(&mut self, end: usize, count: u64) -> Result<(), String> {
+    pub fn uc_post_receives(&mut self, end: usize, count: u64) -> Result<(), Violation> {
         let habits = self.uc.habits;
         let (host, max) = (self.uc.ends[end].host, self.uc.ends[end].max_len);
         for _ in 0..count {

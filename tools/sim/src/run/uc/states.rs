@@ -3,7 +3,7 @@
 //! The states of a UC QP, as its program changes them (IBTA 10.3.1).
 
 use crate::api::*;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::host::queues::{Keys, RecvRing, SendRing};
 use crate::judge::uc::arrival::Responder;
 use crate::log::tell;
@@ -16,9 +16,9 @@ use oxe_proto::transport::RemoteAccess;
 const MOST_RESETS: u32 = 3;
 
 impl World {
-    fn uc_modify(&mut self, end: usize, change: &Modify) -> Result<(), String> {
+    fn uc_modify(&mut self, end: usize, change: &Modify) -> Result<(), Violation> {
         let done = self.uc.ends[end].qp.modify(change);
-        done.map_err(|e| format!("uc{end}: {change:?}: {e:?}"))
+        done.map_err(|e| format!("uc{end}: {change:?}: {e:?}").into())
     }
 
     /// The rights of the peer.
@@ -31,7 +31,7 @@ impl World {
 
     /// The program brings the QP from RESET to RTR, and to RTS at once or soon. The first message
     /// of the peer is taken whatever its PSN is (IBTA 9.8.2.2), so the expected PSN is any.
-    pub fn uc_connect(&mut self, end: usize) -> Result<(), String> {
+    pub fn uc_connect(&mut self, end: usize) -> Result<(), Violation> {
         let e = &self.uc.ends[end];
         if e.phase != Phase::Down {
             return Ok(());
@@ -68,7 +68,7 @@ impl World {
     }
 
     /// The program brings the QP to RTS.
-    pub fn uc_ready(&mut self, end: usize) -> Result<(), String> {
+    pub fn uc_ready(&mut self, end: usize) -> Result<(), Violation> {
         let e = &mut self.uc.ends[end];
         let from = match e.phase {
             Phase::Half => State::Rtr,
@@ -93,7 +93,7 @@ impl World {
     }
 
     /// The program pauses the send queue.
-    pub fn uc_pause(&mut self, end: usize) -> Result<(), String> {
+    pub fn uc_pause(&mut self, end: usize) -> Result<(), Violation> {
         if self.uc.ends[end].phase != Phase::Up {
             return Ok(());
         }
@@ -104,7 +104,7 @@ impl World {
     }
 
     /// The program permits WRITEs, or does not any more. It may do so at any time (IBTA 11.2.5.2).
-    pub fn uc_change(&mut self, end: usize) -> Result<(), String> {
+    pub fn uc_change(&mut self, end: usize) -> Result<(), Violation> {
         if matches!(self.uc.ends[end].phase, Phase::Down | Phase::Dead) {
             return Ok(());
         }
@@ -117,7 +117,7 @@ impl World {
     }
 
     /// The program moves the QP to error.
-    pub fn uc_kill(&mut self, end: usize) -> Result<(), String> {
+    pub fn uc_kill(&mut self, end: usize) -> Result<(), Violation> {
         let e = &mut self.uc.ends[end];
         if matches!(e.phase, Phase::Down | Phase::Dead) {
             return Ok(());
@@ -130,7 +130,7 @@ impl World {
     }
 
     /// The QP is in error.
-    pub fn uc_dead(&mut self, end: usize) -> Result<(), String> {
+    pub fn uc_dead(&mut self, end: usize) -> Result<(), Violation> {
         let e = &mut self.uc.ends[end];
         ensure!(
             e.qp.state() == State::Err && e.phase != Phase::Dead,
@@ -150,7 +150,7 @@ impl World {
 
     /// The program resets the QP, and connects it again. Posted requests and receives are forgotten
     /// (IBTA 10.3.1.1). The peer goes on; its messages arrive again once this end is connected.
-    pub fn uc_reset(&mut self, end: usize) -> Result<(), String> {
+    pub fn uc_reset(&mut self, end: usize) -> Result<(), Violation> {
         let e = &self.uc.ends[end];
         let over = e.phase == Phase::Down || e.resets >= MOST_RESETS || self.closing;
         if over {
@@ -205,7 +205,7 @@ impl World {
     }
 
     /// A QP that was reset has nothing to send and nothing to report.
-    fn uc_poll_nothing(&mut self, end: usize) -> Result<(), String> {
+    fn uc_poll_nothing(&mut self, end: usize) -> Result<(), Violation> {
         let now = Instant(self.now);
         let e = &mut self.uc.ends[end];
         let packet = e.qp.poll_transmit(now, 1, &mut e.send);

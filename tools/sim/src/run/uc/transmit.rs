@@ -4,7 +4,7 @@
 //! each to the judge.
 
 use crate::api::*;
-use crate::check::ensure;
+use crate::check::{ensure, Violation};
 use crate::host::sabotage::{Sabotage, Saboteur};
 use crate::host::uc::Uncopied;
 use crate::judge::decode::Seen;
@@ -21,7 +21,7 @@ const BUDGET: u64 = 64;
 
 impl World {
     /// The device sends the QP's pending packets, reports its completions and events.
-    pub fn pump_uc(&mut self, end: usize) -> Result<(), String> {
+    pub fn pump_uc(&mut self, end: usize) -> Result<(), Violation> {
         let mut budget = self.rng.range(1, BUDGET);
         self.uc_run_timer(end)?;
         loop {
@@ -66,7 +66,7 @@ impl World {
     }
 
     /// The timer of the QP goes off, perhaps too early, or late: the protocol uncorks by itself.
-    fn uc_run_timer(&mut self, end: usize) -> Result<(), String> {
+    fn uc_run_timer(&mut self, end: usize) -> Result<(), Violation> {
         if self.rng.one_in(2) {
             return Ok(());
         }
@@ -79,7 +79,7 @@ impl World {
         Ok(())
     }
 
-    fn uc_poll(&mut self, end: usize, most: u16) -> Result<Option<Transmit>, String> {
+    fn uc_poll(&mut self, end: usize, most: u16) -> Result<Option<Transmit>, Violation> {
         let now = Instant(self.now);
         let e = &mut self.uc.ends[end];
         let may = e.qp.may_transmit(&e.send);
@@ -92,7 +92,7 @@ impl World {
     }
 
     /// The device copies the payloads of all packets, and hands the packets to the network.
-    pub fn copy_uc(&mut self, end: usize) -> Result<(), String> {
+    pub fn copy_uc(&mut self, end: usize) -> Result<(), Violation> {
         let e = &mut self.uc.ends[end];
         let uncopied = std::mem::take(&mut e.uncopied);
         e.flow.copy();
@@ -112,12 +112,12 @@ impl World {
     }
 
     /// Makes frames of the protocol's packets. Gives whether the device can send more.
-    fn uc_transmit(&mut self, end: usize, transmit: Transmit) -> Result<bool, String> {
+    fn uc_transmit(&mut self, end: usize, transmit: Transmit) -> Result<bool, Violation> {
         let habits = self.uc.habits;
         let e = &self.uc.ends[end];
         let m = match transmit.origin {
             Origin::Request { n } => e.flow.base + n as usize,
-            other => return Err(format!("uc{end}: packets of {other:?}")),
+            other => return Err(format!("uc{end}: packets of {other:?}").into()),
         };
         ensure!(
             m == e.flow.current,
@@ -153,7 +153,7 @@ impl World {
     }
 
     /// There is no route to the peer: the message ends here, and counts as sent.
-    fn uc_lose(&mut self, end: usize, m: usize, part: &Transmit) -> Result<(), String> {
+    fn uc_lose(&mut self, end: usize, m: usize, part: &Transmit) -> Result<(), Violation> {
         tell!(self, "uc{end} has no route for {part:?}");
         self.stats.uc.unrouted += 1;
         self.uc_view().check_begins(end, m)?;
@@ -164,7 +164,7 @@ impl World {
     }
 
     /// The packets could not be sent: takes them back. They come again as they were.
-    fn uc_undo(&mut self, end: usize, part: &Transmit) -> Result<(), String> {
+    fn uc_undo(&mut self, end: usize, part: &Transmit) -> Result<(), Violation> {
         tell!(self, "uc{end} cannot send {part:?}");
         self.stats.uc.undone += 1;
         if self.saboteur.strikes(Sabotage::UcForgetUndo) {
@@ -209,7 +209,7 @@ impl World {
         end: usize,
         m: usize,
         mut packet: Transmit,
-    ) -> Result<Vec<Vec<u8>>, String> {
+    ) -> Result<Vec<Vec<u8>>, Violation> {
         let e = &self.uc.ends[end];
         let (from, to) = (e.host, self.uc.ends[e.peer].host);
         let message = &e.flow.messages[m];
@@ -219,7 +219,7 @@ impl World {
                 let (from, end) = (offset as usize, (offset + len) as usize);
                 from..end
             }
-            Payload::Read { .. } => return Err(format!("uc{end}: the payload of a READ")),
+            Payload::Read { .. } => return Err(format!("uc{end}: the payload of a READ").into()),
         };
         let inside = range.end <= message.data.len();
         ensure!(
@@ -261,7 +261,7 @@ impl World {
         (m, k): (usize, u32),
         header: &PacketRepr,
         route: Route,
-    ) -> Result<Vec<u8>, String> {
+    ) -> Result<Vec<u8>, Violation> {
         let e = &self.uc.ends[end];
         let message = &e.flow.messages[m];
         let payload = message.payload(k, e.pmtu);
@@ -270,11 +270,11 @@ impl World {
         if let Ext::Reth(reth) | Ext::RethImm(reth, _) = &mut header.ext {
             reth.dma_len = message.reth_len();
         }
-        frame::build(route, self.ip_id, &header, &payload)
+        Ok(frame::build(route, self.ip_id, &header, &payload)?)
     }
 
     /// The judge sees a packet of message `m` that is sent.
-    fn uc_packet_sent(&mut self, end: usize, m: usize, frame: &[u8]) -> Result<(), String> {
+    fn uc_packet_sent(&mut self, end: usize, m: usize, frame: &[u8]) -> Result<(), Violation> {
         let seen = frame::roce(frame).and_then(Seen::decode_uc);
         let seen = seen.ok_or_else(|| format!("uc{end}: sends what is no UC request"))?;
         tell!(self, "uc{end} -> {m} {seen:x?}");
@@ -284,7 +284,7 @@ impl World {
     }
 
     /// Sabotage: a responder acknowledges a message.
-    pub fn uc_acknowledge(&mut self, end: usize) -> Result<(), String> {
+    pub fn uc_acknowledge(&mut self, end: usize) -> Result<(), Violation> {
         if !self.saboteur.strikes(Sabotage::UcAcknowledge) {
             return Ok(());
         }
