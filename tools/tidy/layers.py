@@ -73,7 +73,7 @@ SIM = order(
     {"lib.rs", "main.rs"},
     layers=(
         {"api", "check", "log", "rng"},
-        {"profile", "stats"},
+        {"profile"},
         {"model"},
         {"network", "peer"},
         {"host"},

@@ -16,6 +16,7 @@ pub mod receive;
 pub mod requester_wire;
 pub mod responder_wire;
 pub mod risk;
+pub mod stats;
 pub mod uc;
 pub mod view;
 

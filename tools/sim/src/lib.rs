@@ -26,4 +26,3 @@ pub mod profile;
 pub mod rng;
 pub mod run;
 pub mod runner;
-pub mod stats;

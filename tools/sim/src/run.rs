@@ -25,12 +25,12 @@ pub mod world;
 use crate::check::Violation;
 use crate::host::datagram::Datagrams;
 use crate::host::sabotage::Saboteur;
+use crate::judge::stats::{Observation, Stats};
 use crate::log::{tell, Log};
 use crate::model::uc::Action;
 use crate::network::wire::Network;
 use crate::profile::{Plan, MS};
 use crate::rng::Rng;
-use crate::stats::Stats;
 use std::collections::BTreeMap;
 use world::{Connections, Event, Run, World};
 
@@ -60,6 +60,9 @@ impl World {
             uc: Connections::default(),
             saboteur,
             stats: Stats::default(),
+            handled: 0,
+            reuses: 0,
+            forged: 0,
             deadline: 0,
             closing: false,
             log,
@@ -109,8 +112,9 @@ impl World {
                 continue;
             }
             self.now = time;
-            self.stats.events += 1;
-            if self.stats.events > MAX_EVENTS {
+            self.stats.observe(Observation::Event);
+            self.handled += 1;
+            if self.handled > MAX_EVENTS {
                 return Err("far too many events: something turns in circles".into());
             }
             if time > self.deadline + 10 * MS {

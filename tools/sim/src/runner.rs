@@ -4,10 +4,10 @@
 
 use crate::check::Violation;
 use crate::host::sabotage::Saboteur;
+use crate::judge::stats::Stats;
 use crate::log::{Digest, Log, Mode};
 use crate::profile::Profile;
 use crate::run::world::{Run, World};
-use crate::stats::Stats;
 use std::fmt::Write;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};

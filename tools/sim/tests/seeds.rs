@@ -4,10 +4,10 @@
 //! many more of them with the command.
 
 use oxe_sim::host::sabotage::Saboteur;
+use oxe_sim::judge::stats::{uc, Stats};
 use oxe_sim::log::Mode;
 use oxe_sim::profile::Profile;
 use oxe_sim::runner::{run, run_many, Seeds, Summary};
-use oxe_sim::stats::{uc, Stats};
 
 const SEEDS: u64 = 120 * Profile::ALL.len() as u64;
 

@@ -7,6 +7,7 @@
 //! core panic, touch memory to which no right was given, or spoil the order of completions.
 
 use crate::check::Violation;
+use crate::judge::stats::Observation;
 use crate::network::frame::{self, Route};
 use crate::profile::US;
 use crate::run::world::{Event, World};
@@ -17,7 +18,7 @@ const MOST: u64 = 3_000;
 impl World {
     /// Sends some forged packets, and comes again.
     pub fn attack(&mut self) -> Result<(), Violation> {
-        if self.now > self.plan.heal_at * 2 || self.stats.forged > MOST {
+        if self.now > self.plan.heal_at * 2 || self.forged > MOST {
             return Ok(());
         }
         let count = self.rng.range(1, 4);
@@ -33,7 +34,8 @@ impl World {
     }
 
     fn forge(&mut self) {
-        self.stats.forged += 1;
+        self.forged += 1;
+        self.count(Observation::Forged);
         let qp = self.rng.index(self.qps.len());
         let early = self.early_ack(qp).filter(|_| self.rng.one_in(2));
         let mut roce = match self.network.overheard(&mut self.rng) {

@@ -7,6 +7,7 @@
 
 use crate::api::*;
 use crate::check::Violation;
+use crate::judge::stats::Observation;
 use crate::log::tell;
 use crate::model::fault::Risk;
 use crate::model::op::Op;
@@ -20,7 +21,7 @@ impl World {
         if self.qps[qp].fate.dead {
             return Ok(());
         }
-        self.stats.deregistered += 1;
+        self.count(Observation::Deregistered);
         match self.rng.below(4) {
             0 => self.deregister_local(qp),
             1 => self.deregister_receives(qp),

@@ -11,6 +11,7 @@ use crate::judge::decode::Seen;
 use crate::judge::lending::check_lent;
 use crate::judge::placement::check_placement;
 use crate::judge::requester_wire::{Limits, Watch};
+use crate::judge::stats::Observation;
 use crate::log::tell;
 use crate::model::flow::Flow;
 use crate::model::outcome::Pause;
@@ -59,7 +60,9 @@ impl World {
         if due {
             self.watches[qp].timed_out();
         }
-        self.stats.timeouts += u64::from(due);
+        if due {
+            self.count(Observation::TimedOut);
+        }
         tell!(self, "qp{qp} timer, due {due}");
         let q = &mut self.qps[qp];
         q.conn.handle_timeout(now, &mut q.send);
@@ -137,7 +140,7 @@ impl World {
             Ok(good) => good,
             Err(why) => {
                 tell!(self, "host{host} drops {why:?}");
-                self.stats.dropped += 1;
+                self.count(Observation::Unreadable);
                 return Ok(1);
             }
         };
@@ -181,7 +184,7 @@ impl World {
             .filter_map(|frame| Seen::decode(frame::roce(frame)?))
             .collect();
         let count = frames.len() as u16;
-        self.stats.together += u64::from(count) - 1;
+        self.count(Observation::Taken(count));
         let mut notes = Notes::default();
         let q = &mut self.qps[qp];
         let host = &mut self.hosts[q.host];
@@ -340,7 +343,7 @@ impl World {
 
     /// The send queue is drained: the program resumes it after some time.
     fn drained(&mut self, qp: usize) {
-        self.stats.drained += 1;
+        self.count(Observation::Drained);
         if let Pause::Draining(begun) = self.qps[qp].pause {
             self.qps[qp].pause = Pause::Drained(begun);
             let pause = self.rng.below(MS);

@@ -9,6 +9,7 @@
 //! is fenced, so that no READ is open. So there is one right result for each access: what comes
 //! after the end is refused.
 
+use crate::judge::stats::{KeyEnd, Observation};
 use crate::model::fault::Fault;
 use crate::model::key::{Fast, FastReg, Note, Phase};
 use crate::model::op::Op;
@@ -158,7 +159,7 @@ impl World {
         if let Verb::Flush { range, .. } = &mut op.verb {
             *range = len;
             op.len = 0;
-            self.stats.leased += 1;
+            self.count(Observation::KeyUsed);
             return Some((op, None));
         }
         if verb.brings_data() {
@@ -166,7 +167,7 @@ impl World {
         } else {
             self.load(qp, &mut op);
         }
-        self.stats.leased += 1;
+        self.count(Observation::KeyUsed);
         Some((op, Some(reg.offset + within)))
     }
 
@@ -181,7 +182,9 @@ impl World {
                 _ => reg.va + reg.len.next_multiple_of(8) as u64,
             };
         }
-        self.stats.stale += u64::from(stale.is_some());
+        if stale.is_some() {
+            self.count(Observation::StaleKeyUsed);
+        }
         op.fault = Some(Fault::NotEnabled);
         Some((op, None))
     }
@@ -198,7 +201,7 @@ impl World {
             (Some(Note::Done), Phase::Granted(reg)) => fast.phase = Phase::Returned(reg),
             (None, Phase::Granted(reg)) if ended == Some(reg.rkey) => {
                 fast.phase = Phase::None;
-                self.stats.ended[2] += 1;
+                self.count(Observation::KeyEnded(KeyEnd::Send));
             }
             _ => {}
         }

@@ -6,6 +6,7 @@ use super::world::{Event, World};
 use crate::api::*;
 use crate::check::Violation;
 use crate::judge::events::ERRORS;
+use crate::judge::stats::{KeyEnd, Observation};
 use crate::judge::view::View;
 use crate::log::tell;
 use crate::model::verb::{Local, Verb};
@@ -35,39 +36,36 @@ impl World {
         result.map_err(|found| {
             let op = &self.qps[qp].flow.ops[index];
             let (verb, len) = (op.verb, op.len);
-            found.at(format_args!("qp{qp}: request {index} {verb:?}+{len}: {c:?}"))
+            found.at(format_args!(
+                "qp{qp}: request {index} {verb:?}+{len}: {c:?}"
+            ))
         })?;
+        self.count(Observation::Completed(c.status));
         match c.status {
             Status::Success => self.succeeded(qp, index),
-            status => self.failed(qp, status),
+            status => {
+                self.qps[qp].fate.first_error.get_or_insert(status);
+            }
         }
         Ok(())
     }
 
     /// A request has succeeded: what it has brought belongs to the memory.
     fn succeeded(&mut self, qp: usize, index: usize) {
-        self.stats.succeeded += 1;
-        let counts = !self.view().is_hostile();
         let q = &self.qps[qp];
         let op = &q.flow.ops[index];
+        let mut key_end = None;
         if op.verb.brings_data() {
             let memory = &mut self.hosts[q.host].memory;
             memory.accept(op.local, op.len as usize);
             let ends = op.keys.lkey.is_some() && op.keys.ends;
-            self.stats.ended[1] += u64::from(counts && ends);
+            key_end = ends.then_some(KeyEnd::Read);
+        } else if matches!(op.verb, Verb::Local(Local::Invalidate(_))) {
+            key_end = Some(KeyEnd::LocalInv);
         }
-        let ends = matches!(op.verb, Verb::Local(Local::Invalidate(_)));
-        self.stats.ended[0] += u64::from(counts && ends);
-    }
-
-    fn failed(&mut self, qp: usize, status: Status) {
-        match status {
-            Status::WrFlush => self.stats.flushed += 1,
-            Status::RetryExc => self.stats.retry_exceeded += 1,
-            Status::RnrRetryExc => self.stats.rnr_exceeded += 1,
-            _ => self.stats.failed += 1,
+        if let Some(end) = key_end.filter(|_| !self.view().is_hostile()) {
+            self.count(Observation::KeyEnded(end));
         }
-        self.qps[qp].fate.first_error.get_or_insert(status);
     }
 
     /// A receive completion.
@@ -128,11 +126,10 @@ impl World {
         verdict: Verdict,
         empty: bool,
     ) -> Result<(), Violation> {
+        self.count(Observation::Verdict(verdict));
         let Verdict::Dropped(cause) = verdict else {
             return Ok(());
         };
-        self.stats.dropped += 1;
-        self.stats.refused += u64::from(cause == DropReason::Refused);
         self.view().check_dropped(qp, cause, empty)
     }
 

@@ -7,6 +7,7 @@ use crate::api::*;
 use crate::check::{ensure, Violation};
 use crate::host::env::end_key;
 use crate::host::sabotage::Sabotage;
+use crate::judge::stats::Observation;
 use crate::log::tell;
 use crate::model::fault::Fault;
 use crate::model::op::Op;
@@ -73,7 +74,7 @@ impl World {
         self.view()
             .check_turn(qp, index)
             .map_err(|found| found.at(format_args!("qp{qp}: local request {index}")))?;
-        self.stats.locals += 1;
+        self.count(Observation::CarriedOut);
         let q = &mut self.qps[qp];
         let op = &mut q.flow.ops[index];
         op.carried_out = true;

@@ -15,6 +15,7 @@ use crate::check::{ensure, Violation};
 use crate::host::env::Notes;
 use crate::judge::decode::Seen;
 use crate::judge::requester_wire::Limits;
+use crate::judge::stats::Observation;
 use crate::run::world::World;
 use oxe_proto::transport::Origin;
 
@@ -28,9 +29,11 @@ impl World {
             _ => &mut q.read_pages,
         };
         let hidden = !q.conn.is_foreign() && pages.hides(self.now, &transmit.payload);
-        self.stats.hidden += u64::from(hidden);
+        let peer = q.peer;
+        if hidden {
+            self.count(Observation::PayloadMissing);
+        }
         if hidden && transmit.origin == Origin::Response {
-            let peer = q.peer;
             self.watches[peer].answers.postpone(self.now);
         }
         hidden
@@ -51,8 +54,9 @@ impl World {
             "qp{qp}: {verdict:?}, page missing: {}",
             notes.missing
         );
-        self.stats.retaken += u64::from(notes.again);
-        self.stats.missing += u64::from(dropped);
+        if notes.again {
+            self.count(Observation::ReceiveAgain);
+        }
         let q = &mut self.qps[qp];
         if notes.touched {
             q.taken_pages.settle(dropped);

@@ -7,6 +7,7 @@ use crate::api::*;
 use crate::check::{ensure, Violation};
 use crate::host::queues::{Keys, RecvRing, SendRing};
 use crate::judge::requester_wire::Watch;
+use crate::judge::stats::Observation;
 use crate::log::tell;
 use crate::model::flow::Flow;
 use crate::model::outcome::{Fate, Pause};
@@ -24,8 +25,9 @@ impl World {
     pub fn consider_reuse(&mut self, qp: usize) {
         let peer = self.qps[qp].peer;
         let both = self.qps[qp].fate.dead && self.qps[peer].fate.dead;
-        if both && self.stats.reborn < MOST && self.rng.chance(self.plan.qp_reuse) {
-            self.stats.reborn += 1;
+        if both && self.reuses < MOST && self.rng.chance(self.plan.qp_reuse) {
+            self.reuses += 1;
+            self.count(Observation::Reused);
             self.allow_for(qp, 2 * GRACE);
             self.after(GRACE, Event::QpReuse { qp });
         }

@@ -9,6 +9,7 @@ use crate::host::qp::Qp;
 use crate::host::sabotage::{Sabotage, Saboteur};
 use crate::judge::decode::Seen;
 use crate::judge::requester_wire::Limits;
+use crate::judge::stats::Observation;
 use crate::log::tell;
 use crate::model::fault::Fault;
 use crate::model::outcome::Pause;
@@ -21,7 +22,7 @@ use oxe_proto::wire::{Ext, FethRepr, Kind, NakCode, Opcode, PacketRepr, Psn, Rnr
 impl World {
     /// The packet could not be sent: takes it back.
     pub fn fail_transmit(&mut self, qp: usize, transmit: &Transmit) -> Result<(), Violation> {
-        self.stats.undone += 1;
+        self.count(Observation::TakenBack);
         tell!(self, "qp{qp} cannot send {transmit:?}");
         let q = &mut self.qps[qp];
         q.conn.undo(transmit, &mut q.send);
@@ -262,7 +263,9 @@ impl World {
         tell!(self, "qp{qp} -> {seen:x?}");
         self.view().check_silence(qp, &seen)?;
         self.judge_order(qp, &seen)?;
-        self.stats.rnr_naks += u64::from(seen.is_rnr_nak());
+        if seen.is_rnr_nak() {
+            self.count(Observation::RnrNak);
+        }
         let foreign = self.qps[qp].conn.is_foreign();
         if let Some(index) = index {
             self.view().check_begin(qp, index)?;
@@ -303,7 +306,7 @@ impl World {
         let before = self.network.tally.harmed();
         let mut arrivals = Vec::new();
         for frame in frames {
-            self.stats.packets += 1;
+            self.count(Observation::Sent);
             arrivals.extend(self.network.carry(self.now, from, to, frame));
         }
         let last = arrivals.iter().map(|(time, _)| *time).max();

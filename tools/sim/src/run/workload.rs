@@ -6,6 +6,7 @@ use crate::api::*;
 use crate::check::Violation;
 use crate::host::memory::Right;
 use crate::host::queues::{RecvSlot, SendSlot};
+use crate::judge::stats::Observation;
 use crate::log::tell;
 use crate::model::fault::Fault;
 use crate::model::op::Op;
@@ -112,7 +113,7 @@ impl World {
     /// Posts a request.
     fn post_op(&mut self, qp: usize, mut op: Op, inbox: Option<usize>) {
         op.risk = self.risk(qp, &op);
-        self.stats.requests += 1;
+        self.count(Observation::Posted);
         tell!(
             self,
             "qp{qp} posts {} {:?}+{} fence {} fault {:?} inbox {inbox:?}",

@@ -9,6 +9,7 @@ use crate::host::qp::Qp;
 use crate::host::sabotage::Saboteur;
 use crate::host::uc::End;
 use crate::judge::requester_wire::Watch;
+use crate::judge::stats::{uc, Observation, Stats};
 use crate::judge::uc::arrival::Responder;
 use crate::log::Log;
 use crate::model::uc::Action;
@@ -16,7 +17,6 @@ use crate::network::wire::Network;
 use crate::profile::uc::Habits;
 use crate::profile::{Plan, Profile};
 use crate::rng::Rng;
-use crate::stats::Stats;
 use std::collections::BTreeMap;
 
 /// Something that happens at a moment.
@@ -99,7 +99,12 @@ pub struct World {
     pub datagrams: Datagrams,
     pub uc: Connections,
     pub saboteur: Saboteur,
+    /// The judge that counts.
     pub stats: Stats,
+    /// Events that were processed, connections that were used again, packets that were forged.
+    pub handled: u64,
+    pub reuses: u64,
+    pub forged: u64,
     /// When everything must have come to rest.
     pub deadline: u64,
     /// All work is done, QPs are being closed.
@@ -111,6 +116,16 @@ pub struct World {
 }
 
 impl World {
+    /// The judge that counts sees something.
+    pub fn count(&mut self, observation: Observation) {
+        self.stats.observe(observation);
+    }
+
+    /// The same of a UC QP.
+    pub fn uc_count(&mut self, observation: uc::Observation) {
+        self.stats.observe(Observation::Uc(observation));
+    }
+
     /// Schedules an event `after` nanoseconds from now.
     pub fn after(&mut self, after: u64, event: Event) {
         self.at(self.now + after, event);

@@ -6,6 +6,7 @@ use crate::api::*;
 use crate::check::Violation;
 use crate::host::memory::ALL_RIGHTS;
 use crate::host::sabotage::Sabotage;
+use crate::judge::stats::uc::Observation;
 use crate::log::tell;
 use crate::model::uc::{Action, Phase, Verb};
 use crate::profile::{MS, US};
@@ -53,11 +54,7 @@ impl World {
     ) -> Result<(), Violation> {
         tell!(self, "uc{end} completes {c:?}");
         let m = self.uc_view().check_completion(end, before, &c)?;
-        match c.status {
-            Status::Success => {}
-            Status::WrFlush => self.stats.uc.flushed += 1,
-            _ => self.stats.uc.failed += 1,
-        }
+        self.uc_count(Observation::Completed(c.status));
         let e = &mut self.uc.ends[end];
         e.flow.complete(m, c.status);
         if e.phase == Phase::Up && e.qp.state() == State::Sqe {
@@ -90,7 +87,7 @@ impl World {
         self.uc.responders[end].events = Events::NONE;
         if events.contains(Events::SQ_DRAINED) {
             self.uc.ends[end].phase = Phase::Drained;
-            self.stats.uc.drained += 1;
+            self.uc_count(Observation::Drained);
             let pause = self.rng.below(MS);
             self.uc_later(end, pause, Action::Ready);
         }
@@ -131,7 +128,7 @@ impl World {
     /// Carries out a local operation. The error within is the status with which it fails.
     fn uc_carry_out(&mut self, end: usize, m: usize) -> Result<Result<(), Status>, Violation> {
         tell!(self, "uc{end} carries out {m}");
-        self.stats.uc.locals += 1;
+        self.uc_count(Observation::CarriedOut);
         self.uc_view().check_turn(end, m)?;
         let flow = &mut self.uc.ends[end].flow;
         let result = flow.carry_out(m);

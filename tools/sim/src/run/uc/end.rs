@@ -3,6 +3,7 @@
 //! The end of a run for its UC QPs.
 
 use crate::check::Violation;
+use crate::judge::stats::uc::Observation;
 use crate::judge::uc::UcView;
 use crate::run::world::World;
 
@@ -39,10 +40,16 @@ impl World {
     /// The judge sees the end.
     pub fn uc_at_end(&mut self) -> Result<(), Violation> {
         self.uc_view().check_end()?;
-        for responder in &self.uc.responders {
-            self.stats.uc.dropped += responder.dropped;
-            self.stats.uc.revived += responder.revived;
+        for end in 0..self.uc.responders.len() {
+            self.uc_responder_ends(end);
         }
         Ok(())
+    }
+
+    /// The life of a responder ends.
+    pub fn uc_responder_ends(&mut self, end: usize) {
+        let responder = &self.uc.responders[end];
+        let (dropped, again) = (responder.dropped, responder.revived);
+        self.uc_count(Observation::Ended { dropped, again });
     }
 }

@@ -5,6 +5,7 @@
 use crate::api::*;
 use crate::check::Violation;
 use crate::host::queues::SendSlot;
+use crate::judge::stats::uc::Observation;
 use crate::log::tell;
 use crate::model::uc::{Action, Fault, Flaw, Message, Phase, Verb};
 use crate::profile::US;
@@ -85,7 +86,7 @@ impl World {
         let message = self.uc_draw(end);
         let kind = (message.verb, message.len(), message.fault);
         tell!(self, "uc{end} posts {kind:?}");
-        self.stats.uc.posted += 1;
+        self.uc_count(Observation::Posted);
         let e = &mut self.uc.ends[end];
         let slot = SendSlot::new(message.request(), message.at, message.len());
         e.send.slots.push(slot);
@@ -128,7 +129,9 @@ impl World {
         }
         if !local && self.rng.chance(habits.flaw) {
             message.flaw = self.uc_draw_flaw(end, &message);
-            self.stats.uc.flawed += u64::from(message.flaw.is_some());
+            if message.flaw.is_some() {
+                self.uc_count(Observation::Flawed);
+            }
         }
         message
     }

@@ -7,6 +7,7 @@ use crate::check::{ensure, Violation};
 use crate::host::env::{Env, Notes, Service};
 use crate::host::queues::RecvSlot;
 use crate::host::sabotage::Sabotage;
+use crate::judge::stats::uc::Observation;
 use crate::judge::uc::arrival::{Arrival, Place, Treatment};
 use crate::judge::uc::receive::PacketOf;
 use crate::log::tell;
@@ -45,7 +46,7 @@ impl World {
             payload.extend_from_slice(bytes);
             count += 1;
         }
-        self.stats.uc.together += count as u64 - 1;
+        self.uc_count(Observation::Taken(count as u16));
         let header = self.uc_hide_gap(end, (m, k), repr);
         let absent = self.uc.ends[end].taken_pages.is_absent(self.now);
         let right = self.uc_treatment(end, (m, k), count as u32, payload.len() as u32, absent)?;
@@ -56,13 +57,14 @@ impl World {
             return Err(format!("uc{end}: {text}, message {m} packet {k}").into());
         }
         self.uc_view().check_verdict(end, (m, k), &right, verdict)?;
-        self.stats.uc.duplicates += u64::from(verdict == Verdict::Dropped(DropReason::Duplicate));
-        self.stats.uc.missing += u64::from(verdict == Verdict::Dropped(DropReason::NotPresent));
-        self.stats.uc.reused += u64::from(notes.again);
+        self.uc_count(Observation::Verdict(verdict));
+        if notes.again {
+            self.uc_count(Observation::ReceiveAgain);
+        }
         self.uc_take_effect(end, (m, k), &right, &payload, &notes.received)?;
         self.uc_acknowledge(end)?;
         if right.fails() {
-            self.stats.uc.unusable += 1;
+            self.uc_count(Observation::Unusable);
             self.uc_report(end)?;
         }
         self.uc_wake(end);
@@ -164,7 +166,7 @@ impl World {
         if right.whole {
             let peer = e.peer;
             self.uc.ends[peer].flow.messages[packet.0].arrived += 1;
-            self.stats.uc.arrived += 1;
+            self.uc_count(Observation::Arrived);
         }
         Ok(())
     }

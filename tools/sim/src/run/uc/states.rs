@@ -5,6 +5,7 @@
 use crate::api::*;
 use crate::check::{ensure, Violation};
 use crate::host::queues::{Keys, RecvRing, SendRing};
+use crate::judge::stats::uc::Observation;
 use crate::judge::uc::arrival::Responder;
 use crate::log::tell;
 use crate::model::uc::{Action, Phase};
@@ -157,8 +158,8 @@ impl World {
             return Ok(());
         }
         tell!(self, "uc{end} is reset");
-        self.stats.uc.resets += 1;
-        if e.phase == Phase::Dead {
+        self.uc_count(Observation::Reset);
+        if self.uc.ends[end].phase == Phase::Dead {
             self.uc_view().check_receives_done(end)?;
         }
         self.uc_modify(end, &Modify::to_state(State::Reset))?;
@@ -169,9 +170,9 @@ impl World {
         let silent = e.qp.take_events().is_empty();
         ensure!(silent, "uc{end}: events after a reset");
         self.uc.responders[end].drop_message();
-        self.stats.uc.dropped += self.uc.responders[end].dropped;
-        self.stats.uc.revived += self.uc.responders[end].revived;
+        self.uc_responder_ends(end);
         self.uc.responders[end] = Responder::NEW;
+        let e = &mut self.uc.ends[end];
         e.send = SendRing::default();
         e.recv = RecvRing::default();
         e.keys = Keys::default();

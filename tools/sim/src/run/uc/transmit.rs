@@ -8,6 +8,7 @@ use crate::check::{ensure, Violation};
 use crate::host::sabotage::{Sabotage, Saboteur};
 use crate::host::uc::Uncopied;
 use crate::judge::decode::Seen;
+use crate::judge::stats::uc::Observation;
 use crate::log::tell;
 use crate::model::uc::{Action, Fault};
 use crate::network::frame::{self, Route};
@@ -155,7 +156,7 @@ impl World {
     /// There is no route to the peer: the message ends here, and counts as sent.
     fn uc_lose(&mut self, end: usize, m: usize, part: &Transmit) -> Result<(), Violation> {
         tell!(self, "uc{end} has no route for {part:?}");
-        self.stats.uc.unrouted += 1;
+        self.uc_count(Observation::Unrouted);
         self.uc_view().check_begins(end, m)?;
         let e = &mut self.uc.ends[end];
         let _ = e.qp.lose(part, &e.send);
@@ -166,7 +167,7 @@ impl World {
     /// The packets could not be sent: takes them back. They come again as they were.
     fn uc_undo(&mut self, end: usize, part: &Transmit) -> Result<(), Violation> {
         tell!(self, "uc{end} cannot send {part:?}");
-        self.stats.uc.undone += 1;
+        self.uc_count(Observation::TakenBack);
         if self.saboteur.strikes(Sabotage::UcForgetUndo) {
             return Ok(());
         }
@@ -186,7 +187,9 @@ impl World {
     fn uc_is_hidden(&mut self, end: usize, part: &Transmit) -> bool {
         let pages = &mut self.uc.ends[end].sent_pages;
         let hidden = pages.hides(self.now, &part.payload);
-        self.stats.uc.hidden += u64::from(hidden);
+        if hidden {
+            self.uc_count(Observation::PayloadMissing);
+        }
         hidden
     }
 
