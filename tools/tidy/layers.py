@@ -77,6 +77,7 @@ SIM = order(
         {"model"},
         {"network", "peer"},
         {"host"},
+        {"program"},
         {"judge"},
         {"run"},
     ),

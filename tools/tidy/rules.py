@@ -23,7 +23,7 @@ PROTO = pathlib.PurePosixPath("rust/proto")
 SIM = pathlib.PurePosixPath("tools/sim")
 # The folders of the simulator's judges, of what they know, and of their callers: its foreign peer
 # is one more implementation. Without judge/cwnd.rs, which is about a policy of ours.
-JUDGES = ("judge", "model", "run")
+JUDGES = ("judge", "model", "program", "run")
 NO_JUDGE = {"cwnd.rs", "tests.rs", "flow_tests.rs"}
 
 SECTIONS = r"{0}(?:(?:, | and ){0})*"

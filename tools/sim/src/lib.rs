@@ -23,6 +23,7 @@ pub mod model;
 pub mod network;
 pub mod peer;
 pub mod profile;
+pub mod program;
 pub mod rng;
 pub mod run;
 pub mod runner;

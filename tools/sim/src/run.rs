@@ -8,18 +8,15 @@ mod datagram;
 mod deregister;
 mod drive;
 mod end;
-mod fast;
-mod faulty;
 mod judge;
 mod lending;
 mod local;
+mod modify;
 mod paging;
-mod placement;
-mod program;
+mod post;
 mod reuse;
 mod send;
 mod uc;
-mod workload;
 pub mod world;
 
 use crate::check::Violation;
@@ -27,12 +24,11 @@ use crate::host::datagram::Datagrams;
 use crate::host::sabotage::Saboteur;
 use crate::judge::stats::{Observation, Stats};
 use crate::log::{tell, Log};
-use crate::model::uc::Action;
 use crate::network::wire::Network;
 use crate::profile::{Plan, MS};
 use crate::rng::Rng;
 use std::collections::BTreeMap;
-use world::{Connections, Event, Run, World};
+use world::{Connections, Event, Run, UcEvent, World};
 
 /// Most events of a run; more means an endless loop.
 const MAX_EVENTS: u64 = 3_000_000;
@@ -100,7 +96,7 @@ impl World {
             Event::Pump { qp } => self.qps[*qp].pump_at != Some(time),
             Event::Uc {
                 end,
-                action: Action::Pump,
+                event: UcEvent::Pump,
             } => self.uc.pump_at(*end) != Some(time),
             _ => false,
         }
@@ -148,7 +144,7 @@ impl World {
             Event::QpReuse { qp } => self.qp_reuse(qp),
             Event::Deregister { qp } => self.deregister(qp),
             Event::Datagram { host } => self.send_datagram(host),
-            Event::Uc { end, action } => self.uc_step(end, action),
+            Event::Uc { end, event } => self.uc_step(end, event),
             Event::Release { qp } => self.release(qp),
             Event::Attack => self.attack(),
         }

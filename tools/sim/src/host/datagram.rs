@@ -127,6 +127,7 @@ pub struct Message {
     pub dest: UdDest,
     pub imm: Option<[u8; 4]>,
     pub solicited: bool,
+    pub signaled: bool,
 }
 
 /// A datagram on its way.

@@ -54,10 +54,8 @@ pub enum Observation {
     Datagram,
     /// A local operation is carried out.
     CarriedOut,
-    /// A request is posted with a key of a fast-registered region.
-    KeyUsed,
-    /// A request is posted with such a key that has ended.
-    StaleKeyUsed,
+    /// So many requests of a QP had keys of fast-registered regions, some of which had ended.
+    KeysUsed { all: u64, stale: u64 },
     /// Such a key ends.
     KeyEnded(KeyEnd),
     /// Something that happens to a UC QP.
@@ -132,8 +130,11 @@ impl Stats {
             Forged => &mut self.forged,
             Datagram => &mut self.datagrams,
             CarriedOut => &mut self.locals,
-            KeyUsed => &mut self.leased,
-            StaleKeyUsed => &mut self.stale,
+            KeysUsed { all, stale } => {
+                self.leased += all;
+                self.stale += stale;
+                return;
+            }
             KeyEnded(KeyEnd::LocalInv) => &mut self.ended[0],
             KeyEnded(KeyEnd::Read) => &mut self.ended[1],
             KeyEnded(KeyEnd::Send) => &mut self.ended[2],

@@ -63,4 +63,7 @@ pub struct Fast {
     /// The key of the peer that it may use, and the last one that has ended.
     pub lease: Option<FastReg>,
     pub stale: Option<FastReg>,
+    /// Requests of this life with a key of the peer, and of these with one that has ended.
+    pub used: u64,
+    pub misused: u64,
 }

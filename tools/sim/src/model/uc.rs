@@ -297,20 +297,3 @@ pub enum Phase {
     /// In error.
     Dead,
 }
-
-/// Something that happens to a UC QP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// The program does something.
-    Tick,
-    /// The device looks after the QP.
-    Pump,
-    /// The device copies payloads.
-    Copy,
-    /// The program brings the QP from RESET to RTR, and to RTS at once or soon.
-    Connect,
-    /// The program brings the QP to RTS: from RTR, SQD or SQE.
-    Ready,
-    /// The program resets a QP in error.
-    Reset,
-}

@@ -10,15 +10,13 @@ use crate::judge::stats::Observation;
 use crate::log::tell;
 use crate::network::frame::{self, Route};
 use crate::profile::{Profile, US};
+use crate::program::datagrams::{Datagram, Senders, OWN_QKEY};
 use crate::rng::Rng;
 use crate::run::world::{Event, World};
 use oxe_proto::transport::{
-    DropReason, Flags, Request, SendOp, State, Status, Transmit, UdDest, UdModify, UdQp, Verdict,
+    DropReason, Flags, Request, SendOp, State, Status, Transmit, UdModify, UdQp, Verdict,
 };
 use oxe_proto::wire::{PKey, PacketRepr, Qpn};
-
-/// A Q_Key with the top bit stands for the sender's own.
-const OWN_QKEY: u32 = 1 << 31;
 
 impl World {
     /// Makes the UD QPs.
@@ -44,43 +42,23 @@ impl World {
 
     /// A program sends a datagram, and will send another.
     pub fn send_datagram(&mut self, host: usize) -> Result<(), Violation> {
-        if self.datagrams.todo == 0 {
+        let Some(Datagram { src, dest, message }) = self.senders().next(host) else {
             return Ok(());
-        }
-        self.datagrams.todo -= 1;
-        self.allow_datagrams();
-        let (src, dest) = (
-            host * 2 + self.rng.index(2),
-            self.rng.index(self.plan.hosts * 2),
-        );
-        let ends = &self.datagrams.endpoints;
-        let (own_mtu, to) = (ends[src].mtu, &ends[dest]);
-        let (dest_qpn, dest_qkey) = (to.qpn, to.qkey);
-        let rng = &mut self.rng;
-        let message = Message {
-            len: match rng.below(8) {
-                0 => 0,
-                1 => own_mtu,
-                2 => own_mtu + rng.range(1, 10) as u32,
-                _ => rng.below(600) as u32,
-            },
-            dest: UdDest {
-                qpn: dest_qpn,
-                qkey: match rng.below(8) {
-                    0 => rng.next_u32() & !OWN_QKEY,
-                    1 | 2 => rng.next_u32() | OWN_QKEY,
-                    _ => dest_qkey,
-                },
-            },
-            imm: rng.one_in(3).then(|| rng.next_u32().to_be_bytes()),
-            solicited: rng.one_in(3),
         };
+        self.allow_datagrams();
         if let Some(transmit) = self.post_datagram(src, &message)? {
             self.put_on_wire(src, dest, &message, &transmit.header)?;
         }
-        let gap = self.rng.below(400 * US);
+        let gap = self.senders().rest();
         self.after(gap, Event::Datagram { host });
         Ok(())
+    }
+
+    fn senders(&mut self) -> Senders<'_> {
+        Senders {
+            rng: &mut self.rng,
+            datagrams: &mut self.datagrams,
+        }
     }
 
     fn allow_datagrams(&mut self) {
@@ -98,7 +76,7 @@ impl World {
         let from = &mut self.datagrams.endpoints[src];
         let mtu = from.mtu;
         let flags = Flags {
-            signaled: rng.one_in(2),
+            signaled: message.signaled,
             solicited: message.solicited,
             fence: false,
         };

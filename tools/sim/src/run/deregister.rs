@@ -12,6 +12,7 @@ use crate::log::tell;
 use crate::model::fault::Risk;
 use crate::model::op::Op;
 use crate::profile::MS;
+use crate::program::deregister::Deregistration;
 use crate::run::world::{Event, World};
 use oxe_proto::transport::time;
 
@@ -22,22 +23,13 @@ impl World {
             return Ok(());
         }
         self.count(Observation::Deregistered);
-        match self.rng.below(4) {
-            0 => self.deregister_local(qp),
-            1 => self.deregister_receives(qp),
-            2 => {
-                let region = self.qps[qp].inbox_region;
-                self.deregister_region(qp, region);
-            }
-            _ => {
-                let region = self.hosts[self.qps[self.qps[qp].peer].host].source;
-                self.deregister_region(qp, region);
-            }
+        match self.programs().draw_deregistration(qp) {
+            Deregistration::Requests => self.deregister_local(qp),
+            Deregistration::Receives => self.deregister_receives(qp),
+            Deregistration::Region(region) => self.deregister_region(qp, region),
         }
         self.allow_retries(qp);
-        // Perhaps deregister more memory later.
-        if self.rng.one_in(2) {
-            let gap = self.rng.below(2 * MS);
+        if let Some(gap) = self.programs().draw_next_deregistration() {
             self.allow(gap);
             self.after(gap, Event::Deregister { qp });
         }

@@ -4,6 +4,7 @@
 
 use crate::api::*;
 use crate::check::Violation;
+use crate::judge::stats::Observation;
 use crate::profile::MS;
 use crate::run::world::World;
 
@@ -23,11 +24,13 @@ impl World {
             self.post_receives(qp, count)?;
             if self.rng.one_in(2) {
                 // Too late to be sent, or in time to be flushed.
-                self.post_late(qp);
+                let post = self.programs().draw_late(qp);
+                self.post(qp, post);
             }
             self.kill(qp)?;
             if self.rng.one_in(2) {
-                self.post_late(qp);
+                let post = self.programs().draw_late(qp);
+                self.post(qp, post);
             }
             self.pump(qp)?;
         }
@@ -48,6 +51,11 @@ impl World {
     /// Judges the end of a QP's life. What its requests and receives may have written before they
     /// failed is accepted.
     pub fn settle(&mut self, qp: usize) -> Result<(), Violation> {
+        let used = Observation::KeysUsed {
+            all: self.qps[qp].fast.used,
+            stale: self.qps[qp].fast.misused,
+        };
+        self.count(used);
         self.view().check_settled(qp)?;
         let checked = self.view().check_memory(qp);
         checked.map_err(|found| found.at(format_args!("qp{qp}")))?;

@@ -111,7 +111,9 @@ impl World {
         self.accept_receive(qp, slot);
         let peer = self.qps[qp].peer;
         self.qps[peer].flow.received += 1;
-        self.heed(qp, index);
+        if self.programs().heed(qp, index) {
+            self.count(Observation::KeyEnded(KeyEnd::Send));
+        }
         if self.plan.dialogue {
             let pause = self.rng.below(30 * US);
             self.after(pause, Event::Respond { qp });

@@ -10,42 +10,12 @@ use crate::host::sabotage::Sabotage;
 use crate::judge::stats::Observation;
 use crate::log::tell;
 use crate::model::fault::Fault;
-use crate::model::op::Op;
 use crate::model::verb::{Local, Verb};
 use crate::profile::Profile;
 use crate::run::world::World;
 use oxe_proto::transport::Origin;
 
 impl World {
-    /// A request that sends nothing, perhaps: often at the beginning and at the end of a program,
-    /// and after another one.
-    pub fn draw_local(&mut self, qp: usize) -> Option<(Op, Option<usize>)> {
-        if !self.plan.local {
-            return None;
-        }
-        if self.rng.one_in(2) {
-            let keyed = self.draw_keyed(qp);
-            if keyed.is_some() {
-                return keyed;
-            }
-        }
-        let q = &self.qps[qp];
-        if q.conn.is_foreign() {
-            return None;
-        }
-        let last = q.flow.ops.last();
-        let often = q.todo == 1 || last.is_none_or(|op| op.verb.is_local());
-        let here = self.rng.one_in(if often { 2 } else { 6 });
-        here.then(|| (self.blank_local(Local::Bind), None))
-    }
-
-    /// A request that sends nothing.
-    pub fn blank_local(&mut self, local: Local) -> Op {
-        let mut op = self.blank(Verb::Local(local), 0);
-        op.fence = self.rng.one_in(3);
-        op
-    }
-
     /// Carries out the request whose turn it is, if it sends nothing. Gives whether there was one.
     pub fn run_local(&mut self, qp: usize) -> Result<bool, Violation> {
         let q = &self.qps[qp];

@@ -11,21 +11,19 @@ use crate::judge::stats::Observation;
 use crate::log::tell;
 use crate::model::flow::Flow;
 use crate::model::outcome::{Fate, Pause};
-use crate::profile::{draw_psn, MS};
+use crate::profile::MS;
 use crate::run::world::{Event, World};
 
 /// After this time no packet of the former life is on its way.
 const GRACE: u64 = 20 * MS;
-
-/// Most such events of a run.
-const MOST: u64 = 4;
 
 impl World {
     /// A QP has died. Perhaps its connection will be used again.
     pub fn consider_reuse(&mut self, qp: usize) {
         let peer = self.qps[qp].peer;
         let both = self.qps[qp].fate.dead && self.qps[peer].fate.dead;
-        if both && self.reuses < MOST && self.rng.chance(self.plan.qp_reuse) {
+        let before = self.reuses;
+        if both && self.programs().draw_reuse(before) {
             self.reuses += 1;
             self.count(Observation::Reused);
             self.allow_for(qp, 2 * GRACE);
@@ -70,13 +68,13 @@ impl World {
             && q.conn.take_events().is_empty()
             && !q.conn.abandon_recv();
         ensure!(silent, "qp{qp}: does something in RESET");
-        self.forget_keys(qp);
+        self.programs().forget_keys(qp);
+        let life = self.programs().draw_life();
         let peer = &self.hosts[self.qps[self.qps[qp].peer].host];
         let q = &mut self.qps[qp];
         let inbox = peer.memory.read(q.flow.inbox_at, q.flow.inbox_len());
-        let start = draw_psn(&mut self.rng);
         let (greedy, chunk) = (q.flow.greedy, q.flow.chunk);
-        q.flow = Flow::new(start, q.flow.pmtu, q.flow.inbox_at, inbox);
+        q.flow = Flow::new(life.start_psn, q.flow.pmtu, q.flow.inbox_at, inbox);
         q.flow.greedy = greedy;
         q.flow.chunk = chunk;
         q.recv = RecvRing::default();
@@ -85,7 +83,7 @@ impl World {
         q.pause = Pause::No;
         q.fate = Fate::default();
         q.acknowledged = 0;
-        q.todo = self.rng.below(30);
+        q.todo = life.todo;
         q.fault_at = None;
         q.timer_at = None;
         q.pump_at = None;

@@ -6,7 +6,7 @@
 mod build;
 mod complete;
 mod end;
-mod program;
+mod post;
 mod receive;
 mod states;
 mod transmit;

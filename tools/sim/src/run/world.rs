@@ -12,7 +12,6 @@ use crate::judge::requester_wire::Watch;
 use crate::judge::stats::{uc, Observation, Stats};
 use crate::judge::uc::arrival::Responder;
 use crate::log::Log;
-use crate::model::uc::Action;
 use crate::network::wire::Network;
 use crate::profile::uc::Habits;
 use crate::profile::{Plan, Profile};
@@ -49,11 +48,28 @@ pub enum Event {
     /// A datagram is to be sent.
     Datagram { host: usize },
     /// Something happens to a UC QP.
-    Uc { end: usize, action: Action },
+    Uc { end: usize, event: UcEvent },
     /// Packets of a QP that lends their payloads are lost, if they have not arrived.
     Release { qp: usize },
     /// The attacker does something.
     Attack,
+}
+
+/// Something that happens to a UC QP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UcEvent {
+    /// The program does something.
+    Tick,
+    /// The device looks after the QP.
+    Pump,
+    /// The device copies payloads.
+    Copy,
+    /// The program brings the QP from RESET to RTR, and to RTS at once or soon.
+    Connect,
+    /// The program brings the QP to RTS: from RTR, SQD or SQE.
+    Ready,
+    /// The program resets a QP in error.
+    Reset,
 }
 
 /// All UC QPs.

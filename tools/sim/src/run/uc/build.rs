@@ -7,11 +7,11 @@ use crate::host::paging::Paging;
 use crate::host::queues::{Keys, RecvRing, SendRing};
 use crate::host::uc::End;
 use crate::judge::uc::arrival::Responder;
-use crate::model::uc::{Action, Flow, Phase};
+use crate::model::uc::{Flow, Phase};
 use crate::profile::uc::draw_habits;
 use crate::profile::{draw_psn, Profile, MS, US};
 use crate::rng::Rng;
-use crate::run::world::{Event, World};
+use crate::run::world::{Event, UcEvent, World};
 use oxe_proto::transport::{UcQp, LOOPBACK_MTU};
 
 /// About so many bytes are sent by a QP.
@@ -76,17 +76,17 @@ impl World {
                 true => 0,
                 false => rng.below(2) * rng.below(MS),
             };
-            let (end, connecting) = (base + i, Action::Connect);
-            let ticks = Action::Tick;
+            let (end, connecting) = (base + i, UcEvent::Connect);
+            let ticks = UcEvent::Tick;
             self.at(
                 connect,
                 Event::Uc {
                     end,
-                    action: connecting,
+                    event: connecting,
                 },
             );
             let first = US + rng.below(MS);
-            self.at(first, Event::Uc { end, action: ticks });
+            self.at(first, Event::Uc { end, event: ticks });
             self.allow(first + 2 * MS);
         }
     }

@@ -8,9 +8,9 @@ use crate::host::memory::ALL_RIGHTS;
 use crate::host::sabotage::Sabotage;
 use crate::judge::stats::uc::Observation;
 use crate::log::tell;
-use crate::model::uc::{Action, Phase, Verb};
+use crate::model::uc::{Phase, Verb};
 use crate::profile::{MS, US};
-use crate::run::world::{Event, World};
+use crate::run::world::{Event, UcEvent, World};
 
 impl World {
     /// Takes completions and events of the QP.
@@ -60,7 +60,7 @@ impl World {
         if e.phase == Phase::Up && e.qp.state() == State::Sqe {
             e.phase = Phase::Failed;
             let pause = self.rng.below(500 * US);
-            self.uc_later(end, pause, Action::Ready);
+            self.uc_later(end, pause, UcEvent::Ready);
         }
         self.uc_reuse_memory(end, m);
         Ok(())
@@ -89,7 +89,7 @@ impl World {
             self.uc.ends[end].phase = Phase::Drained;
             self.uc_count(Observation::Drained);
             let pause = self.rng.below(MS);
-            self.uc_later(end, pause, Action::Ready);
+            self.uc_later(end, pause, UcEvent::Ready);
         }
         if events.contains(Events::ENTERED_ERROR) {
             self.uc_dead(end)?;
@@ -98,9 +98,9 @@ impl World {
     }
 
     /// Schedules an action of the QP's program.
-    pub fn uc_later(&mut self, end: usize, pause: u64, action: Action) {
+    pub fn uc_later(&mut self, end: usize, pause: u64, event: UcEvent) {
         self.allow(pause + MS);
-        self.after(pause, Event::Uc { end, action });
+        self.after(pause, Event::Uc { end, event });
     }
 
     /// Carries out the request whose turn it is, if it sends nothing. Gives whether there was one.

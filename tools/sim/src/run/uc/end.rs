@@ -26,7 +26,8 @@ impl World {
             self.uc_post_receives(end, count)?;
             for late in [false, true] {
                 if self.rng.one_in(2) {
-                    self.uc_post(end);
+                    let message = self.uc_programs().draw(end);
+                    self.uc_post(end, message);
                 }
                 if !late {
                     self.uc_kill(end)?;

@@ -5,15 +5,14 @@
 use crate::api::*;
 use crate::check::{ensure, Violation};
 use crate::host::env::{Env, Notes, Service};
-use crate::host::queues::RecvSlot;
 use crate::host::sabotage::Sabotage;
 use crate::judge::stats::uc::Observation;
 use crate::judge::uc::arrival::{Arrival, Place, Treatment};
 use crate::judge::uc::receive::PacketOf;
 use crate::log::tell;
-use crate::model::uc::{Action, Phase};
+use crate::model::uc::Phase;
 use crate::network::frame;
-use crate::run::world::{Event, World};
+use crate::run::world::{Event, UcEvent, World};
 use oxe_proto::wire::{PacketRepr, Position, Psn};
 
 impl World {
@@ -205,22 +204,9 @@ impl World {
 
     /// The program posts receives.
     pub fn uc_post_receives(&mut self, end: usize, count: u64) -> Result<(), Violation> {
-        let habits = self.uc.habits;
-        let (host, max) = (self.uc.ends[end].host, self.uc.ends[end].max_len);
         for _ in 0..count {
-            let cap = match self.rng.chance(habits.short) {
-                true => self.rng.below(max),
-                false => max,
-            };
-            let at = self.hosts[host].memory.alloc(cap as usize, &mut self.rng);
-            let receive = RecvSlot {
-                at,
-                cap: cap as u32,
-                garbage: self.rng.chance(habits.unusable),
-                unusable: self.rng.chance(habits.unusable),
-                done: None,
-            };
-            self.uc.ends[end].recv.slots.push(receive);
+            let slot = self.uc_programs().draw_receive(end);
+            self.uc.ends[end].recv.slots.push(slot);
         }
         match self.uc.ends[end].phase {
             Phase::Dead => self.uc_flush_receives(end),
@@ -240,8 +226,8 @@ impl World {
         let e = &mut self.uc.ends[end];
         if e.pump_at.is_none_or(|old| old > at) {
             e.pump_at = Some(at);
-            let action = Action::Pump;
-            self.at(at, Event::Uc { end, action });
+            let event = UcEvent::Pump;
+            self.at(at, Event::Uc { end, event });
         }
     }
 

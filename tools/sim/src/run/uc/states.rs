@@ -8,9 +8,9 @@ use crate::host::queues::{Keys, RecvRing, SendRing};
 use crate::judge::stats::uc::Observation;
 use crate::judge::uc::arrival::Responder;
 use crate::log::tell;
-use crate::model::uc::{Action, Phase};
+use crate::model::uc::Phase;
 use crate::profile::MS;
-use crate::run::world::World;
+use crate::run::world::{UcEvent, World};
 use oxe_proto::transport::RemoteAccess;
 
 /// Most resets of a QP.
@@ -64,7 +64,7 @@ impl World {
             return self.uc_ready(end);
         }
         let pause = self.rng.below(MS);
-        self.uc_later(end, pause, Action::Ready);
+        self.uc_later(end, pause, UcEvent::Ready);
         Ok(())
     }
 
@@ -144,7 +144,7 @@ impl World {
         self.uc_flush_receives(end)?;
         if !self.closing {
             let pause = self.rng.below(2 * MS);
-            self.uc_later(end, pause, Action::Reset);
+            self.uc_later(end, pause, UcEvent::Reset);
         }
         Ok(())
     }
@@ -192,7 +192,7 @@ impl World {
             let e = &mut self.uc.ends[end];
             e.flow.psn = (e.flow.psn + skip) & 0xff_ffff;
         }
-        self.uc_later(end, pause, Action::Connect);
+        self.uc_later(end, pause, UcEvent::Connect);
         Ok(())
     }
 

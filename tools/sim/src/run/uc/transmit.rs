@@ -10,10 +10,10 @@ use crate::host::uc::Uncopied;
 use crate::judge::decode::Seen;
 use crate::judge::stats::uc::Observation;
 use crate::log::tell;
-use crate::model::uc::{Action, Fault};
+use crate::model::uc::Fault;
 use crate::network::frame::{self, Route};
 use crate::profile::US;
-use crate::run::world::{Event, World};
+use crate::run::world::{Event, UcEvent, World};
 use oxe_proto::transport::Origin;
 use oxe_proto::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Psn, Qpn, Syndrome};
 
@@ -54,8 +54,8 @@ impl World {
         if waits && self.rng.chance(self.uc.habits.late_release) {
             let pause = self.rng.below(30 * US);
             self.allow(pause);
-            let action = Action::Copy;
-            self.after(pause, Event::Uc { end, action });
+            let event = UcEvent::Copy;
+            self.after(pause, Event::Uc { end, event });
             let e = &self.uc.ends[end];
             let done = e.flow.completed < e.flow.current;
             if done && self.saboteur.strikes(Sabotage::UcEarlyRelease) {

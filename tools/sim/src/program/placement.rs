@@ -2,12 +2,12 @@
 
 //! ATOMIC WRITEs and FLUSHes, as programs post them.
 
-use crate::api::*;
+use super::{Post, Programs};
+use crate::api::SendOp;
 use crate::model::fault::Fault;
 use crate::model::op::Op;
 use crate::model::verb::Verb;
 use crate::rng::Rng;
-use crate::run::world::World;
 use oxe_proto::wire::FethRepr;
 
 /// The placement types of a FLUSH.
@@ -31,8 +31,8 @@ pub fn send_flush(placement: u8, level: u8, range: u32) -> SendOp {
     SendOp::Flush { feth, len: range }
 }
 
-impl World {
-    pub fn draw_atomic_write(&mut self, qp: usize) -> (Op, Option<usize>) {
+impl Programs<'_> {
+    pub fn draw_atomic_write(&mut self, qp: usize) -> Post {
         let mut op = self.blank(Verb::AtomicWrite, 8);
         self.load(qp, &mut op);
         let at = self.place(qp, &mut op, 8);
@@ -68,7 +68,7 @@ impl World {
             return;
         };
         let host = &self.hosts[self.qps[self.qps[qp].peer].host];
-        let rng = &mut self.rng;
+        let rng = &mut *self.rng;
         match fault {
             Fault::Reserved => match rng.below(3) {
                 0 => *placement = 0,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The actions of programs besides posting: draining and changing QPs, giving up, and the reaction
-//! to a QP that fails.
+//! What programs do besides posting: they drain and change QPs, give up, and react to a QP that
+//! fails.
 
 use crate::api::*;
 use crate::check::{ensure, Violation};
@@ -50,29 +50,24 @@ impl World {
         self.pump(qp)
     }
 
-    /// Changes something that may change under traffic.
-    pub fn change(&mut self, qp: usize) -> Result<(), Violation> {
+    /// The program changes the minimum RNR NAK timer.
+    pub fn change_timer(&mut self, qp: usize, timer: u8) -> Result<(), Violation> {
         let q = &mut self.qps[qp];
-        if q.conn.state() != State::Rts {
-            return Ok(());
-        }
-        if self.rng.one_in(2) {
-            q.setup.min_rnr_timer = self.rng.range(1, 14) as u8;
-            let change = Modify {
-                min_rnr_timer: Some(q.setup.min_rnr_timer),
-                ..Modify::default()
-            };
-            let done = q.conn.modify(&change);
-            return done.map_err(|e| format!("qp{qp}: {change:?}: {e:?}").into());
-        }
-        // Never fewer than the peer may use.
-        let least = self.qps[self.qps[qp].peer].initial_max_rd_atomic;
-        let records = self.rng.range(least.into(), 20) as usize;
-        tell!(self, "qp{qp} has {records} records from now on");
+        q.setup.min_rnr_timer = timer;
+        let change = Modify {
+            min_rnr_timer: Some(timer),
+            ..Modify::default()
+        };
+        let done = q.conn.modify(&change);
+        done.map_err(|e| format!("qp{qp}: {change:?}: {e:?}").into())
+    }
+
+    /// The program changes the number of responder resources.
+    pub fn change_resources(&mut self, qp: usize, count: usize) {
+        tell!(self, "qp{qp} has {count} records from now on");
         let q = &mut self.qps[qp];
-        q.conn.replace_resources(vec![Resource::EMPTY; records]);
+        q.conn.replace_resources(vec![Resource::EMPTY; count]);
         q.keys.resolve_again = true;
-        Ok(())
     }
 
     /// Moves a QP to error.

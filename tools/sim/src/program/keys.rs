@@ -9,18 +9,15 @@
 //! is fenced, so that no READ is open. So there is one right result for each access: what comes
 //! after the end is refused.
 
-use crate::judge::stats::{KeyEnd, Observation};
+use super::{Post, Programs};
 use crate::model::fault::Fault;
 use crate::model::key::{Fast, FastReg, Note, Phase};
 use crate::model::op::Op;
 use crate::model::verb::{Local, Verb};
-use crate::run::world::World;
 
-type Drawn = (Op, Option<usize>);
-
-impl World {
+impl Programs<'_> {
     /// The next step in the life of a key, if there is one.
-    pub fn draw_keyed(&mut self, qp: usize) -> Option<Drawn> {
+    pub fn draw_keyed(&mut self, qp: usize) -> Option<Post> {
         if self.rng.one_in(2) {
             let step = self.draw_owner(qp);
             if step.is_some() {
@@ -31,7 +28,7 @@ impl World {
     }
 
     /// The owner's next step.
-    fn draw_owner(&mut self, qp: usize) -> Option<Drawn> {
+    fn draw_owner(&mut self, qp: usize) -> Option<Post> {
         let index = self.qps[qp].fast.index?;
         let reads = self.qps[self.qps[qp].peer].setup.access.read;
         let (op, next) = match self.qps[qp].fast.phase {
@@ -77,7 +74,7 @@ impl World {
         let low = q.fast.low;
         q.fast.low = low.wrapping_add(1);
         let inbox = self.qps[self.qps[qp].peer].flow.inbox_len();
-        let rng = &mut self.rng;
+        let rng = &mut *self.rng;
         let offset = match rng.below(2) {
             0 => 0,
             _ => rng.index(inbox / 2) & !7,
@@ -99,7 +96,7 @@ impl World {
     }
 
     /// A READ into memory of the key. It ends the key, or a fenced LOCAL_INV follows.
-    fn draw_last_read(&mut self, qp: usize, reg: FastReg) -> Drawn {
+    fn draw_last_read(&mut self, qp: usize, reg: FastReg) -> Post {
         let (mut op, inbox) = self.draw_of(qp, Verb::Read);
         op.keys.lkey = Some(reg.rkey);
         op.keys.ends = self.rng.one_in(2);
@@ -113,7 +110,7 @@ impl World {
     }
 
     /// The next step of the one who uses the peer's key.
-    fn draw_user(&mut self, qp: usize) -> Option<Drawn> {
+    fn draw_user(&mut self, qp: usize) -> Option<Post> {
         let q = &self.qps[qp];
         let (lease, stale) = (q.fast.lease, q.fast.stale);
         let may_fail = self.plan.fault != 0 && q.flow.doomed.is_none();
@@ -141,7 +138,7 @@ impl World {
     }
 
     /// A request that uses the key, if one is drawn that needs any.
-    fn draw_use(&mut self, qp: usize, reg: &FastReg) -> Option<Drawn> {
+    fn draw_use(&mut self, qp: usize, reg: &FastReg) -> Option<Post> {
         let verb = self.draw_verb(qp);
         let is_word = verb.is_atomic() || verb == Verb::AtomicWrite;
         let len = match verb {
@@ -159,7 +156,7 @@ impl World {
         if let Verb::Flush { range, .. } = &mut op.verb {
             *range = len;
             op.len = 0;
-            self.count(Observation::KeyUsed);
+            self.qps[qp].fast.used += 1;
             return Some((op, None));
         }
         if verb.brings_data() {
@@ -167,12 +164,12 @@ impl World {
         } else {
             self.load(qp, &mut op);
         }
-        self.count(Observation::KeyUsed);
+        self.qps[qp].fast.used += 1;
         Some((op, Some(reg.offset + within)))
     }
 
     /// A request that uses a key which has ended, or one beyond its bounds, if there is any.
-    pub fn draw_misuse(&mut self, qp: usize) -> Option<Drawn> {
+    pub fn draw_misuse(&mut self, qp: usize) -> Option<Post> {
         let Fast { stale, lease, .. } = self.qps[qp].fast;
         let reg = stale.or(lease)?;
         let (mut op, _) = self.draw_use(qp, &reg).filter(|(op, _)| op.len != 0)?;
@@ -182,15 +179,14 @@ impl World {
                 _ => reg.va + reg.len.next_multiple_of(8) as u64,
             };
         }
-        if stale.is_some() {
-            self.count(Observation::StaleKeyUsed);
-        }
+        self.qps[qp].fast.misused += u64::from(stale.is_some());
         op.fault = Some(Fault::NotEnabled);
         Some((op, None))
     }
 
-    /// The program behind a QP has received request `index` of the peer.
-    pub fn heed(&mut self, qp: usize, index: usize) {
+    /// The program behind a QP has received request `index` of the peer. Gives whether that has
+    /// ended the program's key.
+    pub fn heed(&mut self, qp: usize, index: usize) -> bool {
         let op = &self.qps[self.qps[qp].peer].flow.ops[index];
         let ended = (op.verb == Verb::SendInv).then_some(op.inv);
         let note = op.keys.note;
@@ -201,10 +197,11 @@ impl World {
             (Some(Note::Done), Phase::Granted(reg)) => fast.phase = Phase::Returned(reg),
             (None, Phase::Granted(reg)) if ended == Some(reg.rkey) => {
                 fast.phase = Phase::None;
-                self.count(Observation::KeyEnded(KeyEnd::Send));
+                return true;
             }
             _ => {}
         }
+        false
     }
 
     /// A QP is reset: its program takes the region's keys away.

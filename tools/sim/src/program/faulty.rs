@@ -2,12 +2,12 @@
 
 //! Requests that must fail, each for one reason.
 
+use super::placement::flush_global;
+use super::{Post, Programs};
 use crate::api::Status;
 use crate::model::fault::Fault;
 use crate::model::op::Op;
 use crate::model::verb::{Local, Verb};
-use crate::run::placement::flush_global;
-use crate::run::world::World;
 
 const FAULTS: [Fault; 14] = [
     Fault::NotEnabled,
@@ -31,9 +31,9 @@ fn is_word(verb: Verb) -> bool {
     verb.is_atomic() || verb == Verb::AtomicWrite
 }
 
-impl World {
+impl Programs<'_> {
     /// A request that must fail, and the place in the inbox which it may change all the same.
-    pub fn draw_faulty(&mut self, qp: usize) -> (Op, Option<usize>) {
+    pub fn draw_faulty(&mut self, qp: usize) -> Post {
         if self.plan.local {
             if let Some(refused) = self.draw_misuse(qp) {
                 return refused;
@@ -63,7 +63,7 @@ impl World {
 
     /// A request that cannot be carried out at this side: one that sends nothing, or a READ that
     /// fails when it is whole.
-    fn draw_faulty_local(&mut self, qp: usize) -> (Op, Option<usize>) {
+    fn draw_faulty_local(&mut self, qp: usize) -> Post {
         let reads = self.qps[self.qps[qp].peer].setup.access.read;
         let (verb, fault) = match reads && self.rng.one_in(2) {
             true => (Verb::Read, Fault::Unfinishable),
@@ -101,7 +101,7 @@ impl World {
             swap,
             add,
             Verb::AtomicWrite,
-            flush_global(&mut self.rng),
+            flush_global(self.rng),
         ];
         let fits = |verb: &&Verb| match fault {
             Fault::NotEnabled => !matches!(verb, Verb::Send | Verb::SendImm) && allowed(verb),
