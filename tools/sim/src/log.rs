@@ -42,7 +42,7 @@ pub enum Mode {
     Off,
     /// They are printed.
     Printed,
-    /// They are hashed, which tells whether two runs are the same.
+    /// They are hashed, which shows whether two runs are the same.
     Hashed,
 }
 
@@ -90,12 +90,12 @@ impl Log {
 
 /// A line of the log of a run, which has a clock `now`. Its arguments are evaluated if the log is
 /// on.
-macro_rules! tell {
+macro_rules! log {
     ($run:expr, $($arg:tt)+) => {
         if $run.log.is_on() { $run.log.line($run.now, format_args!($($arg)+)); }
     };
 }
-pub(crate) use tell;
+pub(crate) use log;
 
 #[cfg(test)]
 mod tests {
@@ -132,7 +132,7 @@ mod tests {
             made.set(true);
             "text"
         };
-        tell!(run, "{}", text());
+        log!(run, "{}", text());
         assert!(!made.get() && run.log.digest() == Digest::default());
     }
 }

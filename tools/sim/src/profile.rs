@@ -5,7 +5,7 @@
 
 pub mod uc;
 
-use crate::rng::{Ppm, Rng};
+use crate::rng::{Ppm, Rng, Stream};
 
 /// One microsecond in the unit of virtual time.
 pub const US: u64 = 1_000;
@@ -158,7 +158,7 @@ pub struct Plan {
     pub late_receives: bool,
     /// The QPs of a host take their receives from one queue.
     pub srq: bool,
-    /// Programs post requests that send nothing, and some connections have keys that live and die.
+    /// Programs post local operations, and some connections have keys that live and die.
     pub local: bool,
     /// There are UC QPs.
     pub uc: bool,
@@ -245,14 +245,14 @@ impl Plan {
         };
         plan.adapt(rng);
         // Drawn aside: runs without are what they were before there was such a choice.
-        if rng.clone().fork(9).one_in(4) {
+        if rng.clone().fork(Stream::LocalOperations).one_in(4) {
             plan.local = true;
             // Programs that post all at once cannot heed what they hear.
             plan.batch = plan.batch.min(4);
         }
         let mixed = matches!(profile, Lossy | Shuffle | Storm | Datagram);
-        plan.uc = profile == Uc || mixed && rng.clone().fork(10).one_in(4);
-        plan.uc |= profile == PageFaults && rng.clone().fork(10).one_in(2);
+        plan.uc = profile == Uc || mixed && rng.clone().fork(Stream::UcChoice).one_in(4);
+        plan.uc |= profile == PageFaults && rng.clone().fork(Stream::UcChoice).one_in(2);
         plan
     }
 
@@ -338,7 +338,10 @@ impl Plan {
     fn miss_pages(&mut self, rng: &mut Rng) {
         self.absent = rng.pick(&[10_000, 100_000, 300_000]);
         self.absent_row = rng.range(1, 4);
-        self.absent_long = rng.clone().fork(11).pick(&[0, MS, 10 * MS]);
+        self.absent_long = rng
+            .clone()
+            .fork(Stream::LongAbsence)
+            .pick(&[0, MS, 10 * MS]);
         self.rnr_retry = rng.pick(&[(7, 7), (7, 7), (7, 7), (0, 6)]);
         self.huge = 50_000;
         self.kill = rng.pick(&[0, 0, 200_000]);
@@ -381,22 +384,22 @@ impl Plan {
     }
 
     fn shuffle(&mut self, rng: &mut Rng) {
-        let w = &mut self.impairment;
-        w.duplicate = rng.pick(&[0, 10_000, 100_000, 300_000]);
-        w.reorder = rng.pick(&[1_000, 20_000, 200_000]);
-        w.jitter = rng.pick(&[0, 2 * US, 40 * US]);
-        w.hold = rng.pick(&[10 * US, 200 * US, 5 * MS]);
+        let impairment = &mut self.impairment;
+        impairment.duplicate = rng.pick(&[0, 10_000, 100_000, 300_000]);
+        impairment.reorder = rng.pick(&[1_000, 20_000, 200_000]);
+        impairment.jitter = rng.pick(&[0, 2 * US, 40 * US]);
+        impairment.hold = rng.pick(&[10 * US, 200 * US, 5 * MS]);
     }
 
     fn storm(&mut self, rng: &mut Rng) {
         self.shuffle(rng);
-        let w = &mut self.impairment;
-        w.loss = rng.pick(&[0, 5_000, 30_000, 100_000]);
-        w.corrupt = rng.pick(&[0, 5_000, 30_000]);
+        let impairment = &mut self.impairment;
+        impairment.loss = rng.pick(&[0, 5_000, 30_000, 100_000]);
+        impairment.corrupt = rng.pick(&[0, 5_000, 30_000]);
         self.staggered = rng.one_in(4);
         if rng.one_in(6) {
-            w.blackout_every = rng.range(5, 20) * MS;
-            w.blackout = rng.range(1, 3) * MS;
+            impairment.blackout_every = rng.range(5, 20) * MS;
+            impairment.blackout = rng.range(1, 3) * MS;
         }
     }
 }

@@ -8,6 +8,47 @@ pub struct Rng(u64);
 
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// What a separate generator is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// The impairments of the network.
+    Network,
+    /// What happens in the run.
+    Run,
+    /// Hosts and connections as they are built.
+    Build,
+    /// Whether programs post local operations.
+    LocalOperations,
+    /// Whether there are UC QPs.
+    UcChoice,
+    /// The UC QPs as they are built.
+    UcBuild,
+    /// For how long the payload of a packet may be missing.
+    LongAbsence,
+    /// Pages that packets taken, requests sent, and READ responses sent find missing.
+    TakenPages,
+    SentPages,
+    ReadPages,
+}
+
+impl Stream {
+    /// Its number. Two have the same: the generators that they come from differ. A change of a
+    /// number changes the runs of all seeds.
+    fn number(self) -> u64 {
+        match self {
+            Stream::Network => 1,
+            Stream::Run => 2,
+            Stream::Build => 3,
+            Stream::LocalOperations => 9,
+            Stream::UcChoice => 10,
+            Stream::UcBuild | Stream::LongAbsence => 11,
+            Stream::TakenPages => 12,
+            Stream::SentPages => 13,
+            Stream::ReadPages => 14,
+        }
+    }
+}
+
 /// Parts per million, the unit of every probability here.
 pub type Ppm = u32;
 
@@ -20,9 +61,9 @@ impl Rng {
         rng
     }
 
-    /// A separate generator for `subject`: one more choice there changes nothing elsewhere.
-    pub fn fork(&mut self, subject: u64) -> Rng {
-        Rng(self.next() ^ subject.wrapping_mul(STEP))
+    /// A separate generator: one more choice there changes nothing elsewhere.
+    pub fn fork(&mut self, stream: Stream) -> Rng {
+        Rng(self.next() ^ stream.number().wrapping_mul(STEP))
     }
 
     /// 64 random bits.

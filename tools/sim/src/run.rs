@@ -23,10 +23,10 @@ use crate::check::Violation;
 use crate::host::datagram::Datagrams;
 use crate::host::sabotage::Saboteur;
 use crate::judge::stats::{Observation, Stats};
-use crate::log::{tell, Log};
+use crate::log::{log, Log};
 use crate::network::wire::Network;
 use crate::profile::{Plan, MS};
-use crate::rng::Rng;
+use crate::rng::{Rng, Stream};
 use std::collections::BTreeMap;
 use world::{Connections, Event, Run, UcEvent, World};
 
@@ -42,12 +42,12 @@ impl World {
             plan.impairment.clone(),
             plan.heal_at,
             plan.hosts,
-            rng.fork(1),
+            rng.fork(Stream::Network),
         );
         let mut world = World {
             run,
             now: 0,
-            rng: rng.fork(2),
+            rng: rng.fork(Stream::Run),
             hosts: Vec::new(),
             qps: Vec::new(),
             watches: Vec::new(),
@@ -67,7 +67,7 @@ impl World {
             serial: 0,
             plan,
         };
-        tell!(world, "{:?}", world.plan);
+        log!(world, "{:?}", world.plan);
         world.build();
         world
     }
@@ -76,7 +76,7 @@ impl World {
     pub fn run(&mut self) -> Result<(), Violation> {
         let result = self.run_all();
         if let Err(found) = &result {
-            tell!(self, "{found}");
+            log!(self, "{found}");
         }
         result
     }

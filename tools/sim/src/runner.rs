@@ -107,7 +107,7 @@ pub struct Seeds<'a> {
     pub profiles: &'a [Profile],
 }
 
-/// Runs seeds, on `threads` threads. After each it tells `progress` how many are done.
+/// Runs seeds, on `threads` threads. After each it calls `progress` with how many are done.
 pub fn run_many(
     seeds: Seeds<'_>,
     log: Mode,

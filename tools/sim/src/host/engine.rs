@@ -68,7 +68,7 @@ impl Engine {
         }
     }
 
-    /// The request whose turn it is, if it sends nothing. The foreign peer has none.
+    /// The request whose turn it is, if it is a local operation. The foreign peer has none.
     pub fn poll_local(&self, q: &SendRing) -> Option<u32> {
         match self {
             Oxe(conn) => conn.poll_local(q),

@@ -4,7 +4,7 @@
 
 use crate::api::Payload;
 use crate::profile::{Plan, MS};
-use crate::rng::{Ppm, Rng};
+use crate::rng::{Ppm, Rng, Stream};
 
 /// The pages of one end, for packets that it takes or for those that it sends.
 #[derive(Debug)]
@@ -23,9 +23,9 @@ pub struct Paging {
 
 impl Paging {
     /// The pages as the plan wants them. `rng` is left as it is.
-    pub fn new(plan: &Plan, rng: &Rng, subject: u64) -> Paging {
+    pub fn new(plan: &Plan, rng: &Rng, stream: Stream) -> Paging {
         Paging {
-            rng: rng.clone().fork(subject),
+            rng: rng.clone().fork(stream),
             chance: plan.absent,
             most: plan.absent_row,
             until: plan.heal_at,
@@ -37,10 +37,10 @@ impl Paging {
 
     /// Pages of READ responses: none is missing for as long as an ACK timeout, as the peer might
     /// run out of retries.
-    pub fn of_responses(plan: &Plan, rng: &Rng, subject: u64) -> Paging {
+    pub fn of_responses(plan: &Plan, rng: &Rng, stream: Stream) -> Paging {
         Paging {
             long: plan.absent_long.min(MS),
-            ..Paging::new(plan, rng, subject)
+            ..Paging::new(plan, rng, stream)
         }
     }
 
@@ -55,7 +55,7 @@ impl Paging {
     }
 
     /// Whether the payload of a packet to be sent cannot be read now.
-    pub fn hides(&mut self, now: u64, payload: &Payload) -> bool {
+    pub fn is_payload_missing(&mut self, now: u64, payload: &Payload) -> bool {
         if *payload == Payload::None {
             return false;
         }

@@ -52,17 +52,17 @@ pub enum Sabotage {
     LoseEvent,
     /// A QP in error flushes the receives of its shared receive queue.
     FlushShared,
-    /// A request that sends nothing is carried out again when the requester goes back.
+    /// A local operation is carried out again when the requester goes back.
     RepeatLocal,
-    /// A request that sends nothing is carried out in spite of its fence.
+    /// A local operation is carried out in spite of its fence.
     IgnoreFence,
-    /// A request that sends nothing is carried out in SQD or in error.
+    /// A local operation is carried out in SQD or in error.
     UntimelyLocal,
-    /// A request that sends nothing is not carried out.
+    /// A local operation is not carried out.
     SkipLocal,
-    /// A request that sends nothing completes before earlier ones.
+    /// A local operation completes before earlier ones.
     EarlyCompletion,
-    /// The protocol does not heed that a request that sends nothing has failed.
+    /// The protocol does not heed that a local operation has failed.
     IgnoreLocalFailure,
     /// A key stays valid after its invalidation.
     KeepKey,
@@ -88,9 +88,10 @@ pub enum Sabotage {
     AckPlacement,
     /// The receive that was taken as a page was missing is forgotten, and another is taken.
     ForgetReceive,
-    /// A payload for a receive is thrown away as a page is missing, and the protocol not told.
+    /// A payload for a receive is thrown away as a page is missing, without an error to the
+    /// protocol.
     IgnoreMissing,
-    /// A fetch and add is carried out, and the protocol told that a page is missing.
+    /// A fetch and add is carried out, and reported to the protocol as a missing page.
     AddToMissing,
     /// A request completes while its payload is lent, if the peer acknowledges it.
     EarlyRelease,
@@ -142,9 +143,9 @@ pub enum Sabotage {
     UcWrongStatus,
     /// An unsignalled UC request is reported.
     UcWrongSignal,
-    /// A UC request that sends nothing is not carried out.
+    /// A local operation of a UC QP is not carried out.
     UcSkipLocal,
-    /// A UC request that sends nothing is carried out before payloads are copied.
+    /// A local operation of a UC QP is carried out before payloads are copied.
     UcEarlyLocal,
     /// The receive in use of a UC QP in error is not flushed.
     UcForgetFlush,

@@ -119,9 +119,10 @@ impl View<'_> {
             Status::RetryExc => self.check_retries(qp, index)?,
             Status::RnrRetryExc => self.check_rnr_retries(qp, op)?,
             status => {
-                let greedy = q.flow.greedy && op.verb.is_read_like();
+                let exceeds_resources = q.flow.exceeds_resources && op.verb.is_read_like();
                 let fits = |fault: Fault| fault.statuses().contains(&status);
-                let fitting = op.fault.is_some_and(fits) || (greedy && fits(Fault::TooMany));
+                let fitting =
+                    op.fault.is_some_and(fits) || (exceeds_resources && fits(Fault::TooMany));
                 let risked = op.risk.faults().any(fits);
                 ensure!(
                     "IBTA 11.6.2",
@@ -180,8 +181,8 @@ impl View<'_> {
             self.plan.impairment.is_ill() || self.plan.absent != 0 && q.conn.is_foreign(),
             "no answer from a healthy peer"
         );
-        // The resources of a greedy peer's READs are overwritten: these cannot be answered again.
-        if q.flow.greedy {
+        // The resources of such READs are overwritten: these cannot be answered again.
+        if q.flow.exceeds_resources {
             return Ok(());
         }
         // Each attempt failed for a reason of its own (that of the first may have come before the

@@ -8,7 +8,7 @@ use crate::api::*;
 use crate::check::{ensure, Violation};
 use crate::model::outcome::Pause;
 
-/// The events that tell of a refused request, and the status with which that fails at the peer.
+/// The events that report a refused request, and the status with which that fails at the peer.
 pub const ERRORS: [(Events, Status); 3] = [
     (Events::REQ_ERR, Status::RemInvReq),
     (Events::ACCESS_ERR, Status::RemAccess),
@@ -37,9 +37,10 @@ impl View<'_> {
         if self.is_hostile() {
             return Ok(());
         }
-        let (dooms, greedy) = (self.remote_dooms(qp), self.peer(qp).flow.greedy);
+        let (dooms, exceeds_resources) =
+            (self.remote_dooms(qp), self.peer(qp).flow.exceeds_resources);
         let expected = |status: Status| {
-            let too_many = greedy && status == Status::RemInvReq;
+            let too_many = exceeds_resources && status == Status::RemInvReq;
             too_many || dooms.iter().any(|f| f.statuses().contains(&status))
         };
         for (event, status) in ERRORS {
@@ -53,16 +54,16 @@ impl View<'_> {
         Ok(())
     }
 
-    /// A responder that has refused a request tells its program: by a receive that completes in
-    /// error, or by an event (IBTA 11.6.3, affiliated asynchronous errors).
+    /// A responder that has refused a request reports it to its program: by a receive that
+    /// completes in error, or by an event (IBTA 11.6.3, affiliated asynchronous errors).
     pub fn check_refusal(&self, qp: usize) -> Result<(), Violation> {
         let q = &self.qps[qp];
         let own = q.fate.killed || q.fate.first_error.is_some();
         let free = q.conn.is_foreign() || self.is_hostile();
-        let told = q.fate.event || q.fate.receive_error.is_some();
+        let reported = q.fate.event || q.fate.receive_error.is_some();
         ensure!(
             "IBTA 11.6.3",
-            own || free || told,
+            own || free || reported,
             "qp{qp}: in error, and its program hears nothing"
         );
         Ok(())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The judge of requests that send nothing, and of the keys that they end.
+//! The judge of local operations, and of the keys that they end.
 
 use super::view::View;
 use crate::api::State;
@@ -10,8 +10,8 @@ use crate::model::outcome::Pause;
 use crate::model::verb::{Local, Verb};
 
 impl View<'_> {
-    /// A request that sends nothing is carried out once, in the order of posting (IBTA 10.8.3.3),
-    /// and not in SQD or in error (IBTA 10.3.1).
+    /// A local operation is carried out once, in the order of posting (IBTA 10.8.3.3), and not in
+    /// SQD or in error (IBTA 10.3.1).
     pub fn check_turn(&self, qp: usize, index: usize) -> Result<(), Violation> {
         let q = &self.qps[qp];
         let op = q.flow.ops.get(index).ok_or("was not posted")?;
@@ -40,13 +40,14 @@ impl View<'_> {
         self.watches[qp].check_local(&q.flow, index)
     }
 
-    /// A request begins no sooner than those before it that send nothing (IBTA 10.8.3.3).
+    /// A request begins no sooner than the local operations before it are carried out
+    /// (IBTA 10.8.3.3).
     pub fn check_begin(&self, qp: usize, index: usize) -> Result<(), Violation> {
         check_locals_before(&self.qps[qp], index)
             .map_err(|found| found.at(format_args!("qp{qp}: request {index}")))
     }
 
-    /// A request that sends nothing is complete, with success.
+    /// A local operation is complete, with success.
     pub fn check_local_done(&self, qp: usize, index: usize) -> Result<(), Violation> {
         let op = &self.qps[qp].flow.ops[index];
         ensure!(op.carried_out, "it was not carried out");
@@ -64,7 +65,7 @@ impl View<'_> {
     }
 }
 
-/// All requests before `index` that send nothing were carried out.
+/// All local operations before `index` were carried out.
 fn check_locals_before(q: &Qp, index: usize) -> Result<(), Violation> {
     let from = q.flow.completed.min(index);
     let mut open = q.flow.ops[from..index].iter();

@@ -17,8 +17,8 @@ impl View<'_> {
         let doomed = peer.flow.doomed.map(|index| &peer.flow.ops[index]);
         let begun = doomed.filter(|op| watch.has_begun(op));
         let fault = begun.and_then(|op| op.fault);
-        let greedy = peer.flow.greedy.then_some(Fault::TooMany);
-        let mut all: Vec<Fault> = fault.into_iter().chain(greedy).collect();
+        let exceeds_resources = peer.flow.exceeds_resources.then_some(Fault::TooMany);
+        let mut all: Vec<Fault> = fault.into_iter().chain(exceeds_resources).collect();
         if self.plan.deregister != 0 {
             let ops = peer.flow.ops.iter();
             let begun = ops.filter(|op| watch.has_begun(op));

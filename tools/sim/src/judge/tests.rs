@@ -26,7 +26,7 @@ use crate::model::key::Fast;
 use crate::model::outcome::{Fate, Pause};
 use crate::model::verb::{Local, Verb};
 use crate::profile::{Plan, Profile};
-use crate::rng::Rng;
+use crate::rng::{Rng, Stream};
 use oxe_proto::transport::RemoteAccess;
 
 const DATA: [u8; 4] = [1, 2, 3, 4];
@@ -63,9 +63,9 @@ fn qp(end: usize, plan: &Plan, rng: &Rng) -> Qp {
         send: SendRing::default(),
         recv: RecvRing::default(),
         keys: Keys::default(),
-        taken_pages: Paging::new(plan, rng, 1),
-        sent_pages: Paging::new(plan, rng, 2),
-        read_pages: Paging::new(plan, rng, 3),
+        taken_pages: Paging::new(plan, rng, Stream::TakenPages),
+        sent_pages: Paging::new(plan, rng, Stream::SentPages),
+        read_pages: Paging::new(plan, rng, Stream::ReadPages),
         flow: Flow::new(0, 256, 0, &[0; 32]),
         inbox_region: 0,
         fast: Fast::default(),

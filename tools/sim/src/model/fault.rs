@@ -34,7 +34,7 @@ pub enum Fault {
     TooMany,
     /// The responder cannot read what it has promised to send.
     ReadFails,
-    /// A request that sends nothing cannot be carried out.
+    /// A local operation cannot be carried out.
     Unbindable,
     /// What is left to be done when a READ is whole fails.
     Unfinishable,

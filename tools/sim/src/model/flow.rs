@@ -42,7 +42,7 @@ pub struct Flow {
     /// The first request that must fail.
     pub doomed: Option<usize>,
     /// It may have more READs and atomics under way than the peer has resources for.
-    pub greedy: bool,
+    pub exceeds_resources: bool,
     /// How many requests have completed.
     pub completed: usize,
     /// How many completed with success.
@@ -65,7 +65,7 @@ impl Flow {
             stores: Vec::new(),
             consuming: Vec::new(),
             doomed: None,
-            greedy: false,
+            exceeds_resources: false,
             completed: 0,
             succeeded: 0,
             received: 0,

@@ -12,7 +12,7 @@ pub struct FastReg {
     pub len: usize,
 }
 
-/// What a message tells the program at the other end.
+/// What a message says to the program at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     /// The key may be used.
@@ -41,7 +41,7 @@ pub enum Phase {
     None,
     /// REG_MR is posted.
     Registered(FastReg),
-    /// The peer is told of it, or will be.
+    /// The peer knows it, or will.
     Granted(FastReg),
     /// The peer is done with it.
     Returned(FastReg),
@@ -61,8 +61,8 @@ pub struct Fast {
     /// The life of the latest key.
     pub phase: Phase,
     /// The key of the peer that it may use, and the last one that has ended.
-    pub lease: Option<FastReg>,
-    pub stale: Option<FastReg>,
+    pub peer_key: Option<FastReg>,
+    pub ended_key: Option<FastReg>,
     /// Requests of this life with a key of the peer, and of these with one that has ended.
     pub used: u64,
     pub misused: u64,

@@ -45,7 +45,7 @@ pub struct Op {
     /// Its number among those that consume receives.
     pub receive: Option<usize>,
     pub done: Option<Status>,
-    /// It sends nothing, and was carried out or has failed.
+    /// A local operation that was carried out or has failed.
     pub carried_out: bool,
     pub keys: KeyUse,
     /// Most response packets that one READ request asks for.

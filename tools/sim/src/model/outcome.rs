@@ -15,7 +15,7 @@ pub struct Fate {
     pub first_error: Option<Status>,
     /// A receive completed with this error before all flushes.
     pub receive_error: Option<Status>,
-    /// Its program was told of an error by an event.
+    /// An event has reported an error to its program.
     pub event: bool,
     /// It took a request before it could send.
     pub early: bool,

@@ -11,7 +11,7 @@ const PSN_MASK: u32 = 0xff_ffff;
 pub enum Verb {
     Send,
     Write,
-    /// It sends nothing. Some give the memory that the peer writes to another key.
+    /// A local operation. Some give the memory that the peer writes to another key.
     Local {
         rekeys: bool,
     },
@@ -28,7 +28,7 @@ pub enum Fault {
     TooLong,
     /// The payload cannot be read from this byte on.
     Unreadable(usize),
-    /// The request that sends nothing cannot be carried out.
+    /// The local operation cannot be carried out.
     Unbindable,
 }
 

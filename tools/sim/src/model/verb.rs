@@ -31,10 +31,10 @@ pub enum Verb {
     Local(Local),
 }
 
-/// What a request does that sends nothing.
+/// A local operation: it sends nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Local {
-    /// Binds a window of which no peer is told: only its place among the requests matters.
+    /// Binds a window that no peer knows: only its place among the requests matters.
     Bind,
     /// REG_MR.
     Register(FastReg),
@@ -69,7 +69,7 @@ impl Verb {
         self == Verb::AtomicWrite || !self.is_read_like() && !self.is_local()
     }
 
-    /// Whether it sends nothing.
+    /// Whether it is a local operation.
     pub fn is_local(self) -> bool {
         matches!(self, Verb::Local(_))
     }

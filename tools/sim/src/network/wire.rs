@@ -70,14 +70,14 @@ impl Network {
     }
 
     fn schedule_blackout(&mut self, link: usize, now: u64) {
-        let w = &self.impairment;
-        if w.blackout_every == 0 {
+        let (every, longest) = (self.impairment.blackout_every, self.impairment.blackout);
+        if every == 0 {
             self.links[link].dark_from = u64::MAX;
             return;
         }
-        let from = now + self.rng.below(2 * w.blackout_every);
+        let from = now + self.rng.below(2 * every);
         self.links[link].dark_from = from;
-        self.links[link].dark_until = from + self.rng.below(w.blackout);
+        self.links[link].dark_until = from + self.rng.below(longest);
     }
 
     /// Whether faults are over.
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn good_weather_harms_nothing() {
+    fn a_network_that_is_well_harms_nothing() {
         for (impairment, heal_at) in [(Impairment::default(), u64::MAX), (storm(), 0)] {
             let (out, tally) = run(impairment, heal_at);
             assert_eq!(out.len(), 1000);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_weather_does_all_it_says() {
+    fn an_impaired_network_does_all_it_says() {
         let (out, tally) = run(storm(), u64::MAX);
         assert!(
             tally.lost > 50 && tally.duplicated > 30 && tally.held > 30,

@@ -23,7 +23,7 @@ pub struct Habits {
     pub unusable: Ppm,
     /// Receives are posted that often only.
     pub scarce: bool,
-    /// A request sends nothing.
+    /// A request is a local operation.
     pub local: Ppm,
     /// A tick pauses the send queue, moves the QP to error or resets it, changes what it permits.
     pub pause: Ppm,

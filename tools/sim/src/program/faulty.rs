@@ -61,8 +61,8 @@ impl Programs<'_> {
         (op, inbox.filter(|_| traces))
     }
 
-    /// A request that cannot be carried out at this side: one that sends nothing, or a READ that
-    /// fails when it is whole.
+    /// A request that cannot be carried out at this side: a local operation, or a READ that fails
+    /// when it is whole.
     fn draw_faulty_local(&mut self, qp: usize) -> Post {
         let reads = self.qps[self.qps[qp].peer].setup.access.read;
         let (verb, fault) = match reads && self.rng.one_in(2) {

@@ -3,11 +3,11 @@
 //! Fast-registered regions, whose keys live and die (IBTA 10.6.5, 10.6.7.2.6).
 //!
 //! The program at an end of a connection registers a part of its peer's inbox by a REG_MR, each
-//! time under a new key with new bounds, and tells the peer of it by a SEND after that. The peer's
-//! requests use the key until a SEND with invalidate ends it, or until a SEND says that the peer is
-//! done. Then the owner ends it by a LOCAL_INV or a READ with invalidate. The peer's last message
-//! is fenced, so that no READ is open. So there is one right result for each access: what comes
-//! after the end is refused.
+//! time under a new key with new bounds, and describes it to the peer by a SEND after that. The
+//! peer's requests use the key until a SEND with invalidate ends it, or until a SEND says that the
+//! peer is done. Then the owner ends it by a LOCAL_INV or a READ with invalidate. The peer's last
+//! message is fenced, so that no READ is open. So there is one right result for each access: what
+//! comes after the end is refused.
 
 use super::{Post, Programs};
 use crate::model::fault::Fault;
@@ -87,7 +87,7 @@ impl Programs<'_> {
         }
     }
 
-    /// A SEND that tells the peer's program something.
+    /// A SEND with a note to the peer's program.
     fn draw_note(&mut self, qp: usize, note: Note) -> Op {
         let verb = self.rng.pick(&[Verb::Send, Verb::SendImm]);
         let (mut op, _) = self.draw_of(qp, verb);
@@ -112,25 +112,25 @@ impl Programs<'_> {
     /// The next step of the one who uses the peer's key.
     fn draw_user(&mut self, qp: usize) -> Option<Post> {
         let q = &self.qps[qp];
-        let (lease, stale) = (q.fast.lease, q.fast.stale);
+        let (peer_key, ended_key) = (q.fast.peer_key, q.fast.ended_key);
         let may_fail = self.plan.fault != 0 && q.flow.doomed.is_none();
-        if stale.is_some() && may_fail && self.rng.one_in(8) {
+        if ended_key.is_some() && may_fail && self.rng.one_in(8) {
             return self.draw_misuse(qp);
         }
-        let reg = lease?;
+        let reg = peer_key?;
         match self.rng.below(8) {
             0 => {
                 let (mut op, _) = self.draw_of(qp, Verb::Send);
                 (op.verb, op.inv) = (Verb::SendInv, reg.rkey);
                 op.fence = true;
                 let fast = &mut self.qps[qp].fast;
-                (fast.lease, fast.stale) = (None, Some(reg));
+                (fast.peer_key, fast.ended_key) = (None, Some(reg));
                 Some((op, None))
             }
             1 => {
                 let mut op = self.draw_note(qp, Note::Done);
                 op.fence = true;
-                self.qps[qp].fast.lease = None;
+                self.qps[qp].fast.peer_key = None;
                 Some((op, None))
             }
             _ => self.draw_use(qp, &reg),
@@ -170,16 +170,20 @@ impl Programs<'_> {
 
     /// A request that uses a key which has ended, or one beyond its bounds, if there is any.
     pub fn draw_misuse(&mut self, qp: usize) -> Option<Post> {
-        let Fast { stale, lease, .. } = self.qps[qp].fast;
-        let reg = stale.or(lease)?;
+        let Fast {
+            peer_key,
+            ended_key,
+            ..
+        } = self.qps[qp].fast;
+        let reg = ended_key.or(peer_key)?;
         let (mut op, _) = self.draw_use(qp, &reg).filter(|(op, _)| op.len != 0)?;
-        if stale.is_none() {
+        if ended_key.is_none() {
             op.va = match self.rng.below(2) {
                 0 => reg.va.wrapping_sub(8),
                 _ => reg.va + reg.len.next_multiple_of(8) as u64,
             };
         }
-        self.qps[qp].fast.misused += u64::from(stale.is_some());
+        self.qps[qp].fast.misused += u64::from(ended_key.is_some());
         op.fault = Some(Fault::NotEnabled);
         Some((op, None))
     }
@@ -192,8 +196,8 @@ impl Programs<'_> {
         let note = op.keys.note;
         let fast = &mut self.qps[qp].fast;
         match (note, fast.phase) {
-            (Some(Note::Granted(reg)), _) => fast.lease = Some(reg),
-            (Some(Note::Gone(reg)), _) => fast.stale = Some(reg),
+            (Some(Note::Granted(reg)), _) => fast.peer_key = Some(reg),
+            (Some(Note::Gone(reg)), _) => fast.ended_key = Some(reg),
             (Some(Note::Done), Phase::Granted(reg)) => fast.phase = Phase::Returned(reg),
             (None, Phase::Granted(reg)) if ended == Some(reg.rkey) => {
                 fast.phase = Phase::None;

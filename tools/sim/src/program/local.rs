@@ -7,8 +7,8 @@ use crate::model::op::Op;
 use crate::model::verb::{Local, Verb};
 
 impl Programs<'_> {
-    /// A request that sends nothing, perhaps: often at the beginning and at the end of a program,
-    /// and after another one.
+    /// A local operation, perhaps: often at the beginning and at the end of a program, and after
+    /// another one.
     pub fn draw_local(&mut self, qp: usize) -> Option<Post> {
         if !self.plan.local {
             return None;
@@ -29,7 +29,7 @@ impl Programs<'_> {
         here.then(|| (self.blank_local(Local::Bind), None))
     }
 
-    /// A request that sends nothing.
+    /// A local operation.
     pub fn blank_local(&mut self, local: Local) -> Op {
         let mut op = self.blank(Verb::Local(local), 0);
         op.fence = self.rng.one_in(3);

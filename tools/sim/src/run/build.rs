@@ -17,7 +17,7 @@ use crate::model::outcome::{Fate, Pause};
 use crate::peer::attr::Style;
 use crate::peer::qp::Foreign;
 use crate::profile::{draw_psn, Profile, MS, US};
-use crate::rng::Rng;
+use crate::rng::{Rng, Stream};
 use crate::run::world::{Event, World};
 use oxe_proto::transport::{RemoteAccess, LOOPBACK_MTU};
 
@@ -38,7 +38,7 @@ struct Pair {
 struct Ends {
     setups: Vec<Setup>,
     psns: Vec<u32>,
-    greedy: bool,
+    exceeds_resources: bool,
 }
 
 /// Draws setups that fit each other, for one end or two.
@@ -57,15 +57,15 @@ fn draw_ends(plan: &crate::profile::Plan, ends: usize, pmtu: u32, rng: &mut Rng)
     if ends == 1 {
         setups[0].pkey |= 0x8000;
     }
-    let greedy = plan.fault != 0 && rng.one_in(6);
+    let exceeds_resources = plan.fault != 0 && rng.one_in(6);
     for end in 0..ends {
         let other = ends - 1 - end;
-        if greedy {
-            // Too few responder resources: a peer that uses all it was told of is refused.
+        if exceeds_resources {
+            // Too few responder resources: a peer that uses all that it knows of is refused.
             setups[end].max_dest_rd_atomic = setups[other].max_rd_atomic / 2;
             continue;
         }
-        // The responder has at least as many resources as its peer was told of.
+        // The responder has at least as many resources as its peer knows of.
         let extra = setups[end].max_dest_rd_atomic;
         let wanted = setups[other].max_rd_atomic.saturating_add(extra);
         setups[end].max_dest_rd_atomic = wanted;
@@ -73,7 +73,7 @@ fn draw_ends(plan: &crate::profile::Plan, ends: usize, pmtu: u32, rng: &mut Rng)
     Ends {
         setups,
         psns,
-        greedy,
+        exceeds_resources,
     }
 }
 
@@ -108,7 +108,7 @@ fn draw_setup(plan: &crate::profile::Plan, pmtu: u32, pkey: u16, rng: &mut Rng) 
 impl World {
     /// Makes hosts and connections.
     pub fn build(&mut self) {
-        let mut rng = self.rng.fork(3);
+        let mut rng = self.rng.fork(Stream::Build);
         let large = rng.one_in(8) || self.plan.large;
         for _ in 0..self.plan.hosts {
             let mut host = build_host(large, &mut rng);
@@ -120,7 +120,7 @@ impl World {
             self.build_pair(&pair, large, &mut rng);
         }
         self.build_datagrams(&mut rng);
-        self.build_uc(&mut rng.clone().fork(11));
+        self.build_uc(&mut rng.clone().fork(Stream::UcBuild));
         if self.plan.forge != 0 {
             self.network.tapped = true;
             self.after(rng.below(100 * US), Event::Attack);
@@ -160,7 +160,7 @@ impl World {
         let Ends {
             setups,
             psns,
-            greedy,
+            exceeds_resources,
         } = draw_ends(&self.plan, ends, pmtu, rng);
         let keyed = self.plan.local && rng.one_in(2);
         for end in 0..ends {
@@ -186,7 +186,7 @@ impl World {
             }
             let fault = rng.chance(self.plan.fault) && todo > 0;
             let mut flow = Flow::new(psns[end], pmtu, at, &inbox);
-            flow.greedy = greedy;
+            flow.exceeds_resources = exceeds_resources;
             if foreign {
                 flow.chunk = u64::MAX;
             }
@@ -204,9 +204,9 @@ impl World {
                 send: SendRing::default(),
                 recv: RecvRing::default(),
                 keys: Keys::default(),
-                taken_pages: Paging::new(&self.plan, rng, 12),
-                sent_pages: Paging::new(&self.plan, rng, 13),
-                read_pages: Paging::of_responses(&self.plan, rng, 14),
+                taken_pages: Paging::new(&self.plan, rng, Stream::TakenPages),
+                sent_pages: Paging::new(&self.plan, rng, Stream::SentPages),
+                read_pages: Paging::of_responses(&self.plan, rng, Stream::ReadPages),
                 flow,
                 inbox_region: region,
                 fast,

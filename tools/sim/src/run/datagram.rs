@@ -7,7 +7,7 @@ use crate::check::{ensure, Violation};
 use crate::host::datagram::{Datagrams, Endpoint, Message, Receiver, Requests, Sent};
 use crate::judge::access::partition_matches;
 use crate::judge::stats::Observation;
-use crate::log::tell;
+use crate::log::log;
 use crate::network::frame::{self, Route};
 use crate::profile::{Profile, US};
 use crate::program::datagrams::{Datagram, Senders, OWN_QKEY};
@@ -164,7 +164,7 @@ impl World {
         let frame = frame::build(route, self.ip_id, repr, &sent.payload)?;
         self.datagrams.sent.push(sent);
         self.count(Observation::Datagram);
-        tell!(self, "ud{src} -> ud{dest} {:?}", repr.bth);
+        log!(self, "ud{src} -> ud{dest} {:?}", repr.bth);
         self.send_frames(from, to, vec![frame]);
         Ok(())
     }

@@ -8,7 +8,7 @@
 use crate::api::*;
 use crate::check::Violation;
 use crate::judge::stats::Observation;
-use crate::log::tell;
+use crate::log::log;
 use crate::model::fault::Risk;
 use crate::model::op::Op;
 use crate::profile::MS;
@@ -46,7 +46,7 @@ impl World {
 
     /// Deregisters the memory of all requests in the send queue.
     fn deregister_local(&mut self, qp: usize) {
-        tell!(self, "qp{qp} loses the memory of its requests");
+        log!(self, "qp{qp} loses the memory of its requests");
         let q = &mut self.qps[qp];
         let done = q.flow.completed;
         let open = q.flow.ops.iter_mut().zip(&mut q.send.slots).skip(done);
@@ -59,7 +59,7 @@ impl World {
     /// Deregisters the memory of all receives that the QP's requests will meet.
     fn deregister_receives(&mut self, qp: usize) {
         let peer = self.qps[qp].peer;
-        tell!(self, "qp{peer} loses the memory of its receives");
+        log!(self, "qp{peer} loses the memory of its receives");
         let slots = &mut self.qps[peer].recv.slots;
         let open: Vec<usize> = (0..slots.len())
             .filter(|n| slots[*n].done.is_none())
@@ -82,7 +82,7 @@ impl World {
         let region = &mut self.hosts[host].regions.0[region];
         region.valid = false;
         let rkey = region.rkey;
-        tell!(self, "host{host} deregisters {rkey:#x}");
+        log!(self, "host{host} deregisters {rkey:#x}");
         for other in 0..self.qps.len() {
             let theirs = self.qps[self.qps[other].peer].host == host;
             let flow = &mut self.qps[other].flow;

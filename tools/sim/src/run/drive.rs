@@ -12,7 +12,7 @@ use crate::judge::lending::check_lent;
 use crate::judge::placement::check_placement;
 use crate::judge::requester_wire::{Limits, Watch};
 use crate::judge::stats::Observation;
-use crate::log::tell;
+use crate::log::log;
 use crate::model::flow::Flow;
 use crate::model::outcome::Pause;
 use crate::network::frame;
@@ -63,7 +63,7 @@ impl World {
         if due {
             self.count(Observation::TimedOut);
         }
-        tell!(self, "qp{qp} timer, due {due}");
+        log!(self, "qp{qp} timer, due {due}");
         let q = &mut self.qps[qp];
         q.conn.handle_timeout(now, &mut q.send);
         let next = q.conn.poll_timeout();
@@ -100,7 +100,7 @@ impl World {
             };
             self.repeat_local(qp, &transmit)?;
             let fails = self.rng.chance(self.plan.tx_fail) && !self.qps[qp].conn.is_foreign();
-            if fails || self.is_hidden(qp, &transmit) {
+            if fails || self.is_payload_missing(qp, &transmit) {
                 self.fail_transmit(qp, &transmit)?;
                 break;
             }
@@ -139,7 +139,7 @@ impl World {
         let (parsed, payload) = match read {
             Ok(good) => good,
             Err(why) => {
-                tell!(self, "host{host} drops {why:?}");
+                log!(self, "host{host} drops {why:?}");
                 self.count(Observation::Unreadable);
                 return Ok(1);
             }
@@ -222,7 +222,7 @@ impl World {
                 .handle_segments(self.now, &again, count, len, &mut env);
         }
         repeat_atomic_write(&mut env, &repr, verdict);
-        tell!(self, "qp{qp} <- {:?}*{count}+{len} {verdict:?}", repr.bth);
+        log!(self, "qp{qp} <- {:?}*{count}+{len} {verdict:?}", repr.bth);
         if let Some(text) = notes.violation {
             return Err(format!("qp{qp}: {text}, packet {repr:x?}").into());
         }
@@ -263,7 +263,7 @@ impl World {
         Ok(())
     }
 
-    /// Tells the judge on the wire that the responder has executed requests.
+    /// Shows the judge on the wire that the responder has executed requests.
     fn note_executed(&mut self, qp: usize, seen: &[Seen]) {
         let peer = self.qps[qp].peer;
         let p = &self.qps[peer];
@@ -272,7 +272,7 @@ impl World {
         }
     }
 
-    /// Tells the judge on the wire whether the requester has heeded a response.
+    /// Shows the judge on the wire whether the requester has heeded a response.
     fn note_answer(&mut self, qp: usize, seen: &Seen, verdict: Verdict) -> Result<(), Violation> {
         let q = &mut self.qps[qp];
         let alive = matches!(q.conn.state(), State::Rts | State::Sqd);
@@ -330,7 +330,7 @@ impl World {
         if events.is_empty() {
             return Ok(());
         }
-        tell!(self, "qp{qp} events {events:?}");
+        log!(self, "qp{qp} events {events:?}");
         self.judge_events(qp, events)?;
         if events.contains(Events::SQ_DRAINED) {
             self.drained(qp);

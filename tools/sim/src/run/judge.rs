@@ -8,7 +8,7 @@ use crate::check::Violation;
 use crate::judge::events::ERRORS;
 use crate::judge::stats::{KeyEnd, Observation};
 use crate::judge::view::View;
-use crate::log::tell;
+use crate::log::log;
 use crate::model::verb::{Local, Verb};
 use crate::profile::US;
 
@@ -26,7 +26,7 @@ impl World {
 
     /// A send completion.
     pub fn judge_completion(&mut self, qp: usize, c: SendCompletion) -> Result<(), Violation> {
-        tell!(self, "qp{qp} completes {c:?}");
+        log!(self, "qp{qp} completes {c:?}");
         let index = self.view().check_order(qp, &c)?;
         self.qps[qp].flow.complete(c.status);
         let result = match c.status {
@@ -75,7 +75,7 @@ impl World {
         slot: usize,
         c: RecvCompletion,
     ) -> Result<(), Violation> {
-        tell!(self, "qp{qp} receives {slot} {c:?}");
+        log!(self, "qp{qp} receives {slot} {c:?}");
         self.view().check_receive_once(qp, slot, &c)?;
         let q = &mut self.qps[qp];
         q.recv.slots[slot].done = Some(c.status);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests that send nothing: REG_MR, LOCAL_INV and the binding of windows. The device carries
-//! them out when the transport names them, and the judges see that this is the right moment.
+//! Local operations: REG_MR, LOCAL_INV and the binding of windows. The device carries them out when
+//! the transport names them, and the judges see that this is the right moment.
 
 use crate::api::*;
 use crate::check::{ensure, Violation};
 use crate::host::env::end_key;
 use crate::host::sabotage::Sabotage;
 use crate::judge::stats::Observation;
-use crate::log::tell;
+use crate::log::log;
 use crate::model::fault::Fault;
 use crate::model::verb::{Local, Verb};
 use crate::profile::Profile;
@@ -16,7 +16,8 @@ use crate::run::world::World;
 use oxe_proto::transport::Origin;
 
 impl World {
-    /// Carries out the request whose turn it is, if it sends nothing. Gives whether there was one.
+    /// Carries out the request whose turn it is, if it is a local operation. Gives whether there
+    /// was one.
     pub fn run_local(&mut self, qp: usize) -> Result<bool, Violation> {
         let q = &self.qps[qp];
         let turn = q.conn.poll_local(&q.send).map(|n| n as usize);
@@ -40,7 +41,7 @@ impl World {
 
     /// Carries out the request. The error within is the status with which it fails.
     fn carry_out(&mut self, qp: usize, index: usize) -> Result<Result<(), Status>, Violation> {
-        tell!(self, "qp{qp} carries out {index}");
+        log!(self, "qp{qp} carries out {index}");
         self.view()
             .check_turn(qp, index)
             .map_err(|found| found.at(format_args!("qp{qp}: local request {index}")))?;
@@ -66,7 +67,7 @@ impl World {
         Ok(Ok(()))
     }
 
-    /// Sabotage: a request that sends nothing is carried out in spite of its fence or the state.
+    /// Sabotage: a local operation is carried out in spite of its fence or the state.
     fn untimely(&mut self, qp: usize) -> Option<usize> {
         let q = &self.qps[qp];
         let index = self.watches[qp].begun(&q.flow);
@@ -81,7 +82,7 @@ impl World {
         self.saboteur.strikes(kind).then_some(index)
     }
 
-    /// Sabotage: a request that sends nothing completes when it was carried out, before others.
+    /// Sabotage: a local operation completes when it was carried out, before others.
     fn complete_early(&mut self, qp: usize, index: usize) -> Result<(), Violation> {
         if !self.saboteur.strikes(Sabotage::EarlyCompletion) {
             return Ok(());
@@ -95,7 +96,7 @@ impl World {
         self.judge_completion(qp, completion)
     }
 
-    /// Sabotage: the requester goes back, and the requests that send nothing are carried out again.
+    /// Sabotage: the requester goes back, and the local operations are carried out again.
     pub fn repeat_local(&mut self, qp: usize, transmit: &Transmit) -> Result<(), Violation> {
         let Origin::Request { n } = transmit.origin else {
             return Ok(());

@@ -6,7 +6,7 @@
 use crate::api::*;
 use crate::check::{ensure, Violation};
 use crate::host::sabotage::Sabotage;
-use crate::log::tell;
+use crate::log::log;
 use crate::model::outcome::Pause;
 use crate::profile::MS;
 use crate::run::world::{Event, World};
@@ -22,7 +22,7 @@ impl World {
         // A broken request is never sent, but for the protocol it may have begun.
         let begun = self.watches[qp].begun(&q.flow);
         q.pause = Pause::Draining(begun);
-        tell!(self, "qp{qp} pauses, {begun} requests have begun");
+        log!(self, "qp{qp} pauses, {begun} requests have begun");
         let q = &mut self.qps[qp];
         let done = q.conn.modify(&Modify::to_state(State::Sqd));
         done.map_err(|e| format!("qp{qp}: to SQD: {e:?}"))?;
@@ -36,7 +36,7 @@ impl World {
         if q.conn.state() != State::Sqd {
             return Ok(());
         }
-        tell!(self, "qp{qp} resumes");
+        log!(self, "qp{qp} resumes");
         let q = &mut self.qps[qp];
         q.pause = Pause::No;
         let mut change = Modify::to_state(State::Rts);
@@ -64,7 +64,7 @@ impl World {
 
     /// The program changes the number of responder resources.
     pub fn change_resources(&mut self, qp: usize, count: usize) {
-        tell!(self, "qp{qp} has {count} records from now on");
+        log!(self, "qp{qp} has {count} records from now on");
         let q = &mut self.qps[qp];
         q.conn.replace_resources(vec![Resource::EMPTY; count]);
         q.keys.resolve_again = true;
@@ -76,7 +76,7 @@ impl World {
         if q.fate.dead {
             return Ok(());
         }
-        tell!(self, "qp{qp} is moved to error");
+        log!(self, "qp{qp} is moved to error");
         let q = &mut self.qps[qp];
         q.fate.killed = true;
         q.conn.to_error();

@@ -21,25 +21,25 @@ use oxe_proto::transport::Origin;
 
 impl World {
     /// Whether the payload of packets that a QP wants to send cannot be read now.
-    pub fn is_hidden(&mut self, qp: usize, transmit: &Transmit) -> bool {
+    pub fn is_payload_missing(&mut self, qp: usize, transmit: &Transmit) -> bool {
         let q = &mut self.qps[qp];
         // The foreign peer takes no packet back.
         let pages = match transmit.origin {
             Origin::Request { .. } => &mut q.sent_pages,
             _ => &mut q.read_pages,
         };
-        let hidden = !q.conn.is_foreign() && pages.hides(self.now, &transmit.payload);
+        let missing = !q.conn.is_foreign() && pages.is_payload_missing(self.now, &transmit.payload);
         let peer = q.peer;
-        if hidden {
+        if missing {
             self.count(Observation::PayloadMissing);
         }
-        if hidden && transmit.origin == Origin::Response {
+        if missing && transmit.origin == Origin::Response {
             self.watches[peer].answers.postpone(self.now);
         }
-        hidden
+        missing
     }
 
-    /// A packet is dropped because a page is missing, and for no other reason. Tells the judge on
+    /// A packet is dropped because a page is missing, and for no other reason. Shows the judge on
     /// the wire, also if there was no receive.
     pub fn judge_missing(
         &mut self,

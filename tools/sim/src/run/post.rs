@@ -6,7 +6,7 @@ use crate::api::*;
 use crate::check::Violation;
 use crate::host::queues::SendSlot;
 use crate::judge::stats::Observation;
-use crate::log::tell;
+use crate::log::log;
 use crate::model::fault::Fault;
 use crate::model::verb::Verb;
 use crate::profile::MS;
@@ -100,7 +100,7 @@ impl World {
     pub fn post(&mut self, qp: usize, (mut op, inbox): Post) {
         op.risk = self.risk(qp, &op);
         self.count(Observation::Posted);
-        tell!(
+        log!(
             self,
             "qp{qp} posts {} {:?}+{} fence {} fault {:?} inbox {inbox:?}",
             self.qps[qp].flow.ops.len(),

@@ -8,7 +8,7 @@ use crate::check::{ensure, Violation};
 use crate::host::queues::{Keys, RecvRing, SendRing};
 use crate::judge::requester_wire::Watch;
 use crate::judge::stats::Observation;
-use crate::log::tell;
+use crate::log::log;
 use crate::model::flow::Flow;
 use crate::model::outcome::{Fate, Pause};
 use crate::profile::MS;
@@ -33,7 +33,7 @@ impl World {
 
     /// Brings a dead connection up again.
     pub fn qp_reuse(&mut self, qp: usize) -> Result<(), Violation> {
-        tell!(self, "qp{qp} and its peer are reset");
+        log!(self, "qp{qp} and its peer are reset");
         let peer = self.qps[qp].peer;
         let ends = if peer == qp { vec![qp] } else { vec![qp, peer] };
         for end in &ends {
@@ -73,9 +73,9 @@ impl World {
         let peer = &self.hosts[self.qps[self.qps[qp].peer].host];
         let q = &mut self.qps[qp];
         let inbox = peer.memory.read(q.flow.inbox_at, q.flow.inbox_len());
-        let (greedy, chunk) = (q.flow.greedy, q.flow.chunk);
+        let (exceeds_resources, chunk) = (q.flow.exceeds_resources, q.flow.chunk);
         q.flow = Flow::new(life.start_psn, q.flow.pmtu, q.flow.inbox_at, inbox);
-        q.flow.greedy = greedy;
+        q.flow.exceeds_resources = exceeds_resources;
         q.flow.chunk = chunk;
         q.recv = RecvRing::default();
         q.keys = Keys::default();

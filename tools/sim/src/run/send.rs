@@ -10,7 +10,7 @@ use crate::host::sabotage::{Sabotage, Saboteur};
 use crate::judge::decode::Seen;
 use crate::judge::requester_wire::Limits;
 use crate::judge::stats::Observation;
-use crate::log::tell;
+use crate::log::log;
 use crate::model::fault::Fault;
 use crate::model::outcome::Pause;
 use crate::network::frame::{self, Route};
@@ -23,7 +23,7 @@ impl World {
     /// The packet could not be sent: takes it back.
     pub fn fail_transmit(&mut self, qp: usize, transmit: &Transmit) -> Result<(), Violation> {
         self.count(Observation::TakenBack);
-        tell!(self, "qp{qp} cannot send {transmit:?}");
+        log!(self, "qp{qp} cannot send {transmit:?}");
         let q = &mut self.qps[qp];
         q.conn.undo(transmit, &mut q.send);
         if let Origin::Request { .. } = transmit.origin {
@@ -109,7 +109,7 @@ impl World {
         }
         while let Some(run) = rest {
             let later = may_fail && !frames.is_empty();
-            if later && (self.rng.chance(self.plan.tx_fail) || self.is_hidden(qp, &run)) {
+            if later && (self.rng.chance(self.plan.tx_fail) || self.is_payload_missing(qp, &run)) {
                 self.fail_transmit(qp, &run)?;
                 break;
             }
@@ -190,7 +190,7 @@ impl World {
     }
 
     /// The payload's place in the memory of the QP's host. `None` when it cannot be read: the
-    /// protocol is told of it.
+    /// protocol learns of it.
     fn locate(&mut self, qp: usize, transmit: &Transmit) -> Result<Option<usize>, Violation> {
         let q = &mut self.qps[qp];
         let regions = &self.hosts[q.host].regions;
@@ -208,11 +208,11 @@ impl World {
             }
             Payload::Read { rkey, .. } => {
                 let gone = regions.is_gone(rkey);
-                let mut hidden = regions.0.iter().filter(|r| r.unreadable);
-                let hidden = hidden.any(|r| r.rkey == rkey);
+                let mut unreadable = regions.0.iter().filter(|r| r.unreadable);
+                let unreadable = unreadable.any(|r| r.rkey == rkey);
                 match gone {
                     true => (0, false),
-                    false => (q.keys.read(&transmit.payload, regions)?, !hidden),
+                    false => (q.keys.read(&transmit.payload, regions)?, !unreadable),
                 }
             }
         };
@@ -260,7 +260,7 @@ impl World {
         let dest = self.qps[peer].qpn;
         let index = q.flow.op_at(q.flow.packet(seen.psn));
         let index = index.filter(|_| !seen.is_response());
-        tell!(self, "qp{qp} -> {seen:x?}");
+        log!(self, "qp{qp} -> {seen:x?}");
         self.view().check_silence(qp, &seen)?;
         self.judge_order(qp, &seen)?;
         if seen.is_rnr_nak() {

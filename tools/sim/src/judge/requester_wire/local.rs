@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The judge on the wire: when a request that sends nothing may begin.
+//! The judge on the wire: when a local operation may begin.
 
 use super::Watch;
 use crate::check::{ensure, Violation};
@@ -23,7 +23,7 @@ impl Watch {
         flow.ops.iter().take_while(begun).count()
     }
 
-    /// Request `index` sends nothing, and begins. Requests begin in the order of posting; a fenced
+    /// Request `index`, a local operation, begins. Requests begin in the order of posting; a fenced
     /// one waits for the READs and atomics before it (IBTA 10.8.3.3).
     pub fn check_local(&self, flow: &Flow, index: usize) -> Result<(), Violation> {
         let request = &flow.ops[index];

@@ -18,7 +18,7 @@ use crate::model::uc::{Fault, Flaw, Flow, Message, Phase, Verb};
 use crate::network::frame::{self, Route};
 use crate::profile::uc::Habits;
 use crate::profile::{Plan, Profile};
-use crate::rng::Rng;
+use crate::rng::{Rng, Stream};
 use oxe_proto::transport::UcQp;
 use oxe_proto::wire::{Ext, Opcode, PKey, PacketRepr, Psn, Qpn};
 
@@ -45,8 +45,8 @@ fn end(host: usize, plan: &Plan, rng: &Rng) -> End {
         send: SendRing::default(),
         recv: RecvRing::default(),
         keys: Keys::default(),
-        taken_pages: Paging::new(plan, rng, 1),
-        sent_pages: Paging::new(plan, rng, 2),
+        taken_pages: Paging::new(plan, rng, Stream::TakenPages),
+        sent_pages: Paging::new(plan, rng, Stream::SentPages),
         inbox: 0,
         permits_write: true,
         read_only: 0,

@@ -10,7 +10,7 @@ use crate::judge::uc::arrival::Responder;
 use crate::model::uc::{Flow, Phase};
 use crate::profile::uc::draw_habits;
 use crate::profile::{draw_psn, Profile, MS, US};
-use crate::rng::Rng;
+use crate::rng::{Rng, Stream};
 use crate::run::world::{Event, UcEvent, World};
 use oxe_proto::transport::{UcQp, LOOPBACK_MTU};
 
@@ -121,8 +121,8 @@ impl World {
             send: SendRing::default(),
             recv: RecvRing::default(),
             keys: Keys::default(),
-            taken_pages: Paging::new(&self.plan, rng, 12),
-            sent_pages: Paging::new(&self.plan, rng, 13),
+            taken_pages: Paging::new(&self.plan, rng, Stream::TakenPages),
+            sent_pages: Paging::new(&self.plan, rng, Stream::SentPages),
             inbox,
             permits_write: true,
             read_only,

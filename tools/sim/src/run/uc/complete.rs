@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Send completions and events of a UC QP, and requests that send nothing.
+//! Send completions and events of a UC QP, and local operations.
 
 use crate::api::*;
 use crate::check::Violation;
 use crate::host::memory::ALL_RIGHTS;
 use crate::host::sabotage::Sabotage;
 use crate::judge::stats::uc::Observation;
-use crate::log::tell;
+use crate::log::log;
 use crate::model::uc::{Phase, Verb};
 use crate::profile::{MS, US};
 use crate::run::world::{Event, UcEvent, World};
@@ -52,7 +52,7 @@ impl World {
         before: State,
         c: SendCompletion,
     ) -> Result<(), Violation> {
-        tell!(self, "uc{end} completes {c:?}");
+        log!(self, "uc{end} completes {c:?}");
         let m = self.uc_view().check_completion(end, before, &c)?;
         self.uc_count(Observation::Completed(c.status));
         let e = &mut self.uc.ends[end];
@@ -103,7 +103,8 @@ impl World {
         self.after(pause, Event::Uc { end, event });
     }
 
-    /// Carries out the request whose turn it is, if it sends nothing. Gives whether there was one.
+    /// Carries out the request whose turn it is, if it is a local operation. Gives whether there
+    /// was one.
     pub fn run_uc_local(&mut self, end: usize) -> Result<bool, Violation> {
         let e = &self.uc.ends[end];
         let mut turn = e.qp.poll_local(&e.send).map(|n| e.flow.base + n as usize);
@@ -127,7 +128,7 @@ impl World {
 
     /// Carries out a local operation. The error within is the status with which it fails.
     fn uc_carry_out(&mut self, end: usize, m: usize) -> Result<Result<(), Status>, Violation> {
-        tell!(self, "uc{end} carries out {m}");
+        log!(self, "uc{end} carries out {m}");
         self.uc_count(Observation::CarriedOut);
         self.uc_view().check_turn(end, m)?;
         let flow = &mut self.uc.ends[end].flow;

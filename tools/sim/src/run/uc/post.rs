@@ -5,7 +5,7 @@
 use crate::check::Violation;
 use crate::host::queues::SendSlot;
 use crate::judge::stats::uc::Observation;
-use crate::log::tell;
+use crate::log::log;
 use crate::model::uc::{Message, Phase};
 use crate::program::uc::{Action, Turn, UcPrograms};
 use crate::run::world::{UcEvent, World};
@@ -65,7 +65,7 @@ impl World {
     /// The program posts a request.
     pub fn uc_post(&mut self, end: usize, message: Message) {
         let kind = (message.verb, message.len(), message.fault);
-        tell!(self, "uc{end} posts {kind:?}");
+        log!(self, "uc{end} posts {kind:?}");
         self.uc_count(Observation::Posted);
         if message.flaw.is_some() {
             self.uc_count(Observation::Flawed);

@@ -9,7 +9,7 @@ use crate::host::sabotage::Sabotage;
 use crate::judge::stats::uc::Observation;
 use crate::judge::uc::arrival::{Arrival, Place, Treatment};
 use crate::judge::uc::receive::PacketOf;
-use crate::log::tell;
+use crate::log::log;
 use crate::model::uc::Phase;
 use crate::network::frame;
 use crate::run::world::{Event, UcEvent, World};
@@ -51,7 +51,7 @@ impl World {
         let right = self.uc_treatment(end, (m, k), count as u32, payload.len() as u32, absent)?;
         let header = self.uc_hide_duplicate(end, &right, header);
         let (verdict, notes) = self.uc_handle(end, &header, &right, count as u16, &payload, absent);
-        tell!(self, "uc{end} <- {m}.{k}*{count}+{len} {verdict:?}");
+        log!(self, "uc{end} <- {m}.{k}*{count}+{len} {verdict:?}");
         if let Some(text) = notes.violation {
             return Err(format!("uc{end}: {text}, message {m} packet {k}").into());
         }

@@ -7,7 +7,7 @@ use crate::check::{ensure, Violation};
 use crate::host::queues::{Keys, RecvRing, SendRing};
 use crate::judge::stats::uc::Observation;
 use crate::judge::uc::arrival::Responder;
-use crate::log::tell;
+use crate::log::log;
 use crate::model::uc::Phase;
 use crate::profile::MS;
 use crate::run::world::{UcEvent, World};
@@ -98,7 +98,7 @@ impl World {
         if self.uc.ends[end].phase != Phase::Up {
             return Ok(());
         }
-        tell!(self, "uc{end} pauses");
+        log!(self, "uc{end} pauses");
         self.uc.ends[end].phase = Phase::Draining;
         self.uc_modify(end, &Modify::to_state(State::Sqd))?;
         self.pump_uc(end)
@@ -123,7 +123,7 @@ impl World {
         if matches!(e.phase, Phase::Down | Phase::Dead) {
             return Ok(());
         }
-        tell!(self, "uc{end} is moved to error");
+        log!(self, "uc{end} is moved to error");
         self.uc.responders[end].events =
             self.uc.responders[end].events.union(Events::ENTERED_ERROR);
         self.uc_modify(end, &Modify::to_state(State::Err))?;
@@ -157,7 +157,7 @@ impl World {
         if over {
             return Ok(());
         }
-        tell!(self, "uc{end} is reset");
+        log!(self, "uc{end} is reset");
         self.uc_count(Observation::Reset);
         if self.uc.ends[end].phase == Phase::Dead {
             self.uc_view().check_receives_done(end)?;

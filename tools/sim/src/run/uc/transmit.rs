@@ -9,7 +9,7 @@ use crate::host::sabotage::{Sabotage, Saboteur};
 use crate::host::uc::Uncopied;
 use crate::judge::decode::Seen;
 use crate::judge::stats::uc::Observation;
-use crate::log::tell;
+use crate::log::log;
 use crate::model::uc::Fault;
 use crate::network::frame::{self, Route};
 use crate::profile::US;
@@ -132,13 +132,13 @@ impl World {
                 self.uc_lose(end, m, &part)?;
                 break;
             }
-            if self.rng.chance(habits.tx_fail) || self.uc_is_hidden(end, &part) {
+            if self.rng.chance(habits.tx_fail) || self.uc_is_payload_missing(end, &part) {
                 self.uc_undo(end, &part)?;
                 more = false;
                 break;
             }
             if self.uc_is_unreadable(end, m, &part.first()) {
-                tell!(self, "uc{end} cannot read the payload of {part:?}");
+                log!(self, "uc{end} cannot read the payload of {part:?}");
                 let e = &mut self.uc.ends[end];
                 e.qp.local_error(&part, Status::LocProt, &mut e.send);
                 e.flow.messages[m].failed = true;
@@ -155,7 +155,7 @@ impl World {
 
     /// There is no route to the peer: the message ends here, and counts as sent.
     fn uc_lose(&mut self, end: usize, m: usize, part: &Transmit) -> Result<(), Violation> {
-        tell!(self, "uc{end} has no route for {part:?}");
+        log!(self, "uc{end} has no route for {part:?}");
         self.uc_count(Observation::Unrouted);
         self.uc_view().check_begins(end, m)?;
         let e = &mut self.uc.ends[end];
@@ -166,7 +166,7 @@ impl World {
 
     /// The packets could not be sent: takes them back. They come again as they were.
     fn uc_undo(&mut self, end: usize, part: &Transmit) -> Result<(), Violation> {
-        tell!(self, "uc{end} cannot send {part:?}");
+        log!(self, "uc{end} cannot send {part:?}");
         self.uc_count(Observation::TakenBack);
         if self.saboteur.strikes(Sabotage::UcForgetUndo) {
             return Ok(());
@@ -184,13 +184,13 @@ impl World {
     }
 
     /// Whether the payload of packets cannot be read now.
-    fn uc_is_hidden(&mut self, end: usize, part: &Transmit) -> bool {
+    fn uc_is_payload_missing(&mut self, end: usize, part: &Transmit) -> bool {
         let pages = &mut self.uc.ends[end].sent_pages;
-        let hidden = pages.hides(self.now, &part.payload);
-        if hidden {
+        let missing = pages.is_payload_missing(self.now, &part.payload);
+        if missing {
             self.uc_count(Observation::PayloadMissing);
         }
-        hidden
+        missing
     }
 
     /// Whether the payload of a packet lies in memory that cannot be read.
@@ -280,7 +280,7 @@ impl World {
     fn uc_packet_sent(&mut self, end: usize, m: usize, frame: &[u8]) -> Result<(), Violation> {
         let seen = frame::roce(frame).and_then(Seen::decode_uc);
         let seen = seen.ok_or_else(|| format!("uc{end}: sends what is no UC request"))?;
-        tell!(self, "uc{end} -> {m} {seen:x?}");
+        log!(self, "uc{end} -> {m} {seen:x?}");
         self.uc_view().check_packet(end, m, &seen)?;
         self.uc.ends[end].flow.packet_sent(m);
         Ok(())
