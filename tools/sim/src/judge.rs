@@ -5,18 +5,21 @@
 pub mod access;
 pub mod completion;
 pub mod cwnd;
+pub mod datagram;
 pub mod decode;
 pub mod end;
 pub mod events;
 pub mod expect;
 pub mod lending;
 pub mod local;
+pub mod paging;
 pub mod placement;
 pub mod receive;
 pub mod requester_wire;
 pub mod responder_wire;
 pub mod risk;
 pub mod stats;
+pub mod transmit;
 pub mod uc;
 pub mod view;
 

@@ -9,6 +9,7 @@ use super::queues::{Keys, RecvRing, SendRing};
 use crate::model::flow::Flow;
 use crate::model::key::Fast;
 use crate::model::outcome::{Fate, Pause};
+use oxe_proto::transport::{RemoteAccess, LOOPBACK_MTU};
 
 /// How a QP is set up.
 #[derive(Clone, Debug)]
@@ -21,7 +22,7 @@ pub struct Setup {
     pub max_rd_atomic: u8,
     pub max_dest_rd_atomic: u8,
     pub pkey: u16,
-    pub access: oxe_proto::transport::RemoteAccess,
+    pub access: RemoteAccess,
 }
 
 /// A QP with all that belongs to it.
@@ -57,4 +58,11 @@ pub struct Qp {
     /// Timer events that are scheduled for the connection.
     pub timer_at: Option<u64>,
     pub pump_at: Option<u64>,
+}
+
+impl Qp {
+    /// Whether its packets are loopback packets.
+    pub fn is_loopback(&self) -> bool {
+        self.setup.pmtu == LOOPBACK_MTU && !self.conn.is_foreign()
+    }
 }

@@ -58,3 +58,20 @@ pub fn check_accepted(setup: &Setup, seen: &[Seen]) -> Result<(), Violation> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::partition_matches;
+    use oxe_proto::wire::PKey;
+
+    #[test]
+    fn two_opinions_on_partitions_agree() {
+        let interesting = [0, 1, 0x7fff, 0x8000, 0x8001, 0x8002, 2, 0xffff];
+        for a in interesting {
+            for b in interesting {
+                let theirs = PKey::new(a).matches(PKey::new(b));
+                assert_eq!(partition_matches(a, b), theirs, "{a:#x} {b:#x}");
+            }
+        }
+    }
+}

@@ -3,22 +3,18 @@
 //! The judges of single events and of the end: each takes a right observation, and finds what is
 //! wrong with others.
 
-use super::access::check_accepted;
 use super::decode::{op as code, Seen};
-use super::lending::check_lent;
-use super::placement::check_placement;
-use super::requester_wire::Watch;
+use super::requester_wire::{Limits, Watch};
 use super::view::View;
 use crate::api::*;
 use crate::check::Violation;
 use crate::host::engine::Engine;
-use crate::host::env::Notes;
 use crate::host::lending::Lending;
 use crate::host::machine::Host;
 use crate::host::memory::{Memory, Regions, ALL_RIGHTS};
 use crate::host::paging::Paging;
 use crate::host::qp::{Qp, Setup};
-use crate::host::queues::{Keys, RecvRing, RecvSlot, SendRing};
+use crate::host::queues::{Keys, RecvRing, RecvSlot, SendRing, SendSlot};
 use crate::model::fault::Fault;
 use crate::model::flow::tests::op as posted;
 use crate::model::flow::Flow;
@@ -28,6 +24,8 @@ use crate::model::verb::{Local, Verb};
 use crate::profile::{Plan, Profile};
 use crate::rng::{Rng, Stream};
 use oxe_proto::transport::RemoteAccess;
+
+mod packets;
 
 const DATA: [u8; 4] = [1, 2, 3, 4];
 
@@ -143,6 +141,15 @@ impl Scene {
             watches: &self.watches,
         }
     }
+}
+
+fn slot() -> SendSlot {
+    let flags = Flags {
+        signaled: true,
+        solicited: false,
+        fence: false,
+    };
+    SendSlot::new(Request::new(SendOp::Read, 4, 0, 0, flags), 0, 4)
 }
 
 fn sent(status: Status) -> SendCompletion {
@@ -342,68 +349,6 @@ fn local_requests_have_their_turn() {
 }
 
 #[test]
-fn lent_payloads_hold_completions() {
-    let lent = Lending {
-        any: true,
-        first: Some(1),
-    };
-    let done = |n, status| SendCompletion { n, ..sent(status) };
-    check_lent(lent, &done(0, Status::Success)).unwrap();
-    refused(check_lent(lent, &done(1, Status::Success)), "is lent");
-    refused(check_lent(lent, &done(0, Status::WrFlush)), "is lent");
-    check_lent(Lending::default(), &done(1, Status::WrFlush)).unwrap();
-}
-
-#[test]
-fn words_are_written_once() {
-    let seen = Seen {
-        opcode: code::ATOMIC_WRITE,
-        reth: Some((64, 7, 8)),
-        ..Seen::default()
-    };
-    let (none, mut one) = (Notes::default(), Notes::default());
-    one.words.push(64);
-    let again = Verdict::Dropped(DropReason::Duplicate);
-    check_placement(Some(&seen), Verdict::Accepted, &one).unwrap();
-    check_placement(Some(&seen), again, &none).unwrap();
-    refused(check_placement(Some(&seen), again, &one), "carried out");
-    let skipped = check_placement(Some(&seen), Verdict::Accepted, &none);
-    refused(skipped, "carried out");
-}
-
-#[test]
-fn packets_are_taken_that_are_allowed() {
-    let good = Seen {
-        opcode: code::WRITE_ONLY,
-        pkey: 0xffff,
-        payload: &DATA,
-        ..Seen::default()
-    };
-    let mut setup = setup();
-    let check = |setup: &Setup, seen: &Seen<'_>| check_accepted(setup, &[seen.clone()]);
-    check(&setup, &good).unwrap();
-    let stranger = Seen {
-        pkey: 0x8001,
-        ..good.clone()
-    };
-    refused(check(&setup, &stranger), "takes P_Key 0x8001");
-    let first = Seen {
-        opcode: code::WRITE_FIRST,
-        ..good.clone()
-    };
-    refused(check(&setup, &first), "takes 4 bytes");
-    let crooked = Seen {
-        opcode: code::FETCH_ADD,
-        atomic: Some((4, 0, 0, 0)),
-        payload: &[],
-        ..good.clone()
-    };
-    refused(check(&setup, &crooked), "takes Seen");
-    setup.access.write = false;
-    refused(check(&setup, &good), "does not allow");
-}
-
-#[test]
 fn everything_comes_to_an_end() {
     let mut scene = Scene::new(&[Verb::Send]);
     refused(scene.view().check_rest(), "request 0 of 1 never completes");
@@ -437,4 +382,36 @@ fn memory_is_written_with_leave() {
     refused(scene.view().check_memory(1), "byte Some(5) of receive 0");
     scene.hosts[1].memory.accept(at, 8);
     scene.view().check_hosts().unwrap();
+}
+
+#[test]
+fn data_is_what_was_asked_for() {
+    let mut scene = Scene::new(&[Verb::Read]);
+    let at = scene.hosts[0].memory.alloc(4, &mut Rng::new(2));
+    scene.hosts[0].memory.write(at, &[1, 2, 0, 4]);
+    scene.qps[0].flow.ops[0].local = at;
+    scene.watches[0].accepted = 1;
+    let good = sent(Status::Success);
+    let check = |scene: &Scene| scene.view().check_success(0, 0, &good);
+    refused(check(&scene), "no answer has reached the requester");
+    let response = Seen {
+        opcode: code::READ_ONLY,
+        aeth: Some((0x1f, 1)),
+        ..Seen::default()
+    };
+    scene.qps[0].send.slots.push(slot());
+    let request = Seen {
+        opcode: code::READ_REQUEST,
+        reth: Some((0, 0, 4)),
+        ..Seen::default()
+    };
+    let (flow, watch) = (&scene.qps[0].flow, &mut scene.watches[0]);
+    let limits = Limits::of(&scene.qps[0]);
+    watch.request_sent(0, flow, limits, &request).unwrap();
+    watch.response_delivered(flow, &response);
+    refused(check(&scene), "never whole");
+    scene.qps[0].send.slots[0].finished = true;
+    refused(check(&scene), "byte 2 of the answer is wrong");
+    scene.hosts[0].memory.write(at, &DATA);
+    check(&scene).unwrap();
 }

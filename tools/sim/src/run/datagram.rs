@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Unreliable datagrams: each one that arrives was sent to this QP by a permitted sender; each one
-//! that is sent on a network without faults arrives once.
+//! Unreliable datagrams, beside the connections over the same network.
 
 use crate::check::{ensure, Violation};
-use crate::host::datagram::{Datagrams, Endpoint, Message, Receiver, Requests, Sent};
+use crate::host::datagram::{Endpoint, Message, Receiver, Requests, Sent};
 use crate::judge::access::partition_matches;
+use crate::judge::datagram::{check_arrivals, check_completion, check_taken, identify};
 use crate::judge::stats::Observation;
 use crate::log::log;
 use crate::network::frame::{self, Route};
@@ -13,10 +13,8 @@ use crate::profile::{Profile, US};
 use crate::program::datagrams::{Datagram, Senders, OWN_QKEY};
 use crate::rng::Rng;
 use crate::run::world::{Event, World};
-use oxe_proto::transport::{
-    DropReason, Flags, Request, SendOp, State, Status, Transmit, UdModify, UdQp, Verdict,
-};
-use oxe_proto::wire::{PKey, PacketRepr, Qpn};
+use oxe_proto::transport::{Flags, Request, SendOp, State, Status, Transmit, UdModify, UdQp};
+use oxe_proto::wire::{PKey, PacketRepr, Qpn, GRH_LEN};
 
 impl World {
     /// Makes the UD QPs.
@@ -111,18 +109,8 @@ impl World {
         }
         from.qp.release();
         let done = from.qp.poll_send_completion(&from.requests);
-        let right =
-            done.is_some_and(|d| (d.n, d.status, d.signaled) == (n, status, flags.signaled));
-        ensure!(right, "ud{src}: {message:?} completes as {done:?}");
-        let state = from.qp.state();
-        let expect = match status {
-            Status::Success => State::Rts,
-            _ => State::Sqe,
-        };
-        ensure!(
-            state == expect,
-            "ud{src}: {status:?} leaves it in {state:?}"
-        );
+        check_completion(message, n, status, done, from.qp.state())
+            .map_err(|found| found.at(format_args!("ud{src}")))?;
         become_state(&mut from.qp, State::Rts);
         Ok(sent)
     }
@@ -169,8 +157,7 @@ impl World {
         Ok(())
     }
 
-    /// A packet that is for no RC QP reaches a host. A UD QP takes it if partition and Q_Key match
-    /// and it is not too long (IBTA 9.6.1, 9.8.3, 10.9.3).
+    /// A packet that is for no RC or UC QP reaches a host.
     pub fn deliver_datagram(
         &mut self,
         host: usize,
@@ -183,76 +170,26 @@ impl World {
             ensure!(hostile, "packet for nobody: {repr:?}");
             return Ok(());
         };
-        let deth = repr.ext.deth().ok_or("no datagram")?;
-        let Datagrams {
-            endpoints, sent, ..
-        } = &mut self.datagrams;
-        let psn = repr.bth.psn.get();
-        let this = |s: &&mut Sent| s.psn == psn && endpoints[s.src].qpn == deth.src_qp.get();
-        let sent = sent.iter_mut().find(this);
-        let sent = sent.ok_or_else(|| format!("datagram that nobody sent: {repr:?}"))?;
-        sent.arrived += 1;
-        ensure!(
-            sent.dest == to && payload == sent.payload,
-            "datagram changed on its way: {repr:?}"
-        );
-        let byte_len = payload.len() as u32 + 40;
+        let index = identify(&self.datagrams, to, repr, payload)?;
+        self.datagrams.sent[index].arrived += 1;
+        let byte_len = (payload.len() + GRH_LEN) as u32;
         let room = match self.rng.below(12) {
             0 => None,
             1 => Some(byte_len - 1),
             _ => Some(byte_len + self.rng.below(3) as u32),
         };
         let mut receiver = Receiver::new(room);
-        let taken = endpoints[to]
-            .qp
-            .handle_packet(repr, payload.len() as u32, &mut receiver);
-        let expect = match room {
-            _ if !sent.welcome => None,
-            None => Some(Verdict::Dropped(DropReason::NoReceive)),
-            Some(room) if room < byte_len => Some(Verdict::Dropped(DropReason::ReceiveTooShort)),
-            Some(_) => Some(Verdict::Accepted),
-        };
-        let right = match expect {
-            Some(expect) => taken == expect,
-            // The transport may name any of several reasons.
-            None => taken != Verdict::Accepted && room == receiver.room(),
-        };
-        ensure!(right, "{repr:?}: {taken:?}, expected {expect:?}");
-        ensure!(
-            receiver.done().is_some() == (taken == Verdict::Accepted),
-            "{repr:?}: {taken:?} and {:?}",
-            receiver.done()
-        );
-        let Some((done, source)) = receiver.done() else {
-            return Ok(());
-        };
-        let right = done.status == Status::Success
-            && done.imm == sent.imm
-            && done.solicited == sent.solicited
-            && done.byte_len == byte_len
-            && source.get() == endpoints[sent.src].qpn;
-        ensure!(right, "{repr:?} completes as {done:?}");
-        Ok(())
+        let qp = &mut self.datagrams.endpoints[to].qp;
+        let verdict = qp.handle_packet(repr, payload.len() as u32, &mut receiver);
+        let sent = &self.datagrams.sent[index];
+        check_taken(&self.datagrams, sent, room, verdict, &receiver)
+            .map_err(|found| found.at(format_args!("{repr:?}")))
     }
 
-    /// Every datagram that had to arrive has arrived.
+    /// The judge sees the end.
     pub fn judge_datagrams(&self) -> Result<(), Violation> {
         let duplicates = self.plan.impairment.duplicate != 0;
-        for sent in &self.datagrams.sent {
-            let (n, psn) = (sent.arrived, sent.psn);
-            ensure!(
-                n > 0 || !sent.safe,
-                "datagram {psn:#x} of ud{} lost",
-                sent.src
-            );
-            let most = if duplicates && !sent.safe { 2 } else { 1 };
-            ensure!(
-                n <= most,
-                "datagram {psn:#x} of ud{} arrived {n} times",
-                sent.src
-            );
-        }
-        Ok(())
+        check_arrivals(&self.datagrams.sent, duplicates)
     }
 }
 
@@ -288,21 +225,4 @@ fn become_state(qp: &mut UdQp, state: State) {
         ..UdModify::default()
     };
     qp.modify(&change).expect("a transition that there is");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::partition_matches;
-    use oxe_proto::wire::PKey;
-
-    #[test]
-    fn two_opinions_on_partitions_agree() {
-        let interesting = [0, 1, 0x7fff, 0x8000, 0x8001, 0x8002, 2, 0xffff];
-        for a in interesting {
-            for b in interesting {
-                let theirs = PKey::new(a).matches(PKey::new(b));
-                assert_eq!(partition_matches(a, b), theirs, "{a:#x} {b:#x}");
-            }
-        }
-    }
 }

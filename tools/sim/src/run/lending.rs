@@ -9,29 +9,23 @@
 //! received are acknowledged, unless a response has to go before the ACK.
 
 use crate::api::*;
-use crate::check::{ensure, Violation};
+use crate::check::Violation;
 use crate::host::engine::Engine;
 use crate::host::lending::Lending;
 use crate::host::sabotage::Sabotage;
 use crate::judge::decode::Seen;
-use crate::model::verb::Verb;
+use crate::judge::lending::acknowledged;
 use crate::profile::US;
 use crate::run::world::{Event, World};
-use oxe_proto::transport::{Origin, LOOPBACK_MTU};
+use oxe_proto::transport::Origin;
 
 /// When packets that did not arrive are given up: their payloads are released.
 const LONG: u64 = 20 * US;
 
 impl World {
-    /// Whether the QP's packets are loopback packets.
-    pub fn is_loopback(&self, qp: usize) -> bool {
-        let q = &self.qps[qp];
-        q.setup.pmtu == LOOPBACK_MTU && !q.conn.is_foreign()
-    }
-
     /// The QP's packets were sent; it lends their payload.
     pub fn lend(&mut self, qp: usize, transmit: &Transmit) {
-        if !self.is_loopback(qp) || transmit.payload.is_empty() {
+        if !self.qps[qp].is_loopback() || transmit.payload.is_empty() {
             return;
         }
         let q = &mut self.qps[qp];
@@ -76,39 +70,18 @@ impl World {
         }
     }
 
-    /// Judges the order of a request packet that the QP sends.
+    /// A packet leaves a QP. A request needs that what came before is acknowledged.
     pub fn judge_order(&mut self, qp: usize, seen: &Seen) -> Result<(), Violation> {
-        if !self.is_loopback(qp) {
+        if !self.qps[qp].is_loopback() {
             return Ok(());
+        }
+        if !seen.is_response() {
+            return self.view().check_acknowledged(qp, seen);
         }
         let peer = self.qps[qp].peer;
         let p = &mut self.qps[peer];
-        if seen.is_response() {
-            let packet = p.flow.packet(seen.psn);
-            // A NAK acknowledges the packets before it.
-            p.acknowledged = p.acknowledged.max(
-                packet + u64::from(seen.opcode != crate::judge::decode::op::ACK || seen.is_ack()),
-            );
-            return Ok(());
-        }
-        // One that was sent may be sent again.
-        let mut open = p.flow.ops.iter().skip(p.flow.completed);
-        if self.watches[peer].answers.owes_any() || open.any(|op| op.verb.is_read_like()) {
-            return Ok(());
-        }
-        let mut done = p.flow.ops.iter().filter(|op| {
-            let message = op.verb.consumes() || op.verb == Verb::Write;
-            let end = op.first + op.span;
-            message && end <= self.watches[peer].accepted && end > p.acknowledged
-        });
-        let owed = done.next();
-        ensure!(
-            owed.is_none(),
-            "qp{qp}: sends {:x} with PSN {:x} before the ACK of packet {}",
-            seen.opcode,
-            seen.psn,
-            owed.map_or(0, |op| op.first)
-        );
+        let end = acknowledged(p.flow.packet(seen.psn), seen);
+        p.acknowledged = p.acknowledged.max(end);
         Ok(())
     }
 

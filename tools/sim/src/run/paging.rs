@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The judge of missing pages (on-demand paging).
-//!
-//! - A request whose page is missing gets an RNR NAK and changes nothing (IBTA 9.7.5.2.8). The
-//!   receive that its first packet has taken stays taken, for that packet when it comes again.
-//! - A response whose page is missing acknowledges the requests before its own all the same
-//!   (IBTA 9.7.5.1.1), and is asked for again. Nothing was lost: no retry is counted.
-//! - A UC message is lost, and the receive that it has taken serves the next one (IBTA 9.8.2.2).
-//! - A packet whose payload cannot be read yet is taken back, and comes again as it was. It does
-//!   not hold up the other half of its QP.
+//! Missing pages: what the device makes of them.
 
 use crate::api::*;
-use crate::check::{ensure, Violation};
+use crate::check::Violation;
 use crate::host::env::Notes;
 use crate::judge::decode::Seen;
+use crate::judge::paging::check_missing;
 use crate::judge::requester_wire::Limits;
 use crate::judge::stats::Observation;
 use crate::run::world::World;
@@ -39,8 +32,8 @@ impl World {
         missing
     }
 
-    /// A packet is dropped because a page is missing, and for no other reason. Shows the judge on
-    /// the wire, also if there was no receive.
+    /// Shows the judges whether a page is missing, and the one on the wire also whether there was
+    /// no receive.
     pub fn judge_missing(
         &mut self,
         qp: usize,
@@ -49,11 +42,7 @@ impl World {
         notes: &Notes,
     ) -> Result<(), Violation> {
         let dropped = verdict == Verdict::Dropped(DropReason::NotPresent);
-        ensure!(
-            dropped == notes.missing,
-            "qp{qp}: {verdict:?}, page missing: {}",
-            notes.missing
-        );
+        check_missing(verdict, notes).map_err(|found| found.at(format_args!("qp{qp}")))?;
         if notes.again {
             self.count(Observation::ReceiveAgain);
         }

@@ -12,7 +12,6 @@ use crate::judge::requester_wire::Limits;
 use crate::judge::stats::Observation;
 use crate::log::log;
 use crate::model::fault::Fault;
-use crate::model::outcome::Pause;
 use crate::network::frame::{self, Route};
 use crate::profile::{Profile, US};
 use crate::run::world::{Event, World};
@@ -72,7 +71,7 @@ impl World {
                 return Ok(());
             }
             let acks = |t: &Transmit| t.header.bth.opcode == Opcode::RcAck;
-            if self.is_loopback(qp) && acks(transmit) && again.as_ref().is_some_and(acks) {
+            if self.qps[qp].is_loopback() && acks(transmit) && again.as_ref().is_some_and(acks) {
                 // An ACK before a request is one of all messages.
                 same.header.bth.psn = again.map_or(same.header.bth.psn, |t| t.header.bth.psn);
             }
@@ -247,8 +246,7 @@ impl World {
         self.watches[self.qps[qp].peer].answers.owes(packet)
     }
 
-    /// Shows a frame that a QP sends to the judge on the wire. In SQD no request begins
-    /// (IBTA 10.3.1).
+    /// Shows a frame that a QP sends to the judges.
     fn watch_transmit(&mut self, qp: usize, frame: &[u8]) -> Result<(), Violation> {
         if self.plan.profile == Profile::Hostile {
             return Ok(());
@@ -257,12 +255,12 @@ impl World {
         let seen = seen.ok_or_else(|| format!("qp{qp}: sends no RC packet"))?;
         let q = &self.qps[qp];
         let peer = q.peer;
-        let dest = self.qps[peer].qpn;
         let index = q.flow.op_at(q.flow.packet(seen.psn));
         let index = index.filter(|_| !seen.is_response());
         log!(self, "qp{qp} -> {seen:x?}");
         self.view().check_silence(qp, &seen)?;
         self.judge_order(qp, &seen)?;
+        self.view().check_sent(qp, &seen)?;
         if seen.is_rnr_nak() {
             self.count(Observation::RnrNak);
         }
@@ -277,27 +275,6 @@ impl World {
             let q = &mut self.qps[qp];
             self.watches[qp].request_sent(self.now, &q.flow, Limits::of(q), &seen)
         };
-        let q = &self.qps[qp];
-        ensure!(seen.dest_qp == dest, "qp{qp}: sends to {:#x}", seen.dest_qp);
-        ensure!(seen.pkey == q.setup.pkey, "qp{qp}: P_Key {:#x}", seen.pkey);
-        ensure!(
-            seen.payload.len() <= q.setup.pmtu as usize,
-            "qp{qp}: longer than the path MTU"
-        );
-        ensure!(
-            seen.pad == seen.payload.len().wrapping_neg() as u8 & 3,
-            "qp{qp}: pad {}",
-            seen.pad
-        );
-        if let (false, Pause::Draining(begun) | Pause::Drained(begun)) =
-            (seen.is_response(), q.pause)
-        {
-            ensure!(
-                "IBTA 10.3.1",
-                index.is_some_and(|i| i < begun),
-                "qp{qp}: request {index:?} begins in SQD"
-            );
-        }
         result.map_err(|found| found.at(format_args!("qp{qp}")))
     }
 
