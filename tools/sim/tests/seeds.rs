@@ -14,11 +14,13 @@ const SEEDS: u64 = 120 * Profile::ALL.len() as u64;
 /// UC QPs do what they are for, and in their own profile all that may go wrong does.
 fn uc_does_it_all(profile: Profile, stats: &uc::Stats, least: u64) {
     let busy = stats.posted > 100 * least && stats.arrived > 50 * least;
-    let harmed = stats.dropped > least && stats.duplicates > least && stats.together > 100 * least;
-    let sends = stats.undone > 10 * least && stats.drained > least && stats.locals > 10 * least;
+    let harmed = stats.dropped > least && stats.duplicates > least && stats.coalesced > 100 * least;
+    let sends = stats.taken_back > 10 * least
+        && stats.drained > least
+        && stats.local_operations > 10 * least;
     assert!(busy && harmed && sends, "{profile:?}: {stats:?}");
     let programs = stats.failed > 10 && stats.flushed > 100 && stats.resets > 10;
-    let receives = stats.reused > 10 && stats.unusable > 3 && stats.flawed > 10;
+    let receives = stats.receives_reused > 10 && stats.unusable > 3 && stats.flawed > 10;
     let all = programs && receives && stats.unrouted > 10;
     assert!(all || profile != Profile::Uc, "{profile:?}: {stats:?}");
 }
@@ -47,24 +49,25 @@ fn all_profiles_pass_and_do_what_they_are_for() {
         let Stats {
             succeeded,
             packets,
-            together,
-            locals,
+            coalesced,
+            local_operations,
             ..
         } = *of(profile);
         // The foreign peer sends and takes each packet for itself.
-        let together = together > 150 || profile == Profile::Foreign;
+        let coalesced = coalesced > 150 || profile == Profile::Foreign;
         assert!(
-            succeeded > 300 && packets > 2_000 && together,
+            succeeded > 300 && packets > 2_000 && coalesced,
             "{profile:?}: {:?}",
             of(profile)
         );
         // One end alone has such requests in a run with the foreign peer.
-        assert!(locals > 30, "{profile:?}: {:?}", of(profile));
+        assert!(local_operations > 30, "{profile:?}: {:?}", of(profile));
     }
-    let keyed = summary.stats.iter().filter(|stats| stats.leased > 0);
+    let keyed = summary.stats.iter().filter(|stats| stats.keys_used > 0);
     assert!(keyed.count() > Profile::ALL.len() / 2);
-    let all = summary.stats.iter().map(|stats| stats.ended);
-    let ended = all.fold([0; 3], |sum, n| [0, 1, 2].map(|i| sum[i] + n[i]));
+    let mut all = Stats::default();
+    summary.stats.iter().for_each(|stats| all.add(stats));
+    let ended = [all.ended_by_local_inv, all.ended_by_read, all.ended_by_send];
     assert!(ended.iter().all(|n| *n > 10), "{ended:?}");
     let clean = of(Profile::Clean);
     assert_eq!(
@@ -76,13 +79,13 @@ fn all_profiles_pass_and_do_what_they_are_for() {
     assert!(of(Profile::Shuffle).dropped > 1_000);
     assert!(of(Profile::NotReady).rnr_exceeded > 0);
     assert!(of(Profile::Errors).failed > 30 && of(Profile::Errors).refused > 20);
-    assert!(of(Profile::Errors).stale > 0);
+    assert!(of(Profile::Errors).ended_keys_used > 0);
     assert!(of(Profile::Exhaust).retry_exceeded > 30);
-    assert!(of(Profile::Abort).flushed > 300 && of(Profile::Abort).reborn > 10);
+    assert!(of(Profile::Abort).flushed > 300 && of(Profile::Abort).qps_reused > 10);
     let deregister = of(Profile::Deregister);
     assert!(deregister.deregistered > 100 && deregister.failed > 30 && deregister.refused > 30);
     assert!(of(Profile::Drain).drained > 100);
-    assert!(of(Profile::TxFail).undone > 1_000);
+    assert!(of(Profile::TxFail).taken_back > 1_000);
     assert!(of(Profile::Datagram).datagrams > 2_000);
     for (profile, least) in [(Profile::Uc, 10), (Profile::Storm, 1)] {
         uc_does_it_all(profile, &of(profile).uc, least);
@@ -90,8 +93,9 @@ fn all_profiles_pass_and_do_what_they_are_for() {
     let foreign = of(Profile::Foreign);
     assert!(foreign.succeeded > 2_000 && foreign.failed > 5 && foreign.dropped > 10_000);
     let faults = of(Profile::PageFaults);
-    let found = faults.missing > 500 && faults.retaken > 100 && faults.hidden > 1_000;
-    let lost = faults.uc.missing > 100 && faults.uc.hidden > 500;
+    let found = faults.pages_missing > 500 && faults.receives_resumed > 100;
+    let found = found && faults.payloads_missing > 1_000;
+    let lost = faults.uc.pages_missing > 100 && faults.uc.payloads_missing > 500;
     assert!(found && lost && faults.rnr_naks > 500, "{faults:?}");
     assert!(of(Profile::Hostile).forged > 10_000);
 }

@@ -55,49 +55,85 @@ pub enum Observation {
     /// A local operation is carried out.
     CarriedOut,
     /// So many requests of a QP had keys of fast-registered regions, some of which had ended.
-    KeysUsed { all: u64, stale: u64 },
+    KeysUsed { all: u64, ended: u64 },
     /// Such a key ends.
     KeyEnded(KeyEnd),
     /// Something that happens to a UC QP.
     Uc(uc::Observation),
 }
 
-/// Statistics of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    pub events: u64,
-    pub packets: u64,
-    pub requests: u64,
-    pub succeeded: u64,
-    pub failed: u64,
-    pub flushed: u64,
-    pub retry_exceeded: u64,
-    pub rnr_exceeded: u64,
-    pub timeouts: u64,
-    pub dropped: u64,
-    pub refused: u64,
-    pub undone: u64,
-    pub deregistered: u64,
-    pub drained: u64,
-    pub reborn: u64,
-    pub forged: u64,
-    pub datagrams: u64,
-    pub uc: uc::Stats,
-    /// Packets that a QP took together with the one before.
-    pub together: u64,
-    /// Local operations carried out; requests posted with a fast-registered key, and with one that
-    /// has ended.
-    pub locals: u64,
-    pub leased: u64,
-    pub stale: u64,
-    /// Keys that a LOCAL_INV, a READ and a SEND have ended.
-    pub ended: [u64; 3],
-    /// Packets dropped because a page was missing, and receives that were taken again for that;
-    /// packets taken back because a page was missing; RNR NAKs sent.
-    pub missing: u64,
-    pub retaken: u64,
-    pub hidden: u64,
-    pub rnr_naks: u64,
+/// Defines statistics: numbers, perhaps others within, their sums, and the values of all in order.
+macro_rules! counters {
+    (
+        $(#[$doc:meta])*
+        $name:ident { $($(#[$field_doc:meta])* $field:ident,)* }
+        $($within:ident: $type:ty)?
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: u64,)*
+            $(pub $within: $type,)?
+        }
+
+        impl $name {
+            /// Adds another run's.
+            pub fn add(&mut self, other: &$name) {
+                $(self.$field += other.$field;)*
+                $(self.$within.add(&other.$within);)?
+            }
+
+            /// The numbers without their names.
+            pub fn values(&self) -> Vec<u64> {
+                let values = vec![$(self.$field),*];
+                $(let values = [values, self.$within.values()].concat();)?
+                values
+            }
+        }
+    };
+}
+use counters;
+
+counters! {
+    /// Statistics of a run.
+    Stats {
+        events,
+        packets,
+        requests,
+        succeeded,
+        failed,
+        flushed,
+        retry_exceeded,
+        rnr_exceeded,
+        timeouts,
+        dropped,
+        refused,
+        taken_back,
+        deregistered,
+        drained,
+        qps_reused,
+        forged,
+        datagrams,
+        /// Packets that a QP took at a time with the one before.
+        coalesced,
+        /// Local operations carried out.
+        local_operations,
+        /// Requests posted with a fast-registered key, and with one that has ended.
+        keys_used,
+        ended_keys_used,
+        /// Keys that a LOCAL_INV, a READ and a SEND have ended.
+        ended_by_local_inv,
+        ended_by_read,
+        ended_by_send,
+        /// Packets dropped because a page was missing, and receives that these had taken and that
+        /// they have taken again.
+        pages_missing,
+        receives_resumed,
+        /// Packets taken back because a page of their payload was missing.
+        payloads_missing,
+        rnr_naks,
+    }
+    uc: uc::Stats
 }
 
 impl Stats {
@@ -109,7 +145,7 @@ impl Stats {
             Sent => &mut self.packets,
             Unreadable => &mut self.dropped,
             Taken(count) => {
-                self.together += u64::from(count) - 1;
+                self.coalesced += u64::from(count) - 1;
                 return;
             }
             Verdict(verdict) => return self.observe_verdict(verdict),
@@ -120,24 +156,24 @@ impl Stats {
             Completed(Status::RnrRetryExc) => &mut self.rnr_exceeded,
             Completed(_) => &mut self.failed,
             TimedOut => &mut self.timeouts,
-            TakenBack => &mut self.undone,
-            PayloadMissing => &mut self.hidden,
-            ReceiveAgain => &mut self.retaken,
+            TakenBack => &mut self.taken_back,
+            PayloadMissing => &mut self.payloads_missing,
+            ReceiveAgain => &mut self.receives_resumed,
             RnrNak => &mut self.rnr_naks,
             Drained => &mut self.drained,
             Deregistered => &mut self.deregistered,
-            Reused => &mut self.reborn,
+            Reused => &mut self.qps_reused,
             Forged => &mut self.forged,
             Datagram => &mut self.datagrams,
-            CarriedOut => &mut self.locals,
-            KeysUsed { all, stale } => {
-                self.leased += all;
-                self.stale += stale;
+            CarriedOut => &mut self.local_operations,
+            KeysUsed { all, ended } => {
+                self.keys_used += all;
+                self.ended_keys_used += ended;
                 return;
             }
-            KeyEnded(KeyEnd::LocalInv) => &mut self.ended[0],
-            KeyEnded(KeyEnd::Read) => &mut self.ended[1],
-            KeyEnded(KeyEnd::Send) => &mut self.ended[2],
+            KeyEnded(KeyEnd::LocalInv) => &mut self.ended_by_local_inv,
+            KeyEnded(KeyEnd::Read) => &mut self.ended_by_read,
+            KeyEnded(KeyEnd::Send) => &mut self.ended_by_send,
             Uc(observation) => return self.uc.observe(observation),
         };
         *counter += 1;
@@ -149,40 +185,7 @@ impl Stats {
         };
         self.dropped += 1;
         self.refused += u64::from(reason == DropReason::Refused);
-        self.missing += u64::from(reason == DropReason::NotPresent);
-    }
-
-    /// Adds another run's.
-    pub fn add(&mut self, other: &Stats) {
-        self.events += other.events;
-        self.packets += other.packets;
-        self.requests += other.requests;
-        self.succeeded += other.succeeded;
-        self.failed += other.failed;
-        self.flushed += other.flushed;
-        self.retry_exceeded += other.retry_exceeded;
-        self.rnr_exceeded += other.rnr_exceeded;
-        self.timeouts += other.timeouts;
-        self.dropped += other.dropped;
-        self.refused += other.refused;
-        self.undone += other.undone;
-        self.deregistered += other.deregistered;
-        self.drained += other.drained;
-        self.reborn += other.reborn;
-        self.forged += other.forged;
-        self.datagrams += other.datagrams;
-        self.uc.add(&other.uc);
-        self.together += other.together;
-        self.locals += other.locals;
-        self.leased += other.leased;
-        self.stale += other.stale;
-        for (ended, more) in self.ended.iter_mut().zip(other.ended) {
-            *ended += more;
-        }
-        self.missing += other.missing;
-        self.retaken += other.retaken;
-        self.hidden += other.hidden;
-        self.rnr_naks += other.rnr_naks;
+        self.pages_missing += u64::from(reason == DropReason::NotPresent);
     }
 }
 
@@ -213,17 +216,22 @@ mod tests {
             succeeded: 1,
             failed: 1,
             flushed: 1,
-            together: 2,
+            coalesced: 2,
             dropped: 3,
             refused: 1,
-            missing: 1,
-            ended: [0, 1, 0],
+            pages_missing: 1,
+            ended_by_read: 1,
             ..Stats::default()
         };
         expected.uc.posted = 1;
         assert_eq!(stats, expected);
         let mut twice = stats;
         twice.add(&stats);
-        assert_eq!((twice.dropped, twice.ended[1], twice.uc.posted), (6, 2, 2));
+        let (once, sum) = (stats.values(), twice.values());
+        assert!(once.iter().zip(sum).all(|(one, two)| 2 * one == two));
+        assert_eq!(
+            (twice.dropped, twice.ended_by_read, twice.uc.posted),
+            (6, 2, 2)
+        );
     }
 }

@@ -53,7 +53,7 @@ impl World {
     pub fn settle(&mut self, qp: usize) -> Result<(), Violation> {
         let used = Observation::KeysUsed {
             all: self.qps[qp].fast.used,
-            stale: self.qps[qp].fast.misused,
+            ended: self.qps[qp].fast.misused,
         };
         self.count(used);
         self.view().check_settled(qp)?;

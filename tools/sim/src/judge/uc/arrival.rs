@@ -47,7 +47,7 @@ pub struct Responder {
     pub events: Events,
     /// Messages that were dropped, and that were begun once more, long after.
     pub dropped: u64,
-    pub revived: u64,
+    pub late_duplicates: u64,
 }
 
 /// Packets that reach a responder: one, or middle packets of a message.
@@ -121,7 +121,7 @@ impl Responder {
         recv_in_use: false,
         events: Events::NONE,
         dropped: 0,
-        revived: 0,
+        late_duplicates: 0,
     };
 
     /// The message in progress, and the packet of it that has to come.
@@ -199,7 +199,7 @@ impl Responder {
                 "message {m} after {:?}",
                 self.newest
             );
-            self.revived += u64::from(again);
+            self.late_duplicates += u64::from(again);
             self.newest = Some(m);
         }
         // IBTA 11.6.3.2, communication established.

@@ -50,7 +50,7 @@ impl World {
     /// The life of a responder ends.
     pub fn uc_responder_ends(&mut self, end: usize) {
         let responder = &self.uc.responders[end];
-        let (dropped, again) = (responder.dropped, responder.revived);
-        self.uc_count(Observation::Ended { dropped, again });
+        let (dropped, late) = (responder.dropped, responder.late_duplicates);
+        self.uc_count(Observation::Ended { dropped, late });
     }
 }
