@@ -3,7 +3,8 @@
 //! A deterministic simulator for the protocol core of oxe.
 //!
 //! One seed is one run: hosts with memory, connections between them, programs that post random
-//! requests, and a network that loses, repeats, reorders, delays and corrupts, until it heals.
+//! requests ([`program`]), and a network that loses, repeats, reorders, delays and corrupts, until
+//! it heals.
 //! Time is virtual, and nothing but the seed decides what happens. Packets are bytes on the way,
 //! written and read by the code under test.
 //!

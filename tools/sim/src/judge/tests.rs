@@ -415,3 +415,48 @@ fn data_is_what_was_asked_for() {
     scene.hosts[0].memory.write(at, &DATA);
     check(&scene).unwrap();
 }
+
+#[test]
+fn a_qp_fails_for_what_its_peer_has_begun() {
+    let mut scene = Scene::new(&[Verb::Write]);
+    let flow = &mut scene.qps[0].flow;
+    flow.ops[0].fault = Some(Fault::NotEnabled);
+    flow.doomed = Some(0);
+    let check = |scene: &Scene, events| scene.view().check_events(1, events);
+    // The request was not sent: the responder cannot have refused it.
+    refused(check(&scene, Events::ACCESS_ERR), "expected for []");
+    refused(scene.view().explain_death(1), "for no reason");
+    let request = Seen {
+        opcode: code::WRITE_ONLY,
+        reth: Some((0, 0, 4)),
+        payload: &DATA,
+        ..Seen::default()
+    };
+    let limits = Limits::of(&scene.qps[0]);
+    let (flow, watch) = (&scene.qps[0].flow, &mut scene.watches[0]);
+    watch.request_sent(0, flow, limits, &request).unwrap();
+    check(&scene, Events::ACCESS_ERR).unwrap();
+    scene.view().explain_death(1).unwrap();
+    refused(check(&scene, Events::FATAL), "expected for [NotEnabled]");
+}
+
+#[test]
+fn a_requester_gives_up_where_packets_are_harmed() {
+    let mut scene = Scene::new(&[Verb::Send]);
+    scene.qps[0].setup.retry_cnt = 0;
+    let request = Seen {
+        opcode: code::SEND_ONLY,
+        payload: &DATA,
+        ..Seen::default()
+    };
+    let limits = Limits::of(&scene.qps[0]);
+    let (flow, watch) = (&scene.qps[0].flow, &mut scene.watches[0]);
+    watch.request_sent(0, flow, limits, &request).unwrap();
+    let check = |scene: &Scene| scene.view().check_failure(0, 0, Status::RetryExc);
+    refused(check(&scene), "no answer from a healthy peer");
+    scene.plan.impairment.loss = 1;
+    check(&scene).unwrap();
+    scene.qps[1].fate.dead = true;
+    scene.plan.impairment.loss = 0;
+    check(&scene).unwrap();
+}

@@ -174,3 +174,30 @@ fn a_qp_in_error_is_silent() {
     scene.qps[0].fate.killed = true;
     refused(check(&scene, &nak), "in error, and sends");
 }
+
+/// IBTA annex A19.4: a FLUSH is carried out as the packet says, a range or the region.
+#[test]
+fn flushes_are_those_that_were_asked_for() {
+    let seen = |level: u32| Seen {
+        opcode: code::FLUSH,
+        reth: Some((64, 7, 8)),
+        feth: Some((level << 4) | 1),
+        ..Seen::default()
+    };
+    let done = |range| Notes {
+        flushes: vec![Flush {
+            rkey: 7,
+            range,
+            global: true,
+            persistent: false,
+        }],
+        ..Notes::default()
+    };
+    let check = |seen: &Seen, notes: &Notes| check_placement(Some(seen), Verdict::Accepted, notes);
+    let (range, region) = (seen(0), seen(1));
+    check(&range, &done(Some((64, 8)))).unwrap();
+    check(&region, &done(None)).unwrap();
+    refused(check(&range, &done(None)), "carried out");
+    refused(check(&region, &done(Some((64, 8)))), "carried out");
+    refused(check(&range, &Notes::default()), "carried out");
+}
