@@ -11,7 +11,8 @@ use self::moderator::Moderator;
 use super::ring::Ring;
 use super::uabi::cqe::UverbsWc;
 use super::uabi::resp::{MmInfo, RxeCreateCqResp};
-use crate::proto::transport::{Ends, Notification};
+use crate::proto::transport::{Armed, Ends, Notification};
+use crate::rdma::details::Details;
 use crate::rdma::driver::CqInit;
 use crate::rdma::events::CqEvents;
 use crate::rdma::mmap::Cookie;
@@ -243,6 +244,35 @@ impl Cq {
             self.events.notify();
         }
         ends.unpolled != 0
+    }
+}
+
+/// Writes the details of a completion queue: see debugging.rst, which describes each.
+pub(crate) fn details(cq: &Cq, out: &mut Details) {
+    let state = cq.state.lock();
+    let ends = state.store.ends(state.tail);
+    let entries = match &state.store {
+        Store::User(ring) => capacity(ring),
+        Store::Kernel { entries, .. } => u32::try_from(entries.len()).unwrap_or(u32::MAX),
+    };
+    let armed = state.notification.armed();
+    let overrun = state.overrun;
+    drop(state);
+    out.number(c"entries", entries);
+    out.number(c"unpolled", ends.unpolled);
+    out.text(
+        c"armed",
+        match armed {
+            Armed::Not => c"no",
+            Armed::Solicited => c"solicited",
+            Armed::Any => c"yes",
+        },
+    );
+    if overrun {
+        out.text(
+            c"error",
+            c"overrun: a completion found no place, and is lost",
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 
 //! The verbs: each calls the object that it is about.
 
-use super::cq::{Cq, CqObject};
+use super::cq::{self, Cq, CqObject};
 use super::gid_use::GidUse;
 use super::mem::mkeys::MkeyObject;
 use super::mem::mr::{Mr, ProcessMemory};
@@ -13,13 +13,14 @@ use super::pd::PdObject;
 use super::qp::object::{Qp, QpObject};
 use super::qp::progress::Input;
 use super::qp::srq::{Srq, SrqObject};
-use super::qp::{attr, engine, removal};
+use super::qp::{attr, details, engine, removal};
 use super::{counters, limits, link, uabi};
 use crate::net::netdev::NetDevice;
 use crate::proto::transport::State;
 use crate::proto::wire::Gid;
 use crate::rdma::access::Access;
 use crate::rdma::attr::{AtomicCap, DeviceAttr, DeviceCaps, DriverId, OdpCaps, OdpOps, PortAttr};
+use crate::rdma::details::Details;
 use crate::rdma::device::Device;
 use crate::rdma::driver::{CqInit, Driver};
 use crate::rdma::error::unsupported;
@@ -229,6 +230,10 @@ impl Driver for Oxe {
         cq.cq.moderate(count, period)
     }
 
+    fn cq_details(cq: &CqObject, out: &mut Details) {
+        cq::details(&cq.cq, out);
+    }
+
     fn destroy_cq(cq: &CqObject) {
         cq.cq.close();
     }
@@ -257,6 +262,10 @@ impl Driver for Oxe {
 
     fn query_srq(srq: &SrqObject) -> SrqAttr {
         srq.srq.query()
+    }
+
+    fn srq_details(srq: &SrqObject, out: &mut Details) {
+        srq.srq.details(out);
     }
 
     fn destroy_srq(srq: &SrqObject) {
@@ -288,6 +297,10 @@ impl Driver for Oxe {
 
     fn query_qp(qp: &QpObject, out: &mut QpQuery<'_>) {
         attr::query(&qp.qp, out);
+    }
+
+    fn qp_details(qp: &QpObject, out: &mut Details) {
+        details::write(&qp.qp, out);
     }
 
     fn destroy_qp(qp: &QpObject) {
@@ -416,6 +429,10 @@ impl Driver for Oxe {
 
     fn map_page(mr: &MkeyObject, address: u64) -> Result {
         mr.as_fast_mr()?.map_page(address)
+    }
+
+    fn mr_details(mr: &MkeyObject, out: &mut Details) {
+        mr.details(out);
     }
 
     fn dereg_mr(mr: &MkeyObject) -> Result {

@@ -3,7 +3,9 @@
 //! Queue pairs: the object, its queues, the engine that makes progress, and the transport services.
 
 pub(crate) mod attr;
+mod cause;
 pub(crate) mod context;
+pub(crate) mod details;
 pub(crate) mod engine;
 pub(crate) mod flush;
 pub(crate) mod handlers;

@@ -8,6 +8,8 @@
 #include <linux/netdevice.h>
 #include <linux/rtnetlink.h>
 #include <linux/vmalloc.h>
+#include <net/netlink.h>
+#include <rdma/rdma_netlink.h>
 
 #include "bindings.h"
 
@@ -228,4 +230,28 @@ bool oxe_path_exists(const char *path)
 		return false;
 	path_put(&found);
 	return true;
+}
+
+/*
+ * Whether the process that reads an answer of ib_core's netlink may see a driver's details. ib_core
+ * asks the same of the request for keys, and has not got it here.
+ */
+bool oxe_details_permitted(void)
+{
+	return ns_capable_noaudit(&init_user_ns, CAP_NET_ADMIN);
+}
+
+/* Begins the details of an object in an answer; null if there is no room. */
+struct nlattr *oxe_details_begin(struct sk_buff *msg)
+{
+	return nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
+}
+
+/* Ends the details, or takes them back. */
+void oxe_details_end(struct sk_buff *msg, struct nlattr *nest, bool keep)
+{
+	if (keep)
+		nla_nest_end(msg, nest);
+	else
+		nla_nest_cancel(msg, nest);
 }

@@ -13,6 +13,8 @@ struct ib_ucontext;
 struct ib_udata;
 struct ib_umem;
 struct net_device;
+struct nlattr;
+struct sk_buff;
 struct uverbs_attr_bundle;
 struct vm_area_struct;
 
@@ -48,6 +50,10 @@ bool oxe_nofault_write(void *to, const void *from, size_t len);
 void *oxe_shared_alloc(size_t len);
 void oxe_shared_free(void *addr);
 int oxe_shared_map(struct vm_area_struct *vma, void *addr, size_t len);
+
+bool oxe_details_permitted(void);
+struct nlattr *oxe_details_begin(struct sk_buff *msg);
+void oxe_details_end(struct sk_buff *msg, struct nlattr *nest, bool keep);
 
 const char *oxe_version(void);
 u64 oxe_fw_ver(void);

@@ -44,8 +44,8 @@ pub use common::{
     Request, RequestQueue, RequesterOps, ResponderOps, Rest, RunState, SendCompletion, SendOp,
     State, Status, Transmit, Verdict, ATOMIC_LEN, LOOPBACK_MTU, MAX_MESSAGE,
 };
-pub use cq::{Ends, EventModeration, Moderated, Notification};
-pub use rc::{Connection, Requester, Resource, Responder, MAX_CWND};
+pub use cq::{Armed, Ends, EventModeration, Moderated, Notification};
+pub use rc::{Connection, Requester, RequesterDetails, Resource, Responder, MAX_CWND};
 pub use uc::UcQp;
 pub use ud::{
     check_recv, Datagram, DatagramAttr, DatagramRecv, DatagramSender, UdDest, UdModify, UdQp,

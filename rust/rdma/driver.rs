@@ -4,6 +4,7 @@
 
 use super::access::Access;
 use super::attr::{DeviceAttr, DriverId, PortAttr};
+use super::details::Details;
 use super::device::Device;
 use super::events::{CqEvents, QpEvents, SrqEvents};
 use super::gid::AhAttr;
@@ -147,6 +148,9 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
+    /// Writes details of a completion queue, as those of a queue pair.
+    fn cq_details(cq: &Self::Cq, out: &mut Details);
+
     /// Called before a completion queue is destroyed, when no queue pair uses it; perhaps twice.
     /// Once this returns, the queue's events are closed and it is dropped.
     fn destroy_cq(cq: &Self::Cq);
@@ -173,6 +177,9 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Reports the attributes.
     fn query_srq(srq: &Self::Srq) -> SrqAttr;
 
+    /// Writes details of a shared receive queue, as those of a queue pair.
+    fn srq_details(srq: &Self::Srq, out: &mut Details);
+
     /// Called before a shared receive queue is destroyed, when no queue pair uses it. Once this
     /// returns, the queue's events are closed and it is dropped.
     fn destroy_srq(srq: &Self::Srq);
@@ -194,6 +201,9 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
 
     /// Reports attributes and state.
     fn query_qp(qp: &Self::Qp, out: &mut QpQuery<'_>);
+
+    /// Writes details of a queue pair for `rdma resource show`. Process context.
+    fn qp_details(qp: &Self::Qp, out: &mut Details);
 
     /// Called before a queue pair is destroyed. Once this returns, its events are closed and it is
     /// dropped.
@@ -267,6 +277,9 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
 
     /// Maps one more page. Any context. ENOMEM when there is no room for it.
     fn map_page(mr: &Self::Mr, address: u64) -> Result;
+
+    /// Writes details of a memory region, as those of a queue pair.
+    fn mr_details(mr: &Self::Mr, out: &mut Details);
 
     /// Called before a memory region is destroyed. Once this returns, nothing may access its
     /// memory, and it is dropped. On an error it stays.

@@ -82,6 +82,7 @@ impl<D: Driver> Table<D> {
         },
         pre_destroy_cq: Some(ops_cq::pre_destroy_cq::<D>),
         destroy_cq: Some(ops_cq::destroy_cq::<D>),
+        fill_res_cq_entry: Some(ops_cq::fill_res_cq_entry::<D>),
         poll_cq: Some(ops_cq::poll_cq::<D>),
         req_notify_cq: Some(ops_cq::req_notify_cq::<D>),
 
@@ -90,6 +91,7 @@ impl<D: Driver> Table<D> {
         attach_mcast: Some(ops_qp::attach_mcast::<D>),
         detach_mcast: Some(ops_qp::detach_mcast::<D>),
         query_qp: Some(ops_qp::query_qp::<D>),
+        fill_res_qp_entry: Some(ops_qp::fill_res_qp_entry::<D>),
         destroy_qp: Some(ops_qp::destroy_qp::<D>),
         post_send: Some(ops_post::post_send::<D>),
         post_recv: Some(ops_post::post_recv::<D>),
@@ -98,6 +100,7 @@ impl<D: Driver> Table<D> {
         modify_srq: Some(ops_srq::modify_srq::<D>),
         query_srq: Some(ops_srq::query_srq::<D>),
         destroy_srq: Some(ops_srq::destroy_srq::<D>),
+        fill_res_srq_entry: Some(ops_srq::fill_res_srq_entry::<D>),
         post_srq_recv: Some(ops_srq::post_srq_recv::<D>),
 
         get_dma_mr: Some(ops_mr::get_dma_mr::<D>),
@@ -106,6 +109,7 @@ impl<D: Driver> Table<D> {
         alloc_mr: Some(ops_mr::alloc_mr::<D>),
         map_mr_sg: Some(ops_mr::map_mr_sg::<D>),
         advise_mr: Some(ops_mr::advise_mr::<D>),
+        fill_res_mr_entry: Some(ops_mr::fill_res_mr_entry::<D>),
         dereg_mr: Some(ops_mr::dereg_mr::<D>),
         alloc_mw: Some(ops_mw::alloc_mw::<D>),
         dealloc_mw: Some(ops_mw::dealloc_mw::<D>),

@@ -2,6 +2,7 @@
 
 //! Operations on completion queues.
 
+use super::details::Details;
 use super::device::Device;
 use super::driver::{CqInit, Driver};
 use super::events::CqEvents;
@@ -163,4 +164,21 @@ pub(super) unsafe extern "C" fn req_notify_cq<D: Driver>(
     let solicited_only = which == ffi::ib_cq_notify_flags_IB_CQ_SOLICITED;
     let report = flags & ffi::ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS != 0;
     c_int::from(D::req_notify(&part.driver, solicited_only, report) && report)
+}
+
+/// # Safety
+///
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
+pub(super) unsafe extern "C" fn fill_res_cq_entry<D: Driver>(
+    msg: *mut ffi::sk_buff,
+    cq: *mut ffi::ib_cq,
+) -> c_int {
+    // SAFETY: it was initialised when it was made; ib_core's destroy waits for this call
+    // (`rdma_restrack_begin_del`).
+    let part = unsafe { CqObject::<D>::get(cq) };
+    from_result(|| {
+        // SAFETY: ib_core answers a process here.
+        unsafe { Details::write(msg, |details| D::cq_details(&part.driver, details)) }?;
+        Ok(0)
+    })
 }

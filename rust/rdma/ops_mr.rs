@@ -3,6 +3,7 @@
 //! Operations on memory regions. Their objects are allocated here, not by ib_core.
 
 use super::access::Access;
+use super::details::Details;
 use super::device::Device;
 use super::driver::Driver;
 use super::mr::{Advice, MrChange, Place};
@@ -214,4 +215,21 @@ pub(super) unsafe extern "C" fn dereg_mr<D: Driver>(
         drop(unsafe { KBox::from_raw(mr.cast::<MaybeUninit<MrObject<D>>>()) });
     }
     errno(done)
+}
+
+/// # Safety
+///
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
+pub(super) unsafe extern "C" fn fill_res_mr_entry<D: Driver>(
+    msg: *mut ffi::sk_buff,
+    mr: *mut ffi::ib_mr,
+) -> c_int {
+    // SAFETY: it was initialised when it was made; ib_core's destroy waits for this call
+    // (`rdma_restrack_del`).
+    let mr = unsafe { MrObject::<D>::get(mr) };
+    from_result(|| {
+        // SAFETY: ib_core answers a process here.
+        unsafe { Details::write(msg, |details| D::mr_details(mr, details)) }?;
+        Ok(0)
+    })
 }

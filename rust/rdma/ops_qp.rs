@@ -2,6 +2,7 @@
 
 //! Operations on queue pairs, except posting.
 
+use super::details::Details;
 use super::device::Device;
 use super::driver::Driver;
 use super::events::QpEvents;
@@ -186,4 +187,21 @@ pub(super) unsafe extern "C" fn destroy_qp<D: Driver>(
     // SAFETY: as above; the reference from `get` is not used again.
     drop(unsafe { QpObject::<D>::take(qp) });
     0
+}
+
+/// # Safety
+///
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
+pub(super) unsafe extern "C" fn fill_res_qp_entry<D: Driver>(
+    msg: *mut ffi::sk_buff,
+    qp: *mut ffi::ib_qp,
+) -> c_int {
+    // SAFETY: it was initialised when it was made; ib_core's destroy waits for this call
+    // (`rdma_restrack_begin_del`).
+    let part = unsafe { QpObject::<D>::get(qp) };
+    from_result(|| {
+        // SAFETY: ib_core answers a process here.
+        unsafe { Details::write(msg, |details| D::qp_details(&part.driver, details)) }?;
+        Ok(0)
+    })
 }

@@ -2,6 +2,7 @@
 
 //! Operations on shared receive queues.
 
+use super::details::Details;
 use super::device::Device;
 use super::driver::Driver;
 use super::events::SrqEvents;
@@ -152,5 +153,22 @@ pub(super) unsafe extern "C" fn post_srq_recv<D: Driver>(
         post_each(list, bad, part.user, |wr| {
             D::post_srq_recv(&part.driver, wr)
         })
+    })
+}
+
+/// # Safety
+///
+/// Only ib_core calls this, through the table that [`super::ops`] makes.
+pub(super) unsafe extern "C" fn fill_res_srq_entry<D: Driver>(
+    msg: *mut ffi::sk_buff,
+    srq: *mut ffi::ib_srq,
+) -> c_int {
+    // SAFETY: it was initialised when it was made; ib_core's destroy waits for this call
+    // (`rdma_restrack_begin_del`).
+    let part = unsafe { SrqObject::<D>::get(srq) };
+    from_result(|| {
+        // SAFETY: ib_core answers a process here.
+        unsafe { Details::write(msg, |details| D::srq_details(&part.driver, details)) }?;
+        Ok(0)
     })
 }

@@ -11,6 +11,7 @@ use super::range::Range;
 use crate::device::limits::{self, Kind};
 use crate::device::pd::{PdId, PdObject};
 use crate::rdma::access::Access;
+use crate::rdma::details::Details;
 use crate::rdma::mr::{Advice, MwType};
 use crate::rdma::umem::KernelMemory;
 use crate::sync::memory::GFP_CHARGED;
@@ -121,6 +122,16 @@ impl MkeyObject {
         match &*self.mkey {
             Mkey::FastMr(mr) => Ok(mr),
             Mkey::Mr(_) | Mkey::Mw(_) => Err(EINVAL),
+        }
+    }
+
+    /// Writes details of a region: see debugging.rst, which describes each. Any context.
+    pub(crate) fn details(&self, out: &mut Details) {
+        match &*self.mkey {
+            Mkey::Mr(mr) => mr.details(out),
+            Mkey::FastMr(_) => out.text(c"memory", c"fast registration"),
+            // ib_core asks about regions alone.
+            Mkey::Mw(_) => {}
         }
     }
 

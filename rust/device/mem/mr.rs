@@ -9,6 +9,7 @@ use super::range::Range;
 use crate::device::pd::PdId;
 use crate::proto::transport::AccessError;
 use crate::rdma::access::Access;
+use crate::rdma::details::Details;
 use crate::rdma::mr::Advice;
 use crate::rdma::odp::OdpMemory;
 use crate::rdma::strided::StridedSrc;
@@ -133,6 +134,20 @@ impl Mr {
             Memory::Kernel(_) => None,
         }
         .ok_or(EINVAL)
+    }
+
+    /// Writes details: see debugging.rst, which describes each. Any context.
+    pub(crate) fn details(&self, out: &mut Details) {
+        let kind = match self.memory {
+            Memory::User(_) => c"pinned",
+            Memory::Kernel(_) => c"all of the kernel's",
+            Memory::OnDemand(_) => c"on demand",
+        };
+        out.text(c"memory", kind);
+        match self.windows.load(Relaxed) {
+            CLOSED => {}
+            windows => out.number(c"windows", windows),
+        }
     }
 
     /// From now on no window can be bound to the region. EBUSY if there is one.

@@ -2,6 +2,7 @@
 
 //! Modify and query of a QP (IBTA 11.2.5.2, 11.2.5.3).
 
+use super::cause::Cause;
 use super::engine;
 use super::flush::FlushPoll;
 use super::object::{Inner, Qp, QpAttrCache};
@@ -111,6 +112,9 @@ fn apply(
     if let Some(av) = attr.av() {
         inner.av = Some(av.clone());
     }
+    if to == QpState::Err {
+        inner.cause.note(Cause::Consumer);
+    }
     cache_attrs(&mut inner.attr_cache, attr);
     if attr.state() == Some(QpState::Reset) {
         reset(inner);
@@ -139,6 +143,7 @@ fn reset(inner: &mut Inner) {
     inner.sq.reset();
     inner.rq.reset();
     inner.av = None;
+    inner.cause = Cause::None;
     inner.attr_cache = QpAttrCache::default();
     inner.flush_poll = FlushPoll::NEW;
 }

@@ -363,9 +363,12 @@ pub(super) fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred)
     let mut released = false;
     while let Some(done) = inner.transport.poll_send_completion(&mut inner.sq) {
         released = true;
+        inner.cause.note_completion(done.status);
         deferred.send.merge(inner.sq.complete(&qp.ctx, &done));
     }
-    deferred.events = deferred.events.union(inner.transport.take_events());
+    let events = inner.transport.take_events();
+    inner.cause.note_events(events);
+    deferred.events = deferred.events.union(events);
     // Before the flush: see there.
     inner.publish_state(qp);
     let more = inner.is_in_error() && inner.flush_receives(qp, deferred);

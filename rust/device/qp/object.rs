@@ -4,6 +4,7 @@
 
 mod create;
 
+use super::cause::Cause;
 use super::context::QpContext;
 use super::flush::{FlushPoll, Sweep, SWEEP_PERIOD};
 use super::producer::WqProducer;
@@ -61,6 +62,8 @@ pub(crate) struct Inner {
     /// The memory of an empty queue. The context that is sending for this QP has taken it, if there
     /// is one.
     pub(crate) loopback: LoopbackQueue,
+    /// Why the QP is in the error state, if it is.
+    pub(crate) cause: Cause,
     /// Which context sends for this QP.
     pub(crate) run: RunState,
     pub(crate) flush_poll: FlushPoll,
@@ -309,6 +312,7 @@ impl Inner {
             av: None,
             attr_cache: QpAttrCache::default(),
             loopback: LoopbackQueue::new(),
+            cause: Cause::None,
             run: RunState::Idle,
             flush_poll: FlushPoll::NEW,
             page_stalls: 0,

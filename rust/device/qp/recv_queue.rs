@@ -88,6 +88,14 @@ impl RecvQueue {
         }
     }
 
+    /// How many WQEs are posted to its own ring, and not taken.
+    pub(crate) fn posted(&self) -> Option<u32> {
+        match &self.source {
+            Source::Own(ring) => Some(ring.posted()),
+            Source::Shared { .. } => None,
+        }
+    }
+
     /// Whether WQEs come from a shared receive queue.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self.source, Source::Shared { .. })

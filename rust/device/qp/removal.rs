@@ -11,6 +11,7 @@
 //!
 //! The QPs of kernel users are left alone: their owners let go of the device before it goes.
 
+use super::cause::Cause;
 use super::engine;
 use super::object::{Inner, Qp, Qps};
 use super::progress::{Deferred, Input};
@@ -53,6 +54,7 @@ fn flush(qp: &Arc<Qp>) {
         return;
     }
     inner.transport.fail();
+    inner.cause.note(Cause::Removal);
     // As many receives as a ring holds, and no more if others are posted meanwhile.
     inner
         .flush_poll

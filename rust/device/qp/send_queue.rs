@@ -110,6 +110,12 @@ impl SendQueue {
         &self.limits
     }
 
+    /// How many WQEs are posted, and not complete.
+    pub(crate) fn posted(&self) -> u32 {
+        let oldest = self.base.wrapping_add(self.head);
+        self.ring.distance(oldest, self.ring.producer())
+    }
+
     /// Drops everything, posted WQEs included. The consumer keeps its index over a reset.
     pub(crate) fn reset(&mut self) {
         while self.head != self.tail {

@@ -24,6 +24,7 @@ use crate::proto::transport::{
 };
 use crate::proto::wire::PacketRepr;
 use crate::rdma::attr::Mtu;
+use crate::rdma::details::Details;
 use crate::rdma::qp::{QpAttr, QpQuery, QpType};
 use connected::{Connected, Link, Rc, Uc};
 use kernel::prelude::*;
@@ -89,6 +90,10 @@ impl Transport {
 
     pub(crate) fn query(&self, path_mtu: Mtu, out: &mut QpQuery<'_>) {
         dispatch!(self, service => service.query(path_mtu, out));
+    }
+
+    pub(crate) fn details(&self, out: &mut Details) {
+        dispatch!(self, service => service.details(out));
     }
 
     #[inline]

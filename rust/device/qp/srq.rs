@@ -13,6 +13,7 @@ use crate::device::recv_ring::{RecvRing, Taken};
 use crate::device::uabi::resp::{MmInfo, RxeCreateSrqResp, RxeModifySrqCmd};
 use crate::device::uabi::wqe::RxeSge;
 use crate::proto::transport::Status;
+use crate::rdma::details::Details;
 use crate::rdma::events::SrqEvents;
 use crate::rdma::mmap::Cookie;
 use crate::rdma::srq::{SrqAttr, SrqChange};
@@ -142,6 +143,15 @@ impl Srq {
     /// The most SGEs of a WQE.
     pub(crate) fn max_sge(&self) -> u32 {
         self.max_sge
+    }
+
+    /// Writes details: see debugging.rst, which describes each. Process context.
+    pub(crate) fn details(&self, out: &mut Details) {
+        let state = self.state.lock();
+        let (posted, limit) = (state.ring.posted(), state.limit);
+        drop(state);
+        out.number(c"recvs", posted);
+        out.number(c"limit", limit);
     }
 
     /// Returns all attributes. Process context.

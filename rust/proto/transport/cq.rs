@@ -9,4 +9,4 @@ pub mod notification;
 use super::common;
 
 pub use moderation::{EventModeration, Moderated};
-pub use notification::{Ends, Notification};
+pub use notification::{Armed, Ends, Notification};

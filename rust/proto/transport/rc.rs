@@ -16,6 +16,6 @@ use super::{common, wire};
 
 pub use connection::Connection;
 pub use requester::cwnd::MAX_CWND;
-pub use requester::Requester;
+pub use requester::{Requester, RequesterDetails};
 pub use responder::resource::Resource;
 pub use responder::Responder;

@@ -2,9 +2,10 @@
 
 //! Attributes of a QP, for the transport: ib_core's states and changes as the transport has them.
 
-use crate::proto::transport::{self, Attr, Modify, State, UdModify};
+use crate::proto::transport::{self, Attr, Modify, RequesterDetails, State, UdModify};
 use crate::rdma::access::Access;
 use crate::rdma::attr::Mtu;
+use crate::rdma::details::Details;
 use crate::rdma::port::DEFAULT_PKEY;
 use crate::rdma::qp::{QpAttr, QpQuery, QpState};
 
@@ -77,4 +78,21 @@ pub(super) fn query_connected(
     out.set_path_mtu(path_mtu);
     out.set_dest_qp_num(attr.dest_qpn.get());
     out.set_sq_draining(is_draining);
+}
+
+/// Writes the details of a requester of RC.
+pub(super) fn requester_details(requester: &RequesterDetails, out: &mut Details) {
+    out.number(c"cwnd", requester.cwnd);
+    out.number(c"ssthresh", requester.ssthresh);
+    out.number(c"in_flight", requester.in_flight);
+    out.number(c"rd_atomic", requester.rd_atomic);
+    out.number(c"read_window", requester.read_window);
+    // Before the first sample there is none.
+    if requester.srtt != 0 {
+        out.number(c"srtt_ns", requester.srtt);
+    }
+    out.number(c"retries_left", requester.retries_left);
+    if let Some(left) = requester.rnr_retries_left {
+        out.number(c"rnr_retries_left", left);
+    }
 }

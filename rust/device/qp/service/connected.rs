@@ -27,6 +27,7 @@ use crate::proto::transport::{
     LOOPBACK_MTU,
 };
 use crate::rdma::access::Access;
+use crate::rdma::details::Details;
 use crate::rdma::qp::QpAttr;
 use crate::rdma::strided::StridedDst;
 use kernel::prelude::*;
@@ -41,6 +42,16 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// Writes the details of the path.
+    pub(super) fn details(&self, out: &mut Details) {
+        let path = match &self.path {
+            None => c"none",
+            Some(path) if path.is_loopback() => c"loopback",
+            Some(_) => c"wire",
+        };
+        out.text(c"path", path);
+    }
+
     /// Drops the references to memory regions: a QP that does nothing any more must not hold them.
     pub(crate) fn put_mrs(&mut self) {
         self.write_key = None;

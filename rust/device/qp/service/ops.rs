@@ -14,6 +14,7 @@ use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{DropReason, Events, Instant, SendCompletion, State};
 use crate::proto::wire::PacketRepr;
 use crate::rdma::attr::Mtu;
+use crate::rdma::details::Details;
 use crate::rdma::qp::{QpAttr, QpQuery};
 use kernel::prelude::*;
 
@@ -41,6 +42,9 @@ pub(crate) trait Service {
 
     /// Writes the service's attributes. `path_mtu` is the path MTU as it was set.
     fn query(&self, path_mtu: Mtu, out: &mut QpQuery<'_>);
+
+    /// Writes details for `rdma resource show`, where it has any.
+    fn details(&self, _out: &mut Details) {}
 
     /// Builds packets until none is due or the batch is full.
     fn transmit<Q: TxLimitHandler>(

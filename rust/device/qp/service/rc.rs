@@ -16,6 +16,7 @@ use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{ConnectedQp, DropReason, Events, Instant, SendCompletion, State};
 use crate::proto::wire::PacketRepr;
 use crate::rdma::attr::Mtu;
+use crate::rdma::details::Details;
 use crate::rdma::qp::{QpAttr, QpQuery};
 use core::mem::replace;
 use kernel::prelude::*;
@@ -53,6 +54,11 @@ impl Service for Rc {
         out.set_rnr_retry(attr.rnr_retry);
         out.set_min_rnr_timer(attr.min_rnr_timer);
         out.set_max_rd_atomic(attr.max_rd_atomic);
+    }
+
+    fn details(&self, out: &mut Details) {
+        self.link.details(out);
+        attr::requester_details(&self.conn.requester().details(self.conn.attr()), out);
     }
 
     #[inline]

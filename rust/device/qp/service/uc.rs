@@ -16,6 +16,7 @@ use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{ConnectedQp, DropReason, Events, Instant, SendCompletion, State};
 use crate::proto::wire::PacketRepr;
 use crate::rdma::attr::Mtu;
+use crate::rdma::details::Details;
 use crate::rdma::qp::{QpAttr, QpQuery};
 use kernel::prelude::*;
 
@@ -43,6 +44,10 @@ impl Service for Uc {
         attr::query_connected(self.conn.attr(), path_mtu, self.conn.is_draining(), out);
         out.set_sq_psn(self.conn.next_psn().get());
         out.set_rq_psn(self.conn.expected_psn().get());
+    }
+
+    fn details(&self, out: &mut Details) {
+        self.link.details(out);
     }
 
     #[inline]

@@ -13,10 +13,13 @@
 
 /// The notification that the consumer has requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Armed {
+pub enum Armed {
+    /// None.
     #[default]
     Not,
+    /// Solicited completions and errors.
     Solicited,
+    /// Any.
     Any,
 }
 
@@ -75,6 +78,11 @@ impl Notification {
         } else if self.armed == Armed::Not {
             self.armed = Armed::Solicited;
         }
+    }
+
+    /// Which completions the consumer waits for.
+    pub fn armed(&self) -> Armed {
+        self.armed
     }
 
     /// The same, of a process. Returns whether an event is due at once, by which the request is

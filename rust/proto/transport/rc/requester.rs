@@ -21,6 +21,7 @@
 mod ack_req;
 mod completer;
 pub mod cwnd;
+mod details;
 mod in_flight;
 mod local;
 pub mod read_chunk;
@@ -36,6 +37,7 @@ use super::common::{Attr, Instant, Request, RequestQueue, SendCompletion, Status
 use super::wire::{Psn, Service};
 use super::{common, wire};
 use ack_req::AckReq;
+pub use details::RequesterDetails;
 use in_flight::InFlight;
 use read_chunk::READ_CHUNK;
 use recovery::Recovery;

@@ -61,6 +61,11 @@ impl Congestion {
         self.cwnd
     }
 
+    /// The slow start threshold.
+    pub(super) fn ssthresh(&self) -> u16 {
+        self.ssthresh
+    }
+
     /// The window of READ responses.
     #[inline]
     pub(super) fn read_window(&self) -> u32 {

@@ -81,6 +81,26 @@ impl Recovery {
         self.congestion.cwnd()
     }
 
+    /// The slow start threshold, in request packets.
+    pub(super) fn ssthresh(&self) -> u16 {
+        self.congestion.ssthresh()
+    }
+
+    /// The smoothed round trip time in nanoseconds; 0 before the first sample.
+    pub(super) fn srtt(&self) -> u64 {
+        self.tail_loss.srtt()
+    }
+
+    /// How many retransmissions, and how many of those that RNR NAKs ask for, are left before the
+    /// QP fails. `None` for no limit of the latter.
+    pub(super) fn retries_left(&self, attr: &Attr) -> (u8, Option<u8>) {
+        let rnr = attr.rnr_retry.saturating_sub(self.rnr_retries);
+        (
+            attr.retry_cnt.saturating_sub(self.retries),
+            (attr.rnr_retry != RNR_RETRY_INFINITE).then_some(rnr),
+        )
+    }
+
     /// The window of outstanding READ responses, in PSNs.
     #[inline]
     pub(super) fn read_window(&self) -> u32 {

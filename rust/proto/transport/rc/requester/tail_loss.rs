@@ -101,6 +101,11 @@ impl TailLoss {
         self.min_timeout = MIN_TIMEOUT_NS;
     }
 
+    /// The smoothed round trip time in nanoseconds; 0 before the first sample.
+    pub(super) fn srtt(&self) -> u64 {
+        self.srtt
+    }
+
     /// The time of the next probe, if one is due.
     #[inline]
     pub(in super::super::super) fn deadline(&self) -> Option<Instant> {
