@@ -394,9 +394,9 @@ pub(crate) const TX_MAX: usize = 62 * 1024;
 ///
 /// # Invariants
 ///
-/// `skb` is owned; `len` bytes at `data` are the place for its content, and writable. Bottom halves
-/// are off as long as it lives, so the `dst_entry` that it points to is valid: a `dst_entry` is
-/// freed a grace period after its last reference is gone.
+/// `skb` is owned, and charged to a [`TxLimit`]; `len` bytes at `data` are the place for its
+/// content, and writable. Bottom halves are off as long as it lives, so the `dst_entry` that it
+/// points to is valid: a `dst_entry` is freed a grace period after its last reference is gone.
 pub(crate) struct TxSkb<'bh> {
     skb: NonNull<ffi::sk_buff>,
     data: NonNull<u8>,
@@ -405,16 +405,17 @@ pub(crate) struct TxSkb<'bh> {
 }
 
 impl<'bh> TxSkb<'bh> {
-    /// A packet with place for `len` bytes of payload behind `header`, to be sent by `route`.
-    /// `ENOMEM`, also for more than [`TX_MAX`] bytes; `EINVAL` if header and route are not of one
-    /// IP version.
+    /// A packet with place for `len` bytes of payload behind `header`, to be sent by `route`. It is
+    /// charged to `limit` until it is freed. `ENOMEM`, also for more than [`TX_MAX`] bytes;
+    /// `EINVAL` if header and route are not of one IP version.
     ///
     /// The bytes hold old content of that memory: **write all** that are to be sent.
     #[inline]
-    pub(crate) fn alloc(
+    pub(crate) fn alloc<T: TxLimitHandler>(
         route: &Route,
         len: usize,
         header: &Header,
+        limit: &TxLimit<T>,
         _bh: &'bh BhGuard,
     ) -> Result<Self> {
         if header.v6 != route.is_v6() {
@@ -439,22 +440,18 @@ impl<'bh> TxSkb<'bh> {
                 &mut data,
             )
         };
-        match (NonNull::new(skb), NonNull::new(data)) {
-            (Some(skb), Some(data)) => Ok(Self {
-                skb,
-                data,
-                len,
-                _bh: PhantomData,
-            }),
-            _ => Err(ENOMEM),
-        }
-    }
-
-    /// Charges the packet to `limit` until the packet is freed. To be called once.
-    #[inline]
-    pub(crate) fn charge_to<T: TxLimitHandler>(&mut self, limit: &TxLimit<T>) {
+        let (Some(skb), Some(data)) = (NonNull::new(skb), NonNull::new(data)) else {
+            return Err(ENOMEM);
+        };
         // SAFETY: the packet is ours, and belongs to no socket yet.
-        unsafe { ffi::oxe_tx_limit_charge(limit.as_raw(), self.skb.as_ptr()) };
+        unsafe { ffi::oxe_tx_limit_charge(limit.as_raw(), skb.as_ptr()) };
+        // INVARIANT: it was charged this once.
+        Ok(Self {
+            skb,
+            data,
+            len,
+            _bh: PhantomData,
+        })
     }
 
     /// How many bytes of payload there is place for.

@@ -172,15 +172,20 @@ impl<'bh, Q: TxLimitHandler> Batch<'bh, Q> {
         let mut memory = Err(ENOMEM);
         if more != 0 && route.supports_udp_gso() && port.settings().segmentation {
             let count = (more as usize).saturating_add(1).min(TX_MAX / len.max(1));
-            memory = TxSkb::alloc(route, len.saturating_mul(count), header, self.bh);
+            memory = TxSkb::alloc(
+                route,
+                len.saturating_mul(count),
+                header,
+                self.limit,
+                self.bh,
+            );
         }
-        let mut skb = memory
-            .or_else(|_| TxSkb::alloc(route, len, header, self.bh))
+        let skb = memory
+            .or_else(|_| TxSkb::alloc(route, len, header, self.limit, self.bh))
             .map_err(|_| {
                 port.counters.count(Count::NoMemory);
                 NoPacket::NoMemory
             })?;
-        skb.charge_to(self.limit);
         Ok(GsoBuilder::new(skb, len))
     }
 
