@@ -26,6 +26,10 @@ const SHIFT: u32 = 32;
 ///
 /// The bits [`USERS`] of `state` are the number of live [`Entered`]s; they only rise while [`OPEN`]
 /// is set. The context that set [`BUSY`] has the only [`Alone`], and got it when [`USERS`] were 0.
+///
+/// Each guard counts until it is dropped, and one that is forgotten (`mem::forget`) counts for
+/// ever: the gate stays as it is, and a context that shuts it spins. That is a deadlock, but no
+/// access to the value that must not be: safe code may leak guards of locks to the same effect.
 pub(crate) struct Gate<T> {
     state: Atomic<u64>,
     value: UnsafeCell<T>,

@@ -9,8 +9,10 @@
 
 use crate::ffi;
 use core::cell::UnsafeCell;
+use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
+use core::ptr::NonNull;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed};
 
 /// Accesses are refused.
@@ -58,7 +60,13 @@ impl<T> Revocable<T> {
                 return None;
             }
             match self.state.cmpxchg(seen, seen + 1, Acquire) {
-                Ok(_) => return Some(RevocableGuard { revocable: self }),
+                // INVARIANT: the access is counted from now on.
+                Ok(_) => {
+                    return Some(RevocableGuard {
+                        revocable: NonNull::from(self),
+                        _revocable: PhantomData,
+                    })
+                }
                 Err(now) => seen = now,
             }
         }
@@ -75,6 +83,7 @@ impl<T> Revocable<T> {
     /// May be called again, and concurrently: each call returns when the value is gone. Must not be
     /// called during an access, nor with a lock held that an access may wait for.
     pub(crate) fn revoke(&self) {
+        let place = self.state.as_ptr();
         let mut seen = self.state.load(Relaxed);
         while seen & REVOKED == 0 {
             match self.state.cmpxchg(seen, seen | REVOKED, Full) {
@@ -84,7 +93,7 @@ impl<T> Revocable<T> {
                     // alone, and it is initialised.
                     unsafe { ManuallyDrop::drop(&mut *self.value.get()) };
                     self.state.xchg(REVOKED | DROPPED, Full);
-                    self.wake();
+                    wake(place);
                     return;
                 }
                 Err(now) => seen = now,
@@ -99,13 +108,13 @@ impl<T> Revocable<T> {
         // read.
         unsafe { ffi::oxe_wait_for_value(self.state.as_ptr(), state) };
     }
+}
 
-    /// Wakes the contexts in [`Revocable::wait`]. It uses the address only, not the memory there,
-    /// so the wrapper may be freed meanwhile. A full barrier must precede.
-    fn wake(&self) {
-        // SAFETY: nothing is read or written at the address.
-        unsafe { ffi::oxe_wake_for_value(self.state.as_ptr()) };
-    }
+/// Wakes the contexts in [`Revocable::wait`] for the state at `place`. It uses the address only,
+/// not the memory there, so the wrapper may be freed already. A full barrier must precede.
+fn wake(place: *mut u32) {
+    // SAFETY: nothing is read or written at the address.
+    unsafe { ffi::oxe_wake_for_value(place) };
 }
 
 impl<T> Drop for Revocable<T> {
@@ -119,9 +128,16 @@ impl<T> Drop for Revocable<T> {
 }
 
 /// An access to a [`Revocable`]; ends when dropped (any context).
+///
+/// # Invariants
+///
+/// `revocable` is valid, and counts this access, until `drop` has taken the access from the count.
+/// From then on a context that has waited for that may free the wrapper, while `drop` still runs:
+/// so this is no reference.
 #[must_use = "the access ends at once when the guard is unused"]
 pub(crate) struct RevocableGuard<'a, T> {
-    revocable: &'a Revocable<T>,
+    revocable: NonNull<Revocable<T>>,
+    _revocable: PhantomData<&'a Revocable<T>>,
 }
 
 impl<T> Deref for RevocableGuard<'_, T> {
@@ -129,21 +145,21 @@ impl<T> Deref for RevocableGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: this access is in progress, so the value is initialised and not about to be
-        // dropped.
-        unsafe { &*self.revocable.value.get() }
+        // SAFETY: this access is in progress, so the wrapper is valid by the type's invariant, and
+        // the value initialised and not about to be dropped.
+        unsafe { &*self.revocable.as_ref().value.get() }
     }
 }
 
 impl<T> Drop for RevocableGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        let state = self.revocable.state.as_ptr();
+        // SAFETY: the wrapper is valid by the type's invariant.
+        let state = unsafe { &self.revocable.as_ref().state };
+        let place = state.as_ptr();
         // Full: the revoker sees all that each access did, through the last one to end.
-        if self.revocable.state.fetch_sub(1, Full) == REVOKED | 1 {
-            // The revoker may free the wrapper from now on; only the address is used.
-            // SAFETY: nothing is read or written there.
-            unsafe { ffi::oxe_wake_for_value(state) };
+        if state.fetch_sub(1, Full) == REVOKED | 1 {
+            wake(place);
         }
     }
 }

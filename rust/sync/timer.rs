@@ -85,8 +85,9 @@ const IDLE: i64 = i64::MAX;
 /// # Invariants
 ///
 /// `timer` is initialised. While `state.referenced` is set, the timer owns a reference to the
-/// object it is embedded in. Only then may the C timer be queued, or its callback be about to take
-/// the lock of `state`.
+/// object it is embedded in, of which `Arc::into_raw` gave the address and its provenance was
+/// exposed. Only then may the C timer be queued, or its callback be about to take the lock of
+/// `state`.
 #[repr(C)]
 #[pin_data]
 pub(crate) struct Timer<T, const ID: u64 = 0> {
@@ -158,18 +159,15 @@ impl<T: HasTimer<ID>, const ID: u64> Timer<T, ID> {
         if !state.referenced {
             state.referenced = true;
             // INVARIANT: the reference is the timer's now; `take_reference` gets it back.
-            core::mem::forget(Arc::from(object));
+            let _ = Arc::into_raw(Arc::from(object)).expose_provenance();
         }
         this.deadline.store(when, Relaxed);
+        // The callback gets this pointer, so it is one to all of `Self`, not to its first field.
+        let timer = core::ptr::from_ref(this).cast_mut().cast::<hrtimer>();
         // SAFETY: the timer is initialised, and its object lives until the callback or `cancel`
         // took the reference, neither of which leaves it queued.
         unsafe {
-            ffi::hrtimer_start_range_ns(
-                this.timer.get(),
-                when,
-                0,
-                ffi::hrtimer_mode_HRTIMER_MODE_ABS_SOFT,
-            )
+            ffi::hrtimer_start_range_ns(timer, when, 0, ffi::hrtimer_mode_HRTIMER_MODE_ABS_SOFT)
         };
     }
 
@@ -201,9 +199,12 @@ impl<T: HasTimer<ID>, const ID: u64> Timer<T, ID> {
     /// The timer owns one, and the caller made sure that it is taken once. `self` is embedded in an
     /// object inside an [`Arc`], as each timer is that was ever started.
     unsafe fn take_reference(&self) -> Arc<T> {
-        // SAFETY: by `HasTimer` the object begins `OFFSET` bytes before its timer; the reference
-        // was forgotten by `start`.
-        unsafe { Arc::from_raw((&raw const *self).byte_sub(T::OFFSET).cast::<T>()) }
+        // `self` is a reference to the timer alone. The pointer to the whole object, and to the
+        // count in front of it, is the one that `start` has exposed.
+        let object = core::ptr::from_ref(self).addr().wrapping_sub(T::OFFSET);
+        // SAFETY: by `HasTimer` the object begins `OFFSET` bytes before its timer, so this is what
+        // `start` got from `Arc::into_raw`.
+        unsafe { Arc::from_raw(core::ptr::with_exposed_provenance(object)) }
     }
 
     /// The C callback. Softirq.
