@@ -255,7 +255,7 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     ) -> Result<(Self::Mr, u32)>;
 
     /// Registers all of the kernel's memory for a kernel user, which names it by virtual addresses.
-    /// Also returns the key.
+    /// Also returns the key. The driver keeps the invariant of [`KernelMemory`].
     fn get_dma_mr(
         dev: &Device<Self>,
         pd: &Self::Pd,
@@ -264,7 +264,7 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     ) -> Result<(Self::Mr, u32)>;
 
     /// Allocates a region of at most `pages` pages for fast registration by a kernel user. Also
-    /// returns its first key.
+    /// returns its first key. The driver keeps the invariant of [`KernelMemory`].
     fn alloc_mr(
         dev: &Device<Self>,
         pd: &Self::Pd,

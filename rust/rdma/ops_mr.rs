@@ -85,12 +85,9 @@ pub(super) unsafe extern "C" fn get_dma_mr<D: Driver>(
     create::<D>(|| {
         // SAFETY: ib_core gives a domain, made by `alloc_pd`, of a device that is ours.
         let (dev, pd) = unsafe { (Device::<D>::from_raw((*pd).device), PdObject::<D>::get(pd)) };
-        D::get_dma_mr(
-            dev,
-            pd,
-            KernelMemory::new(),
-            Access::from_bits(access as u32),
-        )
+        // SAFETY: ib_core calls this for a kernel user's domain alone; `Driver` has the condition.
+        let memory = unsafe { KernelMemory::new() };
+        D::get_dma_mr(dev, pd, memory, Access::from_bits(access as u32))
     })
 }
 
@@ -140,7 +137,9 @@ pub(super) unsafe extern "C" fn alloc_mr<D: Driver>(
         }
         // SAFETY: ib_core gives a domain, made by `alloc_pd`, of a device that is ours.
         let (dev, pd) = unsafe { (Device::<D>::from_raw((*pd).device), PdObject::<D>::get(pd)) };
-        D::alloc_mr(dev, pd, KernelMemory::new(), pages)
+        // SAFETY: ib_core calls this for a kernel user alone; `Driver` has the condition.
+        let memory = unsafe { KernelMemory::new() };
+        D::alloc_mr(dev, pd, memory, pages)
     })
 }
 

@@ -8,6 +8,7 @@ use super::ops_qp::QpObject;
 use super::post::{errno, post_each};
 use super::wr::SendWr;
 use crate::ffi;
+use core::ptr::NonNull;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 
@@ -28,12 +29,12 @@ pub(super) unsafe extern "C" fn post_send<D: Driver>(
     // SAFETY: the queue pair was initialised by `create_qp` and is not being destroyed.
     let part = unsafe { QpObject::<D>::get(qp) };
     let mut result = Ok(());
-    let mut next = list;
-    // SAFETY: the user gives a list of requests that end with a null pointer.
-    while let Some(raw) = unsafe { next.as_ref() } {
+    let mut next = list.cast_mut();
+    while let Some(raw) = NonNull::new(next) {
         // The rest of the list is read now: once a request is posted it may complete on another
         // CPU, and its user frees it or posts it again.
-        next = raw.next;
+        // SAFETY: the user gives a list of requests that end with a null pointer.
+        next = unsafe { raw.as_ref().next };
         result = if part.user {
             Err(EINVAL)
         } else {
@@ -43,7 +44,7 @@ pub(super) unsafe extern "C" fn post_send<D: Driver>(
         };
         if result.is_err() {
             // SAFETY: the user gives a place for the request that was refused.
-            unsafe { *bad = raw };
+            unsafe { *bad = raw.as_ptr() };
             break;
         }
     }

@@ -226,9 +226,19 @@ impl Drop for UserMemory {
 /// The kernel's memory, by its virtual addresses.
 ///
 /// Kernel users name memory this way on a device that has no DMA of its own, with the key of the
-/// region that `Driver::get_dma_mr` registers. The glue makes this value for that call, and to copy
-/// the inline data of a request. The kernel gives the key to kernel users, and the user of the key
-/// answers for the addresses as for any pointer.
+/// region that `Driver::get_dma_mr` registers, or by the pages of one of `Driver::alloc_mr`. The
+/// glue makes this value for these calls. The kernel gives the key to kernel users, and the user of
+/// the key answers for the addresses as for any pointer.
+///
+/// # Invariants
+///
+/// The driver that holds it passes addresses on that one of these users has named, in a work
+/// request of a queue pair of the region's protection domain, or for the pages of the region, and
+/// only until the request completes or the region is invalidated. [`KernelMemory::new`] demands
+/// that of the driver. It is not in the arguments' types: between the work request and the access
+/// the address is bytes in a ring and a number in a lookup, neither of which could carry a proof.
+/// The check that stands for one is that of the protection domain: a process has none of the
+/// kernel's.
 ///
 /// Peers get the key by way of `IB_PD_UNSAFE_GLOBAL_RKEY`, about which the kernel warns. No
 /// consumer answers for the addresses that a peer names: there are functions of their own for them.
@@ -249,7 +259,11 @@ fn for_each_part(len: usize, mut each: impl FnMut(Range<usize>) -> Option<()>) -
 }
 
 impl KernelMemory {
-    pub(super) fn new() -> Self {
+    /// # Safety
+    ///
+    /// It is for the region of a kernel user, and for a driver that keeps the type's invariant.
+    pub(super) unsafe fn new() -> Self {
+        // INVARIANT: by the requirement of this function.
         KernelMemory(())
     }
 
@@ -264,11 +278,14 @@ impl KernelMemory {
 
     /// Copies the bytes from address `addr` on to `out`. `None` if they are not the kernel's. Any
     /// context.
+    ///
+    /// # Safety
+    ///
+    /// A kernel user has named the address, and the bytes may be read if they are the kernel's.
     #[inline]
-    pub(crate) fn read(&self, addr: u64, out: &mut [u8]) -> Option<()> {
+    pub(super) unsafe fn read(addr: u64, out: &mut [u8]) -> Option<()> {
         let from = Self::at(addr, out.len())?;
-        // SAFETY: a kernel user names memory that it owns until the request completes (see the
-        // type).
+        // SAFETY: by the requirement of this function.
         unsafe { copy(from, out.as_mut_ptr(), out.len()) };
         Some(())
     }
@@ -283,8 +300,8 @@ impl KernelMemory {
         each: impl FnOnce(StridedSrc<'_>) -> Option<()>,
     ) -> Option<()> {
         let at = Self::at(addr, len)?;
-        // SAFETY: a kernel user names memory that it owns until the request completes (see the
-        // type).
+        // SAFETY: by the type's invariant a kernel user has named this memory, and owns it until
+        // the request completes.
         each(unsafe { StridedSrc::at(at, len) })
     }
 
@@ -292,8 +309,8 @@ impl KernelMemory {
     #[inline]
     pub(crate) fn write(&self, addr: u64, bytes: StridedSrc<'_>) -> Option<()> {
         let to = Self::at(addr, bytes.len())?;
-        // SAFETY: a kernel user names memory that it owns until the request completes (see the
-        // type).
+        // SAFETY: by the type's invariant a kernel user has named this memory, and owns it until
+        // the request completes.
         unsafe { bytes.copy_to(to) };
         Some(())
     }
@@ -342,8 +359,8 @@ impl KernelMemory {
     /// The word at address `addr`. `None` if it is not the kernel's or not aligned. Any context.
     pub(crate) fn word(&self, addr: u64) -> Option<Word<'_>> {
         let at = Self::at(addr, 8)?;
-        // SAFETY: a kernel user names memory that it owns until the request completes (see the
-        // type).
+        // SAFETY: by the type's invariant a kernel user has named this memory, and owns it until
+        // the request completes.
         unsafe { Word::at(at) }
     }
 }

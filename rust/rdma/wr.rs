@@ -9,8 +9,10 @@
 use super::access::Access;
 use super::object::Object;
 use super::qp::QpType;
+use super::umem::KernelMemory;
 use crate::ffi;
 use core::marker::PhantomData;
+use core::ptr::NonNull;
 use kernel::prelude::*;
 
 /// An element of a scatter/gather list: `struct ib_sge`, at any address. Kernel users have such
@@ -126,10 +128,12 @@ enum Part {
 ///
 /// # Invariants
 ///
-/// `raw` is the `wr` member of the structure that goes with `part`; it, the list in `sges`, and the
-/// address handle of a datagram do not change and stay valid during `'a`.
+/// `raw` is the `wr` member of the structure that goes with `part`, and a pointer to all of that;
+/// it, the list in `sges`, and the address handle of a datagram do not change and stay valid during
+/// `'a`. With IB_SEND_INLINE the list names memory that may be read during `'a`, by its addresses
+/// in the kernel.
 pub(crate) struct SendWr<'a, Ah> {
-    raw: &'a ffi::ib_send_wr,
+    raw: NonNull<ffi::ib_send_wr>,
     sges: &'a [IbSge],
     part: Part,
     _ah: PhantomData<fn() -> Ah>,
@@ -143,13 +147,17 @@ impl<'a, Ah: Send + Sync> SendWr<'a, Ah> {
     ///
     /// # Safety
     ///
-    /// `raw` is a request that a user posted to a queue pair of type `kind` of a device whose
-    /// driver has address handles `Ah`, following the rules of ib_core.
-    pub(super) unsafe fn new(raw: &'a ffi::ib_send_wr, kind: QpType) -> Result<Self> {
+    /// `raw` is a request that a kernel user posted to a queue pair of type `kind` of a device
+    /// whose driver has address handles `Ah`, following the rules of ib_core. It is the pointer
+    /// that the user gave, not one made of a reference: the structure that goes with the opcode is
+    /// larger.
+    pub(super) unsafe fn new(raw: NonNull<ffi::ib_send_wr>, kind: QpType) -> Result<Self> {
+        // SAFETY: by the requirement of this function.
+        let head = unsafe { raw.as_ref() };
         // SAFETY: users give a list of that many elements.
-        let sges = unsafe { sges(raw.sg_list, raw.num_sge) }?;
+        let sges = unsafe { sges(head.sg_list, head.num_sge) }?;
         let connected = kind.is_connected();
-        let part = match raw.opcode {
+        let part = match head.opcode {
             ffi::ib_wr_opcode_IB_WR_SEND | ffi::ib_wr_opcode_IB_WR_SEND_WITH_IMM if !connected => {
                 Part::Ud
             }
@@ -180,7 +188,8 @@ impl<'a, Ah: Send + Sync> SendWr<'a, Ah> {
             ffi::ib_wr_opcode_IB_WR_REG_MR if connected => Part::Reg,
             _ => return Err(EINVAL),
         };
-        // INVARIANT: the opcode and the service say which structure the user has filled in.
+        // INVARIANT: the opcode and the service say which structure the user has filled in. By the
+        // rules of ib_core the elements of inline data are kernel addresses.
         let wr = SendWr {
             raw,
             sges,
@@ -200,29 +209,35 @@ impl<'a, Ah: Send + Sync> SendWr<'a, Ah> {
 
     /// The structure around `raw`.
     fn raw_as<T>(&self) -> *const T {
-        core::ptr::from_ref(self.raw).cast()
+        self.raw.as_ptr().cast_const().cast()
+    }
+
+    /// The part that all requests have.
+    fn head(&self) -> &'a ffi::ib_send_wr {
+        // SAFETY: by the type's invariant.
+        unsafe { self.raw.as_ref() }
     }
 
     /// The kernel user's identifier of the request.
     pub(crate) fn wr_id(&self) -> u64 {
-        self.raw.__bindgen_anon_1.bindgen_union_field
+        self.head().__bindgen_anon_1.bindgen_union_field
     }
 
     /// The operation, in `enum ib_wr_opcode`'s numbering, which processes use too; one that goes
     /// with the service.
     pub(crate) fn opcode(&self) -> u32 {
-        self.raw.opcode
+        self.head().opcode
     }
 
     /// Flags, in `enum ib_send_flags`'s numbering, which processes use too.
     pub(crate) fn flags(&self) -> u32 {
-        self.raw.send_flags as u32
+        self.head().send_flags as u32
     }
 
     /// Immediate data in network byte order, or the key to invalidate in host byte order, depending
     /// on the opcode.
     pub(crate) fn ex(&self) -> [u8; 4] {
-        self.raw.ex.bindgen_union_field.to_ne_bytes()
+        self.head().ex.bindgen_union_field.to_ne_bytes()
     }
 
     /// The scatter/gather list of the data.
@@ -296,16 +311,20 @@ impl<'a, Ah: Send + Sync> SendWr<'a, Ah> {
 
     /// Calls `each` with the bytes that the list names by kernel addresses, part by part. It is for
     /// data that are copied when they are posted (IB_SEND_INLINE). Returns `None` as soon as `each`
-    /// does, or if an element is not in the kernel's memory.
+    /// does, if the request has no such data, or if an element is not in the kernel's memory.
     pub(crate) fn for_inline(&self, mut each: impl FnMut(&[u8]) -> Option<()>) -> Option<()> {
-        let memory = super::umem::KernelMemory::new();
+        if self.flags() & ffi::ib_send_flags_IB_SEND_INLINE as u32 == 0 {
+            return None;
+        }
         let mut chunk = [0; 64];
         for sge in self.sges {
             let mut done = 0_u32;
             while done < sge.length {
                 let n = (sge.length - done).min(chunk.len() as u32);
                 let part = chunk.get_mut(..n as usize)?;
-                memory.read(sge.addr.checked_add(done.into())?, part)?;
+                let from = sge.addr.checked_add(done.into())?;
+                // SAFETY: by the type's invariant, as the flag is set.
+                unsafe { KernelMemory::read(from, part) }?;
                 each(part)?;
                 done += n;
             }
