@@ -26,6 +26,10 @@ const MAX_SLOTS: u32 = 1 << 24;
 
 /// One ring. The caller serialises its accesses: each side, producer and consumer, has one user at
 /// a time.
+///
+/// A clone is the same ring: a queue keeps one, the kernel consumer's producer and the payload of
+/// an inline request have others. Memory safety does not rest on the serialisation. Two users of a
+/// side could overwrite each other's elements, which any process does to its own ring at will.
 #[derive(Clone)]
 pub(crate) struct Ring {
     buf: Arc<SharedBuf>,

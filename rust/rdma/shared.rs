@@ -82,6 +82,12 @@ impl PinnedDrop for Memory {
 ///
 /// `addr` is the start of the `len` bytes of `memory`, which is there until the buffer is dropped;
 /// `len` is a multiple of the page size and not zero. It can be mapped by processes if `mappable`.
+///
+/// Words of it are accessed atomically, other bytes are copied, and nothing here keeps both from
+/// the same bytes: only the use that `ring` makes of a header and of the elements behind it does.
+/// The language has no meaning for a copy that races with a store, of a process or of the kernel.
+/// The kernel's memory model has one, by which a copy is as many plain loads or stores (see
+/// `copy_out`).
 pub(crate) struct SharedBuf {
     addr: NonNull<u8>,
     len: usize,
