@@ -31,7 +31,7 @@
 //!   mcast, gid_rescan                        multicast groups; new addresses of the netdev
 //!   pd, port, recv_ring, ring                the protection domains (Pds); netdev and sockets
 //!   settings, counters, limits
-//!   uabi, uabi_layout                        what librxe and the driver share
+//!   uabi                                     what librxe and the driver share
 //! ```
 
 mod counters;
@@ -54,7 +54,6 @@ mod ring;
 mod rx;
 mod settings;
 mod uabi;
-mod uabi_layout;
 
 pub(crate) use link::{Addresses, NetdevNotifier, RXE};
 pub(crate) use object::Oxe;

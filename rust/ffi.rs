@@ -3,7 +3,8 @@
 //! The raw bindings: the kernel crate's, and our own for the RDMA core and for the helpers in
 //! `ffi/`.
 //!
-//! Only `rdma`, `net` and `sync` may use this module; `oxe.rs` uses [`compat`].
+//! Only `rdma`, `net` and `sync` may use this module; `oxe.rs` uses [`compat`], and `device/uabi`
+//! the macros of [`rxe_abi`].
 
 #![allow(
     clippy::all,
@@ -23,6 +24,8 @@
 )]
 
 pub(crate) mod compat;
+#[macro_use]
+pub(crate) mod rxe_abi;
 
 use kernel::ffi;
 use pin_init::{MaybeZeroable, Zeroable};
@@ -31,6 +34,8 @@ use pin_init::{MaybeZeroable, Zeroable};
 pub use kernel::bindings::*;
 
 include!("ffi/generated.rs");
+
+pub(crate) use rxe_abi::{rxe_atomic_wr, rxe_flush_wr, rxe_mw_wr, rxe_rdma_wr, rxe_ud_wr};
 
 // SAFETY: a bit field's storage is an array of integers.
 unsafe impl<S: Zeroable> Zeroable for __BindgenBitfieldUnit<S> {}

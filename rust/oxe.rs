@@ -6,8 +6,11 @@
 
 use kernel::prelude::*;
 
-mod device;
+// First, as `device/uabi` uses its macros.
+#[macro_use]
 mod ffi;
+
+mod device;
 mod net;
 pub mod proto;
 mod rdma;

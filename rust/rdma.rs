@@ -17,7 +17,6 @@
 //! * [`gid`]: address vectors; [`gid_table`]: the GIDs of the devices; [`wr`], [`wc`]: work
 //!   requests and completions of kernel users; [`qp`]: attributes of queue pairs; [`attr`],
 //!   [`port`]: those of device and port;
-//! * [`rxe_abi`]: the layout of the structures that processes use, as the kernel's headers have it;
 //! * [`exclude`]: keeps rdma_rxe, which would take our devices for its own, out of the kernel.
 //!
 //! Objects are allocated by ib_core with the C structure first and the driver's Rust value behind
@@ -44,7 +43,6 @@ pub(crate) mod mr;
 pub(crate) mod odp;
 pub(crate) mod port;
 pub(crate) mod qp;
-pub(crate) mod rxe_abi;
 pub(crate) mod shared;
 pub(crate) mod srq;
 pub(crate) mod strided;

@@ -3,8 +3,9 @@
 
 The search is textual. A variant is made where `Enum::Variant` or `Self::Variant` stands outside of
 patterns, comparisons and tables of the enum itself (`ALL: [Enum; 3]`), in code that is not test
-code; or where the bare name is an argument of a macro and a macro makes `Enum::$name`. So it does
-not see that two enums of one name differ, nor that code which makes a variant is never run.
+code; or where the bare name is an argument of a macro and a macro makes `Enum::$name`; or by the
+function of `numbers!` that makes each of its enum's. So it does not see that two enums of one name
+differ, nor that code which makes a variant is never run.
 """
 
 import pathlib
@@ -33,6 +34,7 @@ def check(tree, unseen=UNSEEN):
     for code in codes.values():
         made.update(values(code))
         made.update((name, word) for word in arguments(code) for name in filled)
+        made.update(numbered(code))
     known = set()
     for path, code in codes.items():
         for name, variant, line in variants(code):
@@ -88,6 +90,13 @@ def arguments(code):
     """Names that macros get which make items."""
     for found in re.finditer(r"^(?!counted!|macro_rules!)\w+! \{", code, re.M):
         yield from re.findall(r"\b[A-Z]\w*", code[found.end() : group_end(code, found.end())])
+
+
+def numbered(code):
+    """The variants of enums that `numbers!` makes, each with its enum."""
+    for found in re.finditer(r"^numbers! \{", code, re.M):
+        inside = code[found.end() : group_end(code, found.end())]
+        yield from ((name, variant) for name, variant, _ in variants(inside))
 
 
 def without_tables(code):

@@ -2,32 +2,30 @@
 
 //! Completions in the ring of a CQ.
 
-use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
-
-/// A CQE: `struct ib_uverbs_wc`, which is also libibverbs' `struct ibv_wc`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub(crate) struct UverbsWc {
-    pub(crate) wr_id: u64,
-    /// `enum ib_wc_status`.
-    pub(crate) status: u32,
-    /// `enum ib_wc_opcode`.
-    pub(crate) opcode: u32,
-    pub(crate) vendor_err: u32,
-    pub(crate) byte_len: u32,
-    /// Immediate data in wire order, or the invalidated key in the processor's byte order.
-    pub(crate) ex: [u8; 4],
-    pub(crate) qp_num: u32,
-    pub(crate) src_qp: u32,
-    /// See [`wc_flag`].
-    pub(crate) wc_flags: u32,
-    pub(crate) pkey_index: u16,
-    pub(crate) slid: u16,
-    /// The packet type of a datagram: see [`packet_type`].
-    pub(crate) sl: u8,
-    pub(crate) dlid_path_bits: u8,
-    pub(crate) port_num: u8,
-    pub(crate) reserved: u8,
+abi! {
+    /// A CQE: `struct ib_uverbs_wc`, which is also libibverbs' `struct ibv_wc`.
+    pub(crate) struct UverbsWc = ib_uverbs_wc {
+        pub(crate) wr_id: u64,
+        /// `enum ib_wc_status`.
+        pub(crate) status: u32,
+        /// `enum ib_wc_opcode`.
+        pub(crate) opcode: u32,
+        pub(crate) vendor_err: u32,
+        pub(crate) byte_len: u32,
+        /// Immediate data in wire order, or the invalidated key in the processor's byte order.
+        pub(crate) ex: [u8; 4],
+        pub(crate) qp_num: u32,
+        pub(crate) src_qp: u32,
+        /// See [`wc_flag`].
+        pub(crate) wc_flags: u32,
+        pub(crate) pkey_index: u16,
+        pub(crate) slid: u16,
+        /// The packet type of a datagram: see [`packet_type`].
+        pub(crate) sl: u8,
+        pub(crate) dlid_path_bits: u8,
+        pub(crate) port_num: u8,
+        pub(crate) reserved: u8,
+    }
 }
 
 /// Flags of completions: libibverbs' `enum ibv_wc_flags`, which is in no header of the kernel. The

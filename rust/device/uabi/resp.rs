@@ -2,19 +2,48 @@
 
 //! Inputs and responses of verbs, beside those of ib_uverbs.
 
-use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
+abi! {
+    /// The place where a process maps a ring: `struct mminfo`.
+    #[derive(Default)]
+    pub(crate) struct MmInfo = mminfo {
+        /// The offset for mmap(), opaque to the process.
+        pub(crate) offset: u64,
+        /// The length to map in bytes.
+        pub(crate) size: u32,
+        pub(crate) pad: u32,
+    }
 
-/// The place where a process maps a ring: `struct mminfo`.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
-#[repr(C)]
-pub(crate) struct MmInfo {
-    /// The offset for mmap(), opaque to the process.
-    pub(crate) offset: u64,
-    /// The length to map in bytes.
-    pub(crate) size: u32,
-    pub(crate) pad: u32,
+    /// `struct rxe_create_cq_resp`.
+    pub(crate) struct RxeCreateCqResp = rxe_create_cq_resp {
+        pub(crate) mi: MmInfo,
+    }
+
+    /// `struct rxe_resize_cq_resp`.
+    pub(crate) struct RxeResizeCqResp = rxe_resize_cq_resp {
+        pub(crate) mi: MmInfo,
+    }
+
+    /// `struct rxe_create_qp_resp`.
+    pub(crate) struct RxeCreateQpResp = rxe_create_qp_resp {
+        /// The receive ring.
+        pub(crate) rq_mi: MmInfo,
+        /// The send ring.
+        pub(crate) sq_mi: MmInfo,
+    }
+
+    /// `struct rxe_create_srq_resp`.
+    pub(crate) struct RxeCreateSrqResp = rxe_create_srq_resp {
+        pub(crate) mi: MmInfo,
+        /// The number of the queue. Only XRC names a queue by it.
+        pub(crate) srq_num: u32,
+        pub(crate) reserved: u32,
+    }
+
+    /// `struct rxe_modify_srq_cmd`.
+    pub(crate) struct RxeModifySrqCmd = rxe_modify_srq_cmd {
+        /// Where the process wants the [`MmInfo`] of the new ring, when the queue is resized.
+        pub(crate) mmap_info_addr: u64,
+    }
 }
 
 impl MmInfo {
@@ -26,48 +55,6 @@ impl MmInfo {
             pad: 0,
         }
     }
-}
-
-/// `struct rxe_create_cq_resp`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub(crate) struct RxeCreateCqResp {
-    pub(crate) mi: MmInfo,
-}
-
-/// `struct rxe_resize_cq_resp`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub(crate) struct RxeResizeCqResp {
-    pub(crate) mi: MmInfo,
-}
-
-/// `struct rxe_create_qp_resp`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub(crate) struct RxeCreateQpResp {
-    /// The receive ring.
-    pub(crate) rq_mi: MmInfo,
-    /// The send ring.
-    pub(crate) sq_mi: MmInfo,
-}
-
-/// `struct rxe_create_srq_resp`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub(crate) struct RxeCreateSrqResp {
-    pub(crate) mi: MmInfo,
-    /// The number of the queue. Only XRC names a queue by it.
-    pub(crate) srq_num: u32,
-    pub(crate) reserved: u32,
-}
-
-/// `struct rxe_modify_srq_cmd`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub(crate) struct RxeModifySrqCmd {
-    /// Where the process wants the [`MmInfo`] of the new ring, when the queue is resized.
-    pub(crate) mmap_info_addr: u64,
 }
 
 #[cfg(test)]

@@ -12,47 +12,24 @@ use core::mem::{offset_of, size_of};
 use zerocopy::{FromBytes, FromZeros as _, Immutable, IntoBytes};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Operations: `enum ib_wr_opcode`, whose numbers libibverbs shares. The driver refuses all others.
-/// REG_MR is for kernel users alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub(crate) enum Op {
-    Write = 0,
-    WriteImm = 1,
-    Send = 2,
-    SendImm = 3,
-    Read = 4,
-    CompareSwap = 5,
-    FetchAdd = 6,
-    LocalInv = 7,
-    BindMw = 8,
-    SendInv = 9,
-    ReadInv = 11,
-    Flush = 14,
-    AtomicWrite = 15,
-    RegMr = 0x20,
-}
-
-impl Op {
-    /// The operation with this number, if the driver supports it.
-    pub(crate) fn from_u32(value: u32) -> Option<Self> {
-        Some(match value {
-            0 => Op::Write,
-            1 => Op::WriteImm,
-            2 => Op::Send,
-            3 => Op::SendImm,
-            4 => Op::Read,
-            5 => Op::CompareSwap,
-            6 => Op::FetchAdd,
-            7 => Op::LocalInv,
-            8 => Op::BindMw,
-            9 => Op::SendInv,
-            11 => Op::ReadInv,
-            14 => Op::Flush,
-            15 => Op::AtomicWrite,
-            0x20 => Op::RegMr,
-            _ => return None,
-        })
+numbers! {
+    /// Operations: `enum ib_wr_opcode`, whose numbers libibverbs shares. The driver refuses all
+    /// others. REG_MR is for kernel users alone.
+    pub(crate) enum Op {
+        Write = 0 => ib_uverbs_wr_opcode_IB_UVERBS_WR_RDMA_WRITE,
+        WriteImm = 1 => ib_uverbs_wr_opcode_IB_UVERBS_WR_RDMA_WRITE_WITH_IMM,
+        Send = 2 => ib_uverbs_wr_opcode_IB_UVERBS_WR_SEND,
+        SendImm = 3 => ib_uverbs_wr_opcode_IB_UVERBS_WR_SEND_WITH_IMM,
+        Read = 4 => ib_uverbs_wr_opcode_IB_UVERBS_WR_RDMA_READ,
+        CompareSwap = 5 => ib_uverbs_wr_opcode_IB_UVERBS_WR_ATOMIC_CMP_AND_SWP,
+        FetchAdd = 6 => ib_uverbs_wr_opcode_IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD,
+        LocalInv = 7 => ib_uverbs_wr_opcode_IB_UVERBS_WR_LOCAL_INV,
+        BindMw = 8 => ib_uverbs_wr_opcode_IB_UVERBS_WR_BIND_MW,
+        SendInv = 9 => ib_uverbs_wr_opcode_IB_UVERBS_WR_SEND_WITH_INV,
+        ReadInv = 11 => ib_uverbs_wr_opcode_IB_UVERBS_WR_RDMA_READ_WITH_INV,
+        Flush = 14 => ib_uverbs_wr_opcode_IB_UVERBS_WR_FLUSH,
+        AtomicWrite = 15 => ib_uverbs_wr_opcode_IB_UVERBS_WR_ATOMIC_WRITE,
+        RegMr = 0x20 => ib_wr_opcode_IB_WR_REG_MR,
     }
 }
 
@@ -64,79 +41,81 @@ pub(crate) mod send_flag {
     pub(crate) const INLINE: u32 = 1 << 3;
 }
 
-/// A scatter/gather element: `struct rxe_sge`. An element of `length` 0 is empty (and does not mean
-/// 2^31).
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
-#[repr(C)]
-pub(crate) struct RxeSge {
-    pub(crate) addr: u64,
-    pub(crate) length: u32,
-    pub(crate) lkey: u32,
+same_numbers! {
+    send_flag::FENCE => ib_send_flags_IB_SEND_FENCE,
+    send_flag::SIGNALED => ib_send_flags_IB_SEND_SIGNALED,
+    send_flag::SOLICITED => ib_send_flags_IB_SEND_SOLICITED,
+    send_flag::INLINE => ib_send_flags_IB_SEND_INLINE,
+}
+
+abi! {
+    /// A scatter/gather element: `struct rxe_sge`. An element of `length` 0 is empty (and does not
+    /// mean 2^31).
+    #[derive(Default)]
+    pub(crate) struct RxeSge = rxe_sge {
+        pub(crate) addr: u64,
+        pub(crate) length: u32,
+        pub(crate) lkey: u32,
+    }
 }
 
 /// A form of the union in [`RxeSendWr`].
 pub(crate) trait WrForm: FromBytes + IntoBytes + Immutable {}
 
-/// `wr.rdma`, of WRITEs, READs and ATOMIC WRITEs.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
-#[repr(C)]
-pub(crate) struct RdmaWr {
-    pub(crate) remote_addr: u64,
-    pub(crate) rkey: u32,
-    pub(crate) reserved: u32,
+abi! {
+    /// `wr.rdma`, of WRITEs, READs and ATOMIC WRITEs.
+    #[derive(Default)]
+    pub(crate) struct RdmaWr = rxe_rdma_wr {
+        pub(crate) remote_addr: u64,
+        pub(crate) rkey: u32,
+        pub(crate) reserved: u32,
+    }
 }
 
 impl WrForm for RdmaWr {}
 
-/// `wr.atomic`, of atomics.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
-#[repr(C)]
-pub(crate) struct AtomicWr {
-    pub(crate) remote_addr: u64,
-    pub(crate) compare_add: u64,
-    pub(crate) swap: u64,
-    pub(crate) rkey: u32,
-    pub(crate) reserved: u32,
+abi! {
+    /// `wr.atomic`, of atomics.
+    #[derive(Default)]
+    pub(crate) struct AtomicWr = rxe_atomic_wr {
+        pub(crate) remote_addr: u64,
+        pub(crate) compare_add: u64,
+        pub(crate) swap: u64,
+        pub(crate) rkey: u32,
+        pub(crate) reserved: u32,
+    }
 }
 
 impl WrForm for AtomicWr {}
 
-/// `wr.flush`, of FLUSHes. librxe leaves `length` 0: that of the range is [`DmaHead::length`].
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
-#[repr(C)]
-pub(crate) struct FlushWr {
-    pub(crate) remote_addr: u64,
-    pub(crate) length: u32,
-    pub(crate) rkey: u32,
-    /// The placement type: `enum ib_placement_type`.
-    pub(crate) kind: u8,
-    /// The selectivity level: `enum ib_selectivity_level`.
-    pub(crate) level: u8,
-    pub(crate) reserved: [u8; 6],
+abi! {
+    /// `wr.flush`, of FLUSHes. librxe leaves `length` 0: that of the range is [`DmaHead::length`].
+    #[derive(Default)]
+    pub(crate) struct FlushWr = rxe_flush_wr {
+        pub(crate) remote_addr: u64,
+        pub(crate) length: u32,
+        pub(crate) rkey: u32,
+        /// The placement type: `enum ib_placement_type`.
+        pub(crate) kind: u8 => [type_],
+        /// The selectivity level: `enum ib_selectivity_level`.
+        pub(crate) level: u8,
+        pub(crate) reserved: [u8; 6] => _,
+    }
 }
 
 impl WrForm for FlushWr {}
 
-/// `wr.mw`, of bind requests.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
-#[repr(C)]
-pub(crate) struct MwWr {
-    pub(crate) addr: u64,
-    pub(crate) length: u64,
-    pub(crate) mr_lkey: u32,
-    pub(crate) mw_rkey: u32,
-    pub(crate) rkey: u32,
-    pub(crate) access: u32,
+abi! {
+    /// `wr.mw`, of bind requests.
+    #[derive(Default)]
+    pub(crate) struct MwWr = rxe_mw_wr {
+        pub(crate) addr: u64,
+        pub(crate) length: u64,
+        pub(crate) mr_lkey: u32,
+        pub(crate) mw_rkey: u32,
+        pub(crate) rkey: u32,
+        pub(crate) access: u32,
+    }
 }
 
 impl WrForm for MwWr {}
@@ -156,36 +135,38 @@ pub(crate) struct RegWr {
 
 impl WrForm for RegWr {}
 
-/// `wr.ud`, of datagrams, up to its address vector.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
-#[repr(C)]
-pub(crate) struct UdWr {
-    pub(crate) remote_qpn: u32,
-    pub(crate) remote_qkey: u32,
-    pub(crate) pkey_index: u16,
-    pub(crate) reserved: u16,
-    pub(crate) ah_num: u32,
-    pub(crate) pad: [u32; 4],
+abi! {
+    /// `wr.ud`, of datagrams, up to its address vector.
+    #[derive(Default)]
+    pub(crate) struct UdWr = rxe_ud_wr..av {
+        pub(crate) remote_qpn: u32,
+        pub(crate) remote_qkey: u32,
+        pub(crate) pkey_index: u16,
+        pub(crate) reserved: u16,
+        pub(crate) ah_num: u32,
+        pub(crate) pad: [u32; 4],
+    }
 }
 
 impl WrForm for UdWr {}
 
-/// The operation of a send WQE: `struct rxe_send_wr`, up to the address vector of `wr.ud`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub(crate) struct RxeSendWr {
-    pub(crate) wr_id: u64,
-    pub(crate) reserved: u32,
-    /// See [`Op`].
-    pub(crate) opcode: u32,
-    /// See [`send_flag`].
-    pub(crate) send_flags: u32,
-    /// Immediate data in wire order, or the key to invalidate in the processor's byte order.
-    pub(crate) ex: [u8; 4],
-    /// A union of the [`WrForm`]s.
-    pub(crate) wr: [u8; size_of::<AtomicWr>()],
+// The address vector of a send WQE follows the forms, and so that of `wr.ud` is where it is in C.
+const _: () = assert!(size_of::<UdWr>() == size_of::<AtomicWr>());
+
+abi! {
+    /// The operation of a send WQE: `struct rxe_send_wr`, up to the address vector of `wr.ud`.
+    pub(crate) struct RxeSendWr = rxe_send_wr.. {
+        pub(crate) wr_id: u64,
+        pub(crate) reserved: u32,
+        /// See [`Op`].
+        pub(crate) opcode: u32,
+        /// See [`send_flag`].
+        pub(crate) send_flags: u32,
+        /// Immediate data in wire order, or the key to invalidate in the processor's byte order.
+        pub(crate) ex: [u8; 4],
+        /// A union of the [`WrForm`]s.
+        pub(crate) wr: [u8; size_of::<AtomicWr>()] => [wr..],
+    }
 }
 
 impl RxeSendWr {
@@ -212,49 +193,43 @@ impl RxeSendWr {
     }
 }
 
-/// How much data a WQE has: `struct rxe_dma_info`, up to `num_sge`.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
-#[repr(C)]
-pub(crate) struct DmaHead {
-    /// Bytes of inline data, of the value of an ATOMIC WRITE, which stands in the place of the SGEs
-    /// if there are none, or of the range of a FLUSH. Ignored with SGEs, which have lengths of
-    /// their own.
-    pub(crate) length: u32,
-    pub(crate) resid: u32,
-    pub(crate) cur_sge: u32,
-    pub(crate) num_sge: u32,
-}
+abi! {
+    /// How much data a WQE has: `struct rxe_dma_info`, up to `num_sge`.
+    #[derive(Default)]
+    pub(crate) struct DmaHead = rxe_dma_info..sge_offset {
+        /// Bytes of inline data, of the value of an ATOMIC WRITE, which stands in the place of the
+        /// SGEs if there are none, or of the range of a FLUSH. Ignored with SGEs, which have
+        /// lengths of their own.
+        pub(crate) length: u32,
+        pub(crate) resid: u32,
+        pub(crate) cur_sge: u32,
+        pub(crate) num_sge: u32,
+    }
 
-/// `struct rxe_dma_info`, up to the SGEs or the inline data.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
-#[repr(C)]
-pub(crate) struct RxeDmaInfo {
-    pub(crate) head: DmaHead,
-    pub(crate) sge_offset: u32,
-    pub(crate) reserved: u32,
-}
+    /// `struct rxe_dma_info`, up to the SGEs or the inline data.
+    #[derive(Default)]
+    pub(crate) struct RxeDmaInfo = rxe_dma_info..__bindgen_anon_1 {
+        pub(crate) head: DmaHead => [length..num_sge],
+        pub(crate) sge_offset: u32,
+        pub(crate) reserved: u32,
+    }
 
-/// A send WQE up to its SGEs or inline data: `struct rxe_send_wqe`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub(crate) struct RxeSendWqe {
-    pub(crate) wr: RxeSendWr,
-    /// `struct rxe_av`, the rest of the union in `wr`.
-    pub(crate) av: [u64; 11],
-    pub(crate) status: u32,
-    pub(crate) state: u32,
-    pub(crate) iova: u64,
-    pub(crate) mask: u32,
-    pub(crate) first_psn: u32,
-    pub(crate) last_psn: u32,
-    pub(crate) ack_length: u32,
-    pub(crate) ssn: u32,
-    pub(crate) has_rd_atomic: u32,
-    pub(crate) dma: RxeDmaInfo,
+    /// A send WQE up to its SGEs or inline data: `struct rxe_send_wqe`.
+    pub(crate) struct RxeSendWqe = rxe_send_wqe {
+        pub(crate) wr: RxeSendWr => [wr..],
+        /// `struct rxe_av`, the rest of the union in `wr`.
+        pub(crate) av: [u64; 11] => [..wr],
+        pub(crate) status: u32,
+        pub(crate) state: u32,
+        pub(crate) iova: u64,
+        pub(crate) mask: u32,
+        pub(crate) first_psn: u32,
+        pub(crate) last_psn: u32,
+        pub(crate) ack_length: u32,
+        pub(crate) ssn: u32,
+        pub(crate) has_rd_atomic: u32,
+        pub(crate) dma: RxeDmaInfo,
+    }
 }
 
 impl RxeSendWqe {
@@ -281,14 +256,14 @@ impl RxeSendWqe {
     }
 }
 
-/// A receive WQE up to its SGEs: `struct rxe_recv_wqe`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub(crate) struct RxeRecvWqe {
-    pub(crate) wr_id: u64,
-    pub(crate) reserved: u32,
-    pub(crate) padding: u32,
-    pub(crate) dma: RxeDmaInfo,
+abi! {
+    /// A receive WQE up to its SGEs: `struct rxe_recv_wqe`.
+    pub(crate) struct RxeRecvWqe = rxe_recv_wqe {
+        pub(crate) wr_id: u64,
+        pub(crate) reserved: u32,
+        pub(crate) padding: u32,
+        pub(crate) dma: RxeDmaInfo,
+    }
 }
 
 impl RxeRecvWqe {

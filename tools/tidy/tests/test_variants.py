@@ -53,6 +53,12 @@ class Variants(TreeCase):
         macro = "macro_rules! rows { ($name:ident) => { Fruit::$name } }\n"
         self.assertEqual(self.unmade(macro + call), ["Pear", "Fig"])
 
+    def test_an_enum_of_numbers(self):
+        enum = "numbers! {\n    pub enum A {\n        B = 1 => b,\n        C = 2 => c,\n    }\n}\n"
+        self.assertSays({"rust/a.rs": enum})
+        found = self.said({"rust/a.rs": enum + "enum D {\n    B,\n}\n"})
+        self.assertEqual(found, ["rust/a.rs:8: D::B is never made"])
+
     def test_the_default(self):
         self.assertSays({"rust/a.rs": "enum A {\n    /// No.\n    #[default]\n    B,\n}\n"})
 
