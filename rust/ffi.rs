@@ -6,6 +6,7 @@
 //! Only `rdma`, `net` and `sync` may use this module; `oxe.rs` uses [`compat`], and `device/uabi`
 //! the macros of [`rxe_abi`].
 
+// `allow` and not `expect`: which of them there are depends on the kernel's headers.
 #![allow(
     clippy::all,
     clippy::undocumented_unsafe_blocks,

@@ -35,14 +35,16 @@ impl Psn {
 
     /// The PSN `n` places later.
     #[inline]
-    #[allow(clippy::should_implement_trait)] // `+` would hide that it wraps
+    // `+` would hide that it wraps. `expect` is for both builds, and this is public in one alone.
+    #[allow(clippy::should_implement_trait)]
     pub const fn add(self, n: u32) -> Self {
         Self::new(self.0.wrapping_add(n))
     }
 
     /// The PSN `n` places earlier.
     #[inline]
-    #[allow(clippy::should_implement_trait)] // `-` would hide that it wraps
+    // As for `add`.
+    #[allow(clippy::should_implement_trait)]
     pub const fn sub(self, n: u32) -> Self {
         Self::new(self.0.wrapping_sub(n))
     }

@@ -4,7 +4,7 @@
 
 #![cfg_attr(not(test), no_std)]
 // The driver uses it; here are its tests.
-#![allow(dead_code)]
+#![expect(dead_code)]
 
 /// The driver compares with the kernel's headers here (`rust/ffi/rxe_abi.rs`).
 macro_rules! same_layout {
