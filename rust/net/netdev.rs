@@ -8,11 +8,13 @@ use core::ptr::{null_mut, NonNull};
 use kernel::ffi::c_void;
 use kernel::types::Opaque;
 
-/// A borrowed network device. A [`Netdev`] keeps it alive, or the notifier call, packet or RCU
-/// section that the borrow came with.
+/// A borrowed network device, [`struct net_device`]. A [`Netdev`] keeps it alive, or the notifier
+/// call, packet or RCU section that the borrow came with.
 ///
 /// Its methods may be called in any context unless they say otherwise. Their results may be
 /// outdated at once, except under the RTNL lock.
+///
+/// [`struct net_device`]: srctree/include/linux/netdevice.h
 #[repr(transparent)]
 pub(crate) struct NetDevice(Opaque<ffi::net_device>);
 

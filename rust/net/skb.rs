@@ -14,8 +14,8 @@ use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Release};
 
-/// A UDP datagram that arrived: the payload, and the headers in front of it. Dropping it frees it
-/// (any context) as a consumed packet, not as a lost one.
+/// A UDP datagram that arrived, in a [`struct sk_buff`]: the payload, and the headers in front of
+/// it. Dropping it frees it (any context) as a consumed packet, not as a lost one.
 ///
 /// It may be one segment of a GSO super-packet (UDP GSO), whose segments share their headers except
 /// for lengths and IPv4 identification; [`RxSkb::advance`] goes from one to the next.
@@ -24,6 +24,8 @@ use kernel::sync::atomic::{Atomic, Full, Release};
 /// memory. The rest is in pages that may still belong to a sender on this machine, which may change
 /// them. So read each byte of the payload only once, and read headers by [`RxSkb::headers`], which
 /// copies those that are not linear.
+///
+/// [`struct sk_buff`]: srctree/include/linux/skbuff.h
 ///
 /// # Invariants
 ///
@@ -389,8 +391,10 @@ impl Drop for PageCache {
 /// headers, the headroom, and the `skb_shared_info` at the end.
 pub(crate) const TX_MAX: usize = 62 * 1024;
 
-/// A packet to be sent: the UDP payload. The headers are in front of it already. Dropping it frees
-/// it.
+/// A packet to be sent, a [`struct sk_buff`]: the UDP payload. The headers are in front of it
+/// already. Dropping it frees it.
+///
+/// [`struct sk_buff`]: srctree/include/linux/skbuff.h
 ///
 /// # Invariants
 ///
@@ -435,6 +439,7 @@ impl<'bh> TxSkb<'bh> {
                 route.priority(),
                 size,
                 bytes.as_ptr(),
+                // CAST: headers have 48 bytes at most.
                 bytes.len() as u32,
                 header.v6,
                 &mut data,
@@ -479,7 +484,8 @@ impl<'bh> TxSkb<'bh> {
             return Err(EINVAL);
         }
         let raw = ManuallyDrop::new(self).skb.as_ptr();
-        // SAFETY: the packet is ours, and has place for the payload. The lengths are below 64 KiB.
+        // SAFETY: the packet is ours, and has place for the payload.
+        // CAST: `len` is at most `self.len`, which was a `u32`, and `gso_size` at most `len`.
         unsafe { ffi::oxe_tx_finish(raw, len as u32, gso_size as u32) };
         Ok(raw)
     }

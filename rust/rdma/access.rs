@@ -49,6 +49,18 @@ impl Access {
         self.0
     }
 
+    /// As [`Access::from_bits`], of the type that they have in C.
+    pub(super) const fn from_raw(flags: kernel::ffi::c_int) -> Self {
+        // CAST: flags are bits, whatever their sign.
+        Access(flags as u32)
+    }
+
+    /// As [`Access::bits`], of the type that they have in C.
+    pub(super) const fn raw(self) -> kernel::ffi::c_int {
+        // CAST: as in `from_raw`.
+        self.0 as kernel::ffi::c_int
+    }
+
     /// Whether all of `other` is granted.
     #[inline]
     pub(crate) const fn contains(self, other: Self) -> bool {

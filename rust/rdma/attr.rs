@@ -19,7 +19,9 @@ impl DriverId {
     pub(crate) const RXE: Self = Self(ffi::rdma_driver_id_RDMA_DRIVER_RXE);
 }
 
-/// Capabilities that are flags: `enum ib_device_cap_flags`.
+/// Capabilities that are flags: [`enum ib_device_cap_flags`].
+///
+/// [`enum ib_device_cap_flags`]: srctree/include/rdma/ib_verbs.h
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeviceCaps(u64);
 
@@ -276,6 +278,7 @@ pub(crate) enum PortState {
 /// The physical state of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
+// CAST: the numbers are 0 to 7 (IBTA, PortInfo).
 pub(crate) enum PhysState {
     #[default]
     Disabled = ffi::ib_port_phys_state_IB_PORT_PHYS_STATE_DISABLED as u8,
@@ -404,5 +407,6 @@ fn width_and_speed(mbps: u32) -> (u8, u16) {
             ffi::ib_port_speed_IB_SPEED_SDR,
         ),
     };
+    // CAST: both are flags, of 5 and of 9 bits.
     (width as u8, speed as u16)
 }

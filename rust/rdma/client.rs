@@ -16,7 +16,9 @@ use kernel::ffi::{c_int, c_void};
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
-/// While this exists, [`Driver::added`] and [`Driver::removing`] are called.
+/// While this [`struct ib_client`] exists, [`Driver::added`] and [`Driver::removing`] are called.
+///
+/// [`struct ib_client`]: srctree/include/rdma/ib_verbs.h
 ///
 /// # Invariants
 ///

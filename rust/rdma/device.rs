@@ -6,7 +6,10 @@ use crate::ffi;
 use core::ops::Deref;
 use kernel::types::Opaque;
 
-/// A device: ib_core's structure, and the driver's data behind it, to which this dereferences.
+/// A device: ib_core's [`struct ib_device`], and the driver's data behind it, to which this
+/// dereferences.
+///
+/// [`struct ib_device`]: srctree/include/rdma/ib_verbs.h
 ///
 /// # Invariants
 ///

@@ -85,6 +85,9 @@ impl PinnedDrop for Exclusion {
     }
 }
 
+/// NOTIFY_DONE: not concerned. CAST: it is 0.
+const DONE: c_int = ffi::NOTIFY_DONE as c_int;
+
 /// The module notifier's callback: refuses to load the other module.
 ///
 /// # Safety
@@ -96,19 +99,20 @@ unsafe extern "C" fn notify(
     module: *mut c_void,
 ) -> c_int {
     if action != ffi::module_state_MODULE_STATE_COMING as c_ulong {
-        return ffi::NOTIFY_DONE as c_int;
+        return DONE;
     }
     // SAFETY: `block` is the first member of an `Exclusion`, which is there while it is registered.
     let other = unsafe { (*block.cast::<Exclusion>()).other };
     // SAFETY: the kernel gives the module, whose name is terminated and does not change.
     let name = unsafe { CStr::from_char_ptr((*module.cast::<ffi::module>()).name.as_ptr()) };
     if name != other {
-        return ffi::NOTIFY_DONE as c_int;
+        return DONE;
     }
     pr_err!(
         "{} cannot be loaded while oxe is, as both use its driver id: modprobe -r oxe\n",
         *name
     );
     // Encoded as `notifier_from_errno` does: stop, and the negative errno subtracted from OK.
+    // CAST: the flag is bit 15.
     (ffi::NOTIFY_STOP_MASK | (ffi::NOTIFY_OK + ffi::EBUSY)) as c_int
 }

@@ -22,6 +22,7 @@ pub(crate) enum Network {
 impl Network {
     /// In `enum rdma_network_type`'s numbering.
     pub(crate) const fn raw(self) -> u8 {
+        // CAST: the C structures have the numbers in an u8.
         match self {
             Network::V4 => ffi::rdma_network_type_RDMA_NETWORK_IPV4 as u8,
             Network::V6 => ffi::rdma_network_type_RDMA_NETWORK_IPV6 as u8,
@@ -30,7 +31,9 @@ impl Network {
 }
 
 /// An address vector, resolved: the source GID has been looked up in the port's GID table (IBTA Vol
-/// 1, 11.2.2.1 and annex A17 for its meaning in RoCEv2).
+/// 1, 11.2.2.1 and annex A17 for its meaning in RoCEv2). In C it is a [`struct rdma_ah_attr`].
+///
+/// [`struct rdma_ah_attr`]: srctree/include/rdma/ib_verbs.h
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AhAttr {
     sgid: [u8; 16],
@@ -151,6 +154,7 @@ impl AhAttr {
     /// as it is.
     pub(super) fn fill(&self, raw: &mut ffi::rdma_ah_attr) {
         raw.type_ = ffi::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE;
+        // CAST: it is bit 0.
         raw.ah_flags = ffi::ib_ah_flags_IB_AH_GRH as u8;
         raw.port_num = super::port::PORT;
         raw.sl = self.sl;

@@ -24,13 +24,15 @@ kernel::sync::global_lock! {
 
 /// The operations that our devices refer to, or null.
 pub(super) fn ops() -> *const ffi::rdma_link_ops {
-    OPS.load(Acquire) as *const ffi::rdma_link_ops
+    core::ptr::with_exposed_provenance(OPS.load(Acquire))
 }
 
 /// One link type, which is in ib_core's list.
 type Ops = Pin<KBox<Opaque<ffi::rdma_link_ops>>>;
 
-/// The link types of a driver, while they are registered.
+/// The link types of a driver ([`struct rdma_link_ops`]), while they are registered.
+///
+/// [`struct rdma_link_ops`]: srctree/include/rdma/rdma_netlink.h
 ///
 /// When this is dropped, no devices can be made any more, and all existing devices are
 /// unregistered. The drop returns when the last device is gone, so that the module can be unloaded.
@@ -70,7 +72,7 @@ impl<D: Driver> Links<D> {
         }
         // SAFETY: `claim` succeeds only once, so this is not reached a second time.
         unsafe { ADDING.init() };
-        OPS.store(main.get() as usize, Release);
+        OPS.store(main.get().expose_provenance(), Release);
         for ops in [Some(&main), compat.as_ref()].into_iter().flatten() {
             // SAFETY: the structure is initialised and stays in its place until it is taken out of
             // the list, in `drop`.

@@ -30,7 +30,7 @@ impl Mm {
 
     /// Tells it from all others that have a reference.
     pub(super) fn key(&self) -> u64 {
-        self.0.as_ptr() as u64
+        self.0.as_ptr().addr() as u64
     }
 
     /// Becomes a user of the memory. Returns false if that is gone. Any context.

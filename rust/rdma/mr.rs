@@ -29,6 +29,7 @@ impl MrChange {
     /// The change that a process requested with these flags. `place` and `access` count if their
     /// flag is set. (The domain of the new region comes apart from it.)
     pub(super) fn new(flags: c_int, place: Place, access: Access) -> Self {
+        // CAST: flags are bits, whatever their sign.
         let has = |flag: u32| flags as u32 & flag != 0;
         MrChange {
             place: has(ffi::ib_mr_rereg_flags_IB_MR_REREG_TRANS).then_some(place),

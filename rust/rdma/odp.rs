@@ -51,7 +51,9 @@ impl Slot {
         if self.0 == 0 || write && self.0 & Self::WRITABLE == 0 {
             return Err(OdpError::NotPresent);
         }
-        Ok((self.0 & !Self::WRITABLE) as *mut u8)
+        Ok(core::ptr::with_exposed_provenance_mut(
+            self.0 & !Self::WRITABLE,
+        ))
     }
 }
 
@@ -103,7 +105,9 @@ impl Pages {
     }
 }
 
-/// Memory of a process, not pinned.
+/// Memory of a process, not pinned: a [`struct ib_umem_odp`].
+///
+/// [`struct ib_umem_odp`]: srctree/include/rdma/ib_umem_odp.h
 ///
 /// # Invariants
 ///
@@ -158,7 +162,7 @@ impl OdpMemory {
                 ib.as_ptr(),
                 start,
                 len,
-                access.bits() as kernel::ffi::c_int,
+                access.raw(),
                 &raw mut (*pages).owner,
             )
         })
@@ -406,7 +410,10 @@ impl OdpMemory {
                 // memory manager takes the page back, `Pages::gone` changes the slot, which waits
                 // for the mutex. The kernel can read the page at this address: a page leaves the
                 // kernel's map before a process gets it, not later.
-                Ok(page) => *slot = Slot(page as usize | if writable { Slot::WRITABLE } else { 0 }),
+                Ok(page) => {
+                    let flags = if writable { Slot::WRITABLE } else { 0 };
+                    *slot = Slot(page.expose_provenance() | flags);
+                }
             }
         });
         // SAFETY: we hold the mutex.

@@ -145,7 +145,7 @@ pub(super) unsafe extern "C" fn poll_cq<D: Driver>(
     // SAFETY: ib_core gives an array of `room` completions.
     let mut slots = unsafe { WcSlots::new(wc, usize::try_from(room).unwrap_or(0)) };
     D::poll_cq(&part.driver, &mut slots);
-    // No more than `room`.
+    // CAST: there are no more than `room`.
     slots.filled() as c_int
 }
 

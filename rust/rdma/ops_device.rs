@@ -43,6 +43,7 @@ pub(super) unsafe extern "C" fn modify_device(
     modify: *mut ffi::ib_device_modify,
 ) -> c_int {
     from_result(|| {
+        // CAST: it is bit 1.
         let node_desc = ffi::ib_device_modify_flags_IB_DEVICE_MODIFY_NODE_DESC as c_int;
         if mask & !node_desc != 0 {
             return Err(super::error::unsupported());
@@ -175,8 +176,10 @@ pub(super) unsafe extern "C" fn alloc_hw_port_stats<D: Driver>(
     _port: u32,
 ) -> *mut ffi::rdma_hw_stats {
     let descs = const { &Counters::<D>::DESCS };
+    // CAST: a driver lists its counters by hand.
+    let count = D::COUNTERS.len() as c_int;
     // SAFETY: the names are static, and there are at least as many as counters.
-    unsafe { ffi::rdma_alloc_hw_stats_struct(descs.as_ptr(), D::COUNTERS.len() as c_int, LIFESPAN) }
+    unsafe { ffi::rdma_alloc_hw_stats_struct(descs.as_ptr(), count, LIFESPAN) }
 }
 
 /// Updates all counters. EINVAL for counters of the device itself: there are none.
@@ -198,6 +201,7 @@ pub(super) unsafe extern "C" fn get_hw_stats<D: Driver>(
         let values = unsafe { core::slice::from_raw_parts_mut((*stats).value.as_mut_ptr(), n) };
         // SAFETY: ib_core gives a device of ours.
         D::counters(unsafe { Device::<D>::from_raw(ib) }, values);
+        // CAST: as in `alloc_hw_port_stats`.
         Ok(n as c_int)
     })
 }

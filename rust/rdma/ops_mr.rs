@@ -34,6 +34,7 @@ fn create<D: Driver>(make: impl FnOnce() -> Result<(D::Mr, u32)>) -> *mut ffi::i
         unsafe {
             (*raw).lkey = key;
             (*raw).rkey = key;
+            // CAST: pages have 64 KiB at most.
             (*raw).page_size = PAGE_SIZE as u32;
             MrObject::<D>::init(raw, value);
         }
@@ -64,14 +65,7 @@ pub(super) unsafe extern "C" fn reg_user_mr<D: Driver>(
         to_result(unsafe { ffi::oxe_udata_in_empty(udata) })?;
         // SAFETY: ib_core gives a domain, made by `alloc_pd`, of a device that is ours.
         let (dev, pd) = unsafe { (Device::<D>::from_raw((*pd).device), PdObject::<D>::get(pd)) };
-        D::reg_user_mr(
-            dev,
-            pd,
-            start,
-            length,
-            iova,
-            Access::from_bits(access as u32),
-        )
+        D::reg_user_mr(dev, pd, start, length, iova, Access::from_raw(access))
     })
 }
 
@@ -87,7 +81,7 @@ pub(super) unsafe extern "C" fn get_dma_mr<D: Driver>(
         let (dev, pd) = unsafe { (Device::<D>::from_raw((*pd).device), PdObject::<D>::get(pd)) };
         // SAFETY: ib_core calls this for a kernel user's domain alone; `Driver` has the condition.
         let memory = unsafe { KernelMemory::new() };
-        D::get_dma_mr(dev, pd, memory, Access::from_bits(access as u32))
+        D::get_dma_mr(dev, pd, memory, Access::from_raw(access))
     })
 }
 
@@ -116,7 +110,7 @@ pub(super) unsafe extern "C" fn rereg_user_mr<D: Driver>(
             length,
             iova,
         };
-        let change = MrChange::new(flags, place, Access::from_bits(access as u32));
+        let change = MrChange::new(flags, place, Access::from_raw(access));
         D::rereg_user_mr(dev, mr, pd, &change)
     })
 }

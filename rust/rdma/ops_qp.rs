@@ -109,6 +109,7 @@ pub(super) unsafe extern "C" fn modify_qp<D: Driver>(
     from_result(|| {
         // SAFETY: ib_core gives the attributes that the mask names. If there is an address vector,
         // it has a reference on the source GID's entry.
+        // CAST: the mask is bits, whatever its sign.
         let attr = unsafe { QpAttr::new(&*attr, mask as u32) }?;
         // SAFETY: the queue pair was initialised by `create_qp` and is not being destroyed.
         D::modify_qp(&unsafe { QpObject::<D>::get(qp) }.driver, &attr)?;

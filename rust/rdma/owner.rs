@@ -15,12 +15,14 @@ static OWNER: Atomic<usize> = Atomic::new(0);
 
 /// Stores the address of `module`. Returns whether this was the first call.
 pub(super) fn claim(module: &'static ThisModule) -> bool {
-    OWNER.cmpxchg(0, module.as_ptr() as usize, Full).is_ok()
+    OWNER
+        .cmpxchg(0, module.as_ptr().expose_provenance(), Full)
+        .is_ok()
 }
 
 /// Our module; null before [`claim`].
 pub(super) fn owner() -> *mut ffi::module {
-    OWNER.load(Acquire) as *mut ffi::module
+    core::ptr::with_exposed_provenance_mut(OWNER.load(Acquire))
 }
 
 /// Whether a device is one of ours. One of a driver that is built into the kernel has no owner.

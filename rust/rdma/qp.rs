@@ -74,7 +74,10 @@ impl QpState {
     }
 }
 
-/// Identifies a queue pair to kernel users in their completions. It can only be passed on.
+/// Identifies a queue pair, [`struct ib_qp`], to kernel users in their completions. It can only be
+/// passed on.
+///
+/// [`struct ib_qp`]: srctree/include/rdma/ib_verbs.h
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QpToken(*mut ffi::ib_qp);
 
@@ -159,11 +162,13 @@ pub(crate) struct QpCreated {
     pub(crate) caps: QpCaps,
 }
 
-/// The attributes a modify changes: each accessor gives `None` unless the attribute's mask bit is
-/// set.
+/// The attributes a modify changes, of a [`struct ib_qp_attr`]: each accessor gives `None` unless
+/// the attribute's mask bit is set.
 ///
 /// Enumerations and the address vector of a process are checked before the driver sees them;
 /// numbers are not.
+///
+/// [`struct ib_qp_attr`]: srctree/include/rdma/ib_verbs.h
 pub(crate) struct QpAttr<'a> {
     raw: &'a ffi::ib_qp_attr,
     mask: u32,
@@ -265,7 +270,7 @@ impl<'a> QpAttr<'a> {
     /// The access rights of peers.
     pub(crate) fn access(&self) -> Option<Access> {
         self.has(ffi::ib_qp_attr_mask_IB_QP_ACCESS_FLAGS)
-            .then(|| Access::from_bits(self.raw.qp_access_flags as u32))
+            .then(|| Access::from_raw(self.raw.qp_access_flags))
     }
 
     /// New sizes of the queues.
@@ -357,7 +362,7 @@ impl<'a> QpQuery<'a> {
 
     /// The access rights of peers.
     pub(crate) fn set_access(&mut self, access: Access) {
-        self.attr.qp_access_flags = access.bits() as kernel::ffi::c_int;
+        self.attr.qp_access_flags = access.raw();
     }
 
     /// The sizes of the queues.

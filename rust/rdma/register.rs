@@ -66,9 +66,11 @@ impl<D: Driver> Device<D> {
             ffi::oxe_ib_set_device_group(ib);
             (*ib).link_ops = link_ops;
             (*ib).name_assign_type = ffi::rdma_nl_name_assign_type_RDMA_NAME_ASSIGN_TYPE_USER;
+            // CAST: it is 1.
             (*ib).node_type = ffi::RDMA_NODE_IB_CA as u8;
             (*ib).node_guid = guid(ndev);
             (*ib).phys_port_cnt = PORT;
+            // CAST: kernels have 8,192 CPUs at most.
             (*ib).num_comp_vectors = ffi::oxe_possible_cpus() as kernel::ffi::c_int;
             (*ib).uverbs_cmd_mask |= ops::COMMANDS;
         }

@@ -82,6 +82,7 @@ impl<'a> UserCtx<'a> {
     /// Writes `value` to an address in the process's memory. EFAULT if it is not writable.
     pub(crate) fn write<T: IntoBytes + Immutable>(&self, address: u64, value: &T) -> Result {
         let bytes = value.as_bytes();
+        // CAST: both have 64 bits (see `umem`).
         UserSlice::new(UserPtr::from_addr(address as usize), bytes.len())
             .writer()
             .write_slice(bytes)

@@ -64,7 +64,9 @@ impl<'a> Word<'a> {
     }
 }
 
-/// Pages of a process, pinned and accounted to its limit of locked memory.
+/// Pages of a process, pinned and accounted to its limit of locked memory: a [`struct ib_umem`].
+///
+/// [`struct ib_umem`]: srctree/include/rdma/ib_umem.h
 ///
 /// # Invariants
 ///
@@ -95,10 +97,8 @@ impl UserMemory {
     pub(crate) fn pin<D>(dev: &Device<D>, start: u64, len: u64, access: Access) -> Result<Self> {
         let ib = NonNull::new(dev.as_raw()).ok_or(EINVAL)?;
         // SAFETY: the device is valid; any address and length may be asked for.
-        let umem = from_err_ptr(unsafe {
-            ffi::oxe_umem_get(ib.as_ptr(), start, len, access.bits() as kernel::ffi::c_int)
-        })?;
-        let umem = NonNull::new(umem).ok_or(EINVAL)?;
+        let umem = unsafe { ffi::oxe_umem_get(ib.as_ptr(), start, len, access.raw()) };
+        let umem = NonNull::new(from_err_ptr(umem)?).ok_or(EINVAL)?;
         // SAFETY: the device is valid. The registration needs it to the end.
         unsafe { ffi::oxe_ib_device_hold(ib.as_ptr()) };
         // INVARIANT: `pages` is still empty, so `len` is 0 until it is filled.
@@ -273,6 +273,7 @@ impl KernelMemory {
     fn at(addr: u64, len: usize) -> Option<*mut u8> {
         addr.checked_add(len as u64)?;
         // Addresses of the kernel have the highest bit set, those of processes have not.
+        // CAST: pointers have 64 bits, and this is one that C has made a number of.
         ((addr as i64) < 0).then_some(addr as *mut u8)
     }
 

@@ -75,7 +75,9 @@ pub(crate) enum WcData {
     Invalidated(u32),
 }
 
-/// A completion for a kernel user.
+/// A completion for a kernel user: a [`struct ib_wc`].
+///
+/// [`struct ib_wc`]: srctree/include/rdma/ib_verbs.h
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wc {
     /// The kernel user's identifier of the request.
@@ -143,6 +145,7 @@ impl Wc {
             raw.vlan_id = vlan;
             flags |= ffi::ib_wc_flags_IB_WC_WITH_VLAN;
         }
+        // CAST: flags are bits, whatever their sign.
         raw.wc_flags = flags as kernel::ffi::c_int;
         raw
     }

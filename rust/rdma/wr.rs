@@ -124,7 +124,10 @@ enum Part {
     Reg,
 }
 
-/// A send request, whose destination is the driver's `Ah` if it is a datagram.
+/// A send request, [`struct ib_send_wr`], whose destination is the driver's `Ah` if it is a
+/// datagram.
+///
+/// [`struct ib_send_wr`]: srctree/include/rdma/ib_verbs.h
 ///
 /// # Invariants
 ///
@@ -231,6 +234,7 @@ impl<'a, Ah: Send + Sync> SendWr<'a, Ah> {
 
     /// Flags, in `enum ib_send_flags`'s numbering, which processes use too.
     pub(crate) fn flags(&self) -> u32 {
+        // CAST: flags are bits, whatever their sign.
         self.head().send_flags as u32
     }
 
@@ -303,7 +307,7 @@ impl<'a, Ah: Send + Sync> SendWr<'a, Ah> {
         Some(RegPart {
             mr_key: mr.lkey,
             key: wr.key,
-            access: Access::from_bits(wr.access as u32),
+            access: Access::from_raw(wr.access),
             iova: mr.iova,
             length: mr.length,
         })
@@ -313,13 +317,14 @@ impl<'a, Ah: Send + Sync> SendWr<'a, Ah> {
     /// data that are copied when they are posted (IB_SEND_INLINE). Returns `None` as soon as `each`
     /// does, if the request has no such data, or if an element is not in the kernel's memory.
     pub(crate) fn for_inline(&self, mut each: impl FnMut(&[u8]) -> Option<()>) -> Option<()> {
-        if self.flags() & ffi::ib_send_flags_IB_SEND_INLINE as u32 == 0 {
+        if self.head().send_flags & ffi::ib_send_flags_IB_SEND_INLINE == 0 {
             return None;
         }
         let mut chunk = [0; 64];
         for sge in self.sges {
             let mut done = 0_u32;
             while done < sge.length {
+                // CAST: it is 64.
                 let n = (sge.length - done).min(chunk.len() as u32);
                 let part = chunk.get_mut(..n as usize)?;
                 let from = sge.addr.checked_add(done.into())?;
@@ -333,7 +338,9 @@ impl<'a, Ah: Send + Sync> SendWr<'a, Ah> {
     }
 }
 
-/// A receive request.
+/// A receive request, [`struct ib_recv_wr`].
+///
+/// [`struct ib_recv_wr`]: srctree/include/rdma/ib_verbs.h
 pub(crate) struct RecvWr<'a> {
     raw: &'a ffi::ib_recv_wr,
     sges: &'a [IbSge],

@@ -34,6 +34,7 @@ impl SoftirqBudget {
         // Fibonacci hashing: the upper bits of the product are those of the hash.
         let product = user::current_id().wrapping_mul(0x9e37_79b9_7f4a_7c15);
         SoftirqBudget {
+            // CAST: 32 bits are left after the shift.
             hash: (product >> 32) as u32,
         }
     }

@@ -20,6 +20,13 @@ const OPEN: u64 = 1 << 31;
 /// The generation is above the other bits.
 const SHIFT: u32 = 32;
 
+/// The generation in a state.
+#[inline]
+const fn generation_of(state: u64) -> u32 {
+    // CAST: 32 bits are left after the shift.
+    (state >> SHIFT) as u32
+}
+
 /// See the module's documentation.
 ///
 /// # Invariants
@@ -80,7 +87,7 @@ impl<T> Gate<T> {
     #[inline]
     pub(crate) fn is_open(&self, generation: u32) -> bool {
         let seen = self.state.load(Relaxed);
-        seen & OPEN != 0 && (seen >> SHIFT) as u32 == generation
+        seen & OPEN != 0 && generation_of(seen) == generation
     }
 
     /// Shuts the gate, if it is open and was not shut since this generation. New uses are refused;
@@ -90,7 +97,7 @@ impl<T> Gate<T> {
     pub(crate) fn shut(&self, generation: u32) -> Option<Alone<'_, T>> {
         let mut seen = self.state.load(Relaxed);
         loop {
-            if seen & OPEN == 0 || (seen >> SHIFT) as u32 != generation {
+            if seen & OPEN == 0 || generation_of(seen) != generation {
                 return None;
             }
             match self.state.cmpxchg(seen, (seen & !OPEN) | BUSY, Full) {
@@ -130,7 +137,7 @@ impl<T> Gate<T> {
     /// Contexts: as for [`Gate::shut`]; not within a change of this gate.
     pub(crate) fn seize(&self) -> Alone<'_, T> {
         loop {
-            let generation = (self.state.load(Relaxed) >> SHIFT) as u32;
+            let generation = generation_of(self.state.load(Relaxed));
             if let Some(alone) = self.shut(generation).or_else(|| self.change()) {
                 return alone;
             }
@@ -149,7 +156,7 @@ impl<T> Entered<'_, T> {
     /// The generation that is open.
     #[inline]
     pub(crate) fn generation(&self) -> u32 {
-        (self.gate.state.load(Relaxed) >> SHIFT) as u32
+        generation_of(self.gate.state.load(Relaxed))
     }
 }
 

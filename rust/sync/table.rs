@@ -16,13 +16,16 @@ use super::quota::{Owner, Quota};
 use crate::ffi::{self, callback_head, xarray};
 use core::marker::PhantomData;
 use core::ops::RangeInclusive;
+use core::ptr::with_exposed_provenance;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Relaxed, Release};
 use kernel::sync::{rcu, Arc, ArcBorrow};
 use kernel::types::Opaque;
 
-/// See the module's documentation. To be dropped in process context.
+/// See the module's documentation. To be dropped in process context. It is a [`struct xarray`].
+///
+/// [`struct xarray`]: srctree/include/linux/xarray.h
 ///
 /// # Invariants
 ///
@@ -46,7 +49,7 @@ pub(crate) struct Table<T: Send + Sync + 'static> {
 /// # Invariants
 ///
 /// `object` is zero while the identifier is only reserved; then it is, for good, an address from
-/// `Arc::into_raw`, whose reference the entry owns.
+/// `Arc::into_raw`, exposed, whose reference the entry owns.
 #[repr(C)]
 struct Entry<T> {
     rcu: Opaque<callback_head>,
@@ -68,7 +71,7 @@ impl<T> Entry<T> {
     /// The object, if it has been published.
     #[inline]
     fn object(&self) -> Option<ArcBorrow<'_, T>> {
-        let object = self.object.load(Acquire) as *const T;
+        let object = with_exposed_provenance::<T>(self.object.load(Acquire));
         // SAFETY: by the invariants a reference to it is owned here, and not given up before the
         // entry.
         (!object.is_null()).then(|| unsafe { ArcBorrow::from_raw(object) })
@@ -77,7 +80,7 @@ impl<T> Entry<T> {
 
 impl<T> Drop for Entry<T> {
     fn drop(&mut self) {
-        let object = *self.object.get_mut() as *const T;
+        let object = with_exposed_provenance::<T>(*self.object.get_mut());
         if !object.is_null() {
             // SAFETY: by the invariants it came from `Arc::into_raw`, and the reference is ours.
             drop(unsafe { Arc::from_raw(object) });
@@ -135,6 +138,7 @@ impl<T: Send + Sync + 'static> Table<T> {
             // read.
             let entry = unsafe { entry.cast::<Entry<T>>().as_ref() }?;
             if let Some(object) = entry.object() {
+                // CAST: entries have identifiers of 32 bits, by which they were inserted.
                 return Some((at as u32, Arc::from(object)));
             }
             after = true;
@@ -239,7 +243,8 @@ impl<T: Send + Sync + 'static> Table<T> {
         };
         let object = Arc::into_raw(object);
         // Release: readers see the object as it was built.
-        if entry.object.cmpxchg(0, object as usize, Release).is_err() {
+        let address = object.expose_provenance();
+        if entry.object.cmpxchg(0, address, Release).is_err() {
             pr_err!("table: {id:#x} is published twice\n");
             // SAFETY: the entry did not take the reference that was just turned into an address.
             drop(unsafe { Arc::from_raw(object) });
@@ -274,6 +279,7 @@ fn random(min: u32, max: u32) -> u32 {
     // A product of two 32-bit numbers fits in 64 bits, and its upper half is below the span.
     let span = u64::from(max.saturating_sub(min)) + 1;
     let skip = (u64::from(super::random_u32()) * span) >> 32;
+    // CAST: 32 bits are left after the shift.
     min.saturating_add(skip as u32)
 }
 

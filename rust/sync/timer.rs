@@ -34,7 +34,7 @@ use kernel::types::Opaque;
 pub(crate) fn now_ns() -> u64 {
     // SAFETY: no requirements.
     let now = unsafe { ffi::ktime_get() };
-    // The clock starts at zero at boot and lasts for 292 years.
+    // CAST: the clock starts at zero at boot and lasts for 292 years, so it is not negative.
     now as u64
 }
 
@@ -77,10 +77,15 @@ macro_rules! impl_has_timer {
 }
 pub(crate) use impl_has_timer;
 
+/// The number of the clock. CAST: it is 1.
+const CLOCK: i32 = ffi::CLOCK_MONOTONIC as i32;
+
 /// No deadline is set.
 const IDLE: i64 = i64::MAX;
 
-/// A timer; see the module's documentation.
+/// A timer, [`struct hrtimer`]; see the module's documentation.
+///
+/// [`struct hrtimer`]: srctree/include/linux/hrtimer_types.h
 ///
 /// # Invariants
 ///
@@ -120,7 +125,7 @@ impl<T: HasTimer<ID>, const ID: u64> Timer<T, ID> {
                 ffi::hrtimer_setup(
                     timer,
                     Some(Self::callback),
-                    ffi::CLOCK_MONOTONIC as i32,
+                    CLOCK,
                     ffi::hrtimer_mode_HRTIMER_MODE_ABS_SOFT,
                 )
             }),

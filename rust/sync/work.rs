@@ -11,6 +11,7 @@
 //! idempotent; work that is running can be queued again, and then runs again.
 
 use crate::ffi::{self, workqueue_struct};
+use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Release};
 use kernel::sync::{rcu, Arc};
@@ -52,7 +53,7 @@ fn fill(place: &Atomic<usize>, queue: *mut workqueue_struct) -> Result {
     if queue.is_null() {
         return Err(ENOMEM);
     }
-    place.store(queue as usize, Release);
+    place.store(queue.expose_provenance(), Release);
     Ok(())
 }
 
@@ -61,7 +62,7 @@ impl Drop for Queues {
         // In this order: work in a softirq may drop the last reference to what is to be freed in
         // process context (`drop_in_process`).
         for place in [&BH, &BULK, &FAULT, &PROCESS] {
-            let queue = place.load(Acquire) as *mut workqueue_struct;
+            let queue = with_exposed_provenance_mut::<workqueue_struct>(place.load(Acquire));
             if queue.is_null() {
                 continue;
             }
@@ -100,7 +101,7 @@ where
     T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
 {
     let _reading = rcu::read_lock();
-    let queue = BH.load(Acquire) as *mut workqueue_struct;
+    let queue = with_exposed_provenance_mut::<workqueue_struct>(BH.load(Acquire));
     if queue.is_null() {
         return;
     }
@@ -155,7 +156,7 @@ where
     T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
 {
     let _reading = rcu::read_lock();
-    let queue = place.load(Acquire) as *const workqueue_struct;
+    let queue = with_exposed_provenance::<workqueue_struct>(place.load(Acquire));
     if queue.is_null() {
         return false;
     }
