@@ -30,6 +30,7 @@ class Columns(TreeCase):
     def test_kinds_that_are_exempt(self):
         names = ("a.svg", "b/c.tsv", "Cargo.lock", "COPYING", "tools/vectors/a.txt", "table.json")
         self.assertSays({name: LONG for name in names})
+        self.assertSays({"Documentation/nightly.rst": LONG})
 
     def test_tables_of_documents(self):
         table = f"====  ====\nhead  two\n====  ====\n{LONG}\n====  ====\n\n"
