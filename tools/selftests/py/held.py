@@ -61,6 +61,9 @@ def hold(path, count, tell):
     file = os.open(path, os.O_RDWR)
     size = FAULTS * APART * PAGE
     pages = check(LIBC.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, file, 0))
+    # Without this the kernel reads nothing ahead after a hundred misses of the file: faults then
+    # wait for a READ of their own, which no signal ends (fuse.serve).
+    check(LIBC.madvise(pages, size, mmap.MADV_SEQUENTIAL))
     # Memory that is seen to be freed: nothing else refers to this file.
     weight = os.open(TMPFS, os.O_RDWR | os.O_TMPFILE)
     os.ftruncate(weight, BALLAST)
