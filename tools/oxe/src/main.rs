@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `oxe`: tells what is wrong with RDMA over oxe on this machine, and what a device does.
+//!
+//! It reads what the kernel shows everybody (sysfs, the netlink interfaces of the RDMA core and of
+//! the IP stack) and changes nothing. Documentation/oxe.rst describes it for its users.
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod causes;
+mod counters;
+mod device;
+mod firewall;
+mod gids;
+mod module;
+mod nldev;
+mod output;
+mod problem;
+mod status;
+mod sysfs;
+mod why;
+
+use clap::{Parser, Subcommand};
+use output::Report;
+use std::process::ExitCode;
+
+/// What is wrong with RDMA over oxe on this machine, and what its devices do.
+///
+/// Exit status: 0 if nothing is wrong, 1 if something is, 2 for a wrong command line, 3 if what was
+/// asked for cannot be read.
+#[derive(Parser)]
+#[command(version, max_term_width = 100)]
+struct Cli {
+    /// Print JSON
+    #[arg(short, long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The module, its devices, the firewall; what is wrong comes first
+    Status,
+    /// The GID table of each RDMA device
+    Gids {
+        /// Of this device alone
+        device: Option<String>,
+    },
+    /// Why connections fail: errors of queue pairs, and counters of what was dropped
+    Why {
+        /// Of this queue pair alone
+        qpn: Option<u32>,
+    },
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Status => status::run(),
+        Command::Gids { device } => gids::run(device.as_deref()),
+        Command::Why { qpn } => why::run(qpn),
+    };
+    match result {
+        Ok(report) => finish(&report, cli.json),
+        Err(error) => {
+            eprintln!("oxe: {error}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn finish(report: &Report, json: bool) -> ExitCode {
+    if let Err(error) = report.print(json) {
+        // A reader that has seen enough (head) is no error.
+        if error.kind() != std::io::ErrorKind::BrokenPipe {
+            eprintln!("oxe: {error}");
+            return ExitCode::from(3);
+        }
+    }
+    ExitCode::from(u8::from(!report.problems.is_empty()))
+}
