@@ -17,6 +17,7 @@ mod module;
 mod nldev;
 mod output;
 mod problem;
+mod report;
 mod status;
 mod sysfs;
 mod why;
@@ -53,6 +54,12 @@ enum Command {
         /// Of this queue pair alone
         qpn: Option<u32>,
     },
+    /// All of it and the kernel's log, for a bug report
+    Report {
+        /// Put numbers in place of this machine's addresses
+        #[arg(long)]
+        mask: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -61,6 +68,7 @@ fn main() -> ExitCode {
         Command::Status => status::run(),
         Command::Gids { device } => gids::run(device.as_deref()),
         Command::Why { qpn } => why::run(qpn),
+        Command::Report { mask } => report::run(mask),
     };
     match result {
         Ok(report) => finish(&report, cli.json),

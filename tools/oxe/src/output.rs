@@ -25,7 +25,7 @@ impl Report {
         }
         for problem in &self.problems {
             writeln!(out, "problem: {}", problem.text)?;
-            for line in problem.remedy.lines() {
+            for line in problem.remedy.lines().flat_map(wrap) {
                 writeln!(out, "    {line}")?;
             }
         }
@@ -34,6 +34,25 @@ impl Report {
         }
         out.flush()
     }
+}
+
+/// The widest line of a remedy.
+const WIDTH: usize = 96;
+
+/// A line as lines that are not too wide, divided at blanks.
+fn wrap(line: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in line.split(' ') {
+        match lines.last_mut() {
+            Some(last) if last.is_empty() => last.push_str(word),
+            Some(last) if last.len() + 1 + word.len() <= WIDTH => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// Rows as lines, each column as wide as its widest cell.
@@ -56,7 +75,7 @@ pub(crate) fn table(rows: &[Vec<String>]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::table;
+    use super::{table, wrap, WIDTH};
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
@@ -66,5 +85,15 @@ mod tests {
         ];
         assert_eq!(table(&rows), ["a    bc", "def  g"]);
         assert!(table(&[]).is_empty());
+    }
+
+    #[test]
+    fn lines_are_divided_at_blanks() {
+        assert_eq!(wrap("a b"), ["a b"]);
+        let long = "word ".repeat(40);
+        let lines = wrap(long.trim_end());
+        assert!(lines.len() == 3 && lines.iter().all(|line| line.len() <= WIDTH));
+        assert_eq!(lines.join(" "), long.trim_end());
+        assert_eq!(wrap(&"x".repeat(200)), ["x".repeat(200)]);
     }
 }
