@@ -129,10 +129,10 @@ help:
 		'tests of each'
 	@echo 'doc            the documentation in the Rust sources as HTML, in build/doc'
 	@echo 'docs           Documentation as HTML, in build/docs; a warning is an error'
-	@echo 'bench          rxe, oxe, TCP and memcpy measured in one boot; ONLY=<part of a' \
+	@echo 'bench          rxe, siw, oxe, TCP and memcpy measured in one boot; ONLY=<part of a' \
 		'name> for some rows;'
 	@echo '               PROFILE=1 ONLY=<row> tells by function where the instructions of' \
-		'that row go;'
+		'that row go, DRIVER=siw or rxe for those;'
 	@echo '               REAL=1 compares oxe with rxe on two CPUs in real time;'
 	@echo '               TABLE=1 writes the table of costs, tools/perf/table.json'
 	@echo 'bench-compare  the instructions of a message beside the table; fails if a row is' \

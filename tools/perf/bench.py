@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measure rxe, oxe, TCP and memcpy in one boot.
+"""Measure rxe, oxe, siw, TCP and memcpy in one boot.
 
 Most rows come from programs of other projects: perftest, iperf3 and fio (storage.sh). Programs of
 our own measure WRITE (write.py), the use of keys (single.py) and MPI (osu.py).
@@ -11,8 +11,9 @@ peer. The counting plugin (tools/profile) gives the instructions beside it; coun
 puts both together.
 Usage: bench.py FILE [PATTERN]	writes FILE (JSON); only rows whose name contains PATTERN.
        bench.py --oxe FILE [PATTERN]	oxe alone
-       bench.py --profile FILE ROW	oxe's row alone, once more and for longer while its
-       instructions are counted (see tools/profile); what belongs to the counts goes beside FILE.
+       bench.py --profile FILE ROW [DRIVER]	a row of oxe's alone, or of another driver's, once
+       more and for longer while its instructions are counted (see tools/profile); what belongs to
+       the counts goes beside FILE.
 """
 
 import json
@@ -20,20 +21,20 @@ import os
 import subprocess
 import sys
 
-from driver import Driver, wire_down, wire_up
+from driver import Driver, NotSupported, wire_down, wire_up
 from rows import MTUS, matching, rows, selects
 
 
-def profile(directory, wanted):
-    """Runs oxe's row of this name twice: to learn how long it takes, and for three seconds, whose
-    instructions are counted by block."""
+def profile(directory, wanted, kind="oxe"):
+    """Runs a driver's row of this name twice: to learn how long it takes, and for three seconds,
+    whose instructions are counted by block."""
     found = [(mtu, row[2]) for mtu in MTUS for row in rows(mtu) if row[0] == wanted]
     if not found:
         matching(wanted)
         sys.exit(f"no row has the name '{wanted}', of several that contain it")
     mtu, function = found[0]
     wire_up(mtu)
-    driver = Driver("oxe")
+    driver = Driver(kind)
     function(driver)
     if not driver.messages or driver.together:
         sys.exit(f"'{wanted}' is no row whose messages can be made more")
@@ -55,11 +56,14 @@ def compact():
 
 
 def measure_row(driver, function, row):
-    """Measures a row with a driver; its figure is None if that fails."""
+    """Measures a row with a driver; its figure is None if that fails, and missing if the driver has
+    no such thing."""
     compact()
     driver.messages, driver.whole = 0, False
     try:
         row[driver.kind] = function(driver)
+    except NotSupported:
+        return
     except (RuntimeError, subprocess.CalledProcessError) as error:
         output = getattr(error, "stdout", ""), getattr(error, "stderr", "")
         print(error, *(text[-600:] for text in output), file=sys.stderr)
@@ -82,7 +86,8 @@ def measure(kinds, pattern):
             driver = Driver(kind)
             for name, _, function, _ in wanted:
                 measure_row(driver, function, results[name])
-                print(f"# {kind} {name}: {results[name][kind]}", file=sys.stderr, flush=True)
+                figure = results[name].get(kind, "not supported")
+                print(f"# {kind} {name}: {figure}", file=sys.stderr, flush=True)
             driver.unload()
         wire_down()
     return results
@@ -95,13 +100,13 @@ def main():
     # Python's own hashes must not differ from run to run.
     os.environ["PYTHONHASHSEED"] = "0"
     if mode == "--profile":
-        profile(os.path.dirname(file), pattern)
+        profile(os.path.dirname(file), *arguments[1:])
         return
-    kinds = ("oxe",) if mode == "--oxe" else ("rxe", "oxe")
+    kinds = ("oxe",) if mode == "--oxe" else ("rxe", "oxe", "siw")
     found = measure(kinds, pattern)
     with open(file, "w", encoding="ascii") as out:
         json.dump(found, out, indent=1)
-    sys.exit(any(row[kind] is None for row in found.values() for kind in kinds))
+    sys.exit(any(row.get(kind, 0) is None for row in found.values() for kind in kinds))
 
 
 if __name__ == "__main__":

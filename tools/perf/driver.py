@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The two drivers on a wire in the guest, and how one row of bench.py is measured."""
+"""The drivers on a wire in the guest, and how one row of bench.py is measured."""
 
 import ctypes
 import ipaddress
@@ -35,9 +35,11 @@ def run(command, check=True):
 def wire_up(mtu):
     for ns in NS:
         run(f"ip netns add {ns} && ip -n {ns} link set lo up")
+    # siw listens on each netdev by its number, in the namespace of the program, whatever the
+    # namespace of the netdev: equal numbers would be one address.
     run(
-        f"ip link add {VETH[0]} mtu {mtu} netns {NS[0]} "
-        f"type veth peer name {VETH[1]} mtu {mtu} netns {NS[1]}"
+        f"ip link add {VETH[0]} index 101 mtu {mtu} netns {NS[0]} "
+        f"type veth peer name {VETH[1]} index 102 mtu {mtu} netns {NS[1]}"
     )
     for ns, veth, ip, ip6 in zip(NS, VETH, IP, IP6):
         run(f"ip -n {ns} addr add {ip}/24 dev {veth} && ip -n {ns} link set {veth} up")
@@ -88,8 +90,20 @@ def read_ahead():
                 os.close(file)
 
 
+class NotSupported(Exception):
+    """The driver, or a program over it, has no such thing."""
+
+
 class Driver:
-    """One of the two RDMA drivers, loaded, with a device on each end of the wire."""
+    """One of the RDMA drivers, loaded, with a device on each end of the wire. siw is iWARP's: its
+    queue pairs are connected by the connection manager alone, and there is RC alone."""
+
+    LOAD = {
+        "oxe": "insmod /oxe/oxe.ko",
+        "rxe": "modprobe rdma_rxe",
+        "siw": "insmod /oxe/siw.ko",
+    }
+    MODULE = {"oxe": "oxe", "rxe": "rdma_rxe", "siw": "siw"}
 
     # How perftest's programs wait for completions.
     waiting = "-e"
@@ -100,10 +114,13 @@ class Driver:
         self.dev = (kind + "0", kind + "1")
         read_ahead()
         run("modprobe -a ib_uverbs rdma_ucm udp_tunnel ip6_udp_tunnel")
-        run("insmod /oxe/oxe.ko" if kind == "oxe" else "modprobe rdma_rxe")
+        run(self.LOAD[kind])
         for ns, dev, veth in zip(NS, self.dev, VETH):
             run(f"ip netns exec {ns} rdma link add {dev} type {kind} netdev {veth}")
-        self.gid = [self.find_gid(dev, ip) for dev, ip in zip(self.dev, IP)]
+        if kind == "siw":
+            self.gid = [0, 0]
+        else:
+            self.gid = [self.find_gid(dev, ip) for dev, ip in zip(self.dev, IP)]
         self.port = 19000
         # The last run: its messages, nanoseconds for each, and the number under which its
         # instructions are counted (0: they are not); the factor by which the next run has more
@@ -146,11 +163,19 @@ class Driver:
     def unload(self):
         for dev in self.dev:
             run(f"rdma link del {dev}", check=False)
-        run("rmmod oxe" if self.kind == "oxe" else "rmmod rdma_rxe")
+        run(f"rmmod {self.MODULE[self.kind]}")
+
+    def needs_roce(self):
+        """What follows is not for siw."""
+        if self.kind == "siw":
+            raise NotSupported
 
     def perftest(self, tool, where, options):
         """The last row of results that the client prints, as numbers."""
+        if "UC" in options or "--use-srq" in options or "atomic" in tool:
+            self.needs_roce()
         self.port += 1
+        connected = ["-R" if self.kind == "siw" else f"-x {gid}" for gid in self.gid]
         options = re.sub(r"-n (\d+)", lambda n: f"-n {int(n[1]) * self.longer}", options)
         end = 0 if where == "loop" else 1
         base = f"{tool} -F {self.waiting} -p {self.port} {options}"
@@ -162,7 +187,7 @@ class Driver:
         with tempfile.TemporaryFile("w+") as log:
             server = subprocess.Popen(
                 f"ip netns exec {NS[0]} timeout {LIMIT} "
-                f"{base} -d {self.dev[0]} -x {self.gid[0]}",
+                f"{base} -d {self.dev[0]} {connected[0]}",
                 shell=True,
                 stdout=log,
                 stderr=log,
@@ -170,7 +195,7 @@ class Driver:
             wait_listening(server, self.port)
             client = subprocess.run(
                 f"ip netns exec {NS[end]} timeout {LIMIT} "
-                f"{counted} {base} -d {self.dev[end]} -x {self.gid[end]} {IP[0]}",
+                f"{counted} {base} -d {self.dev[end]} {connected[end]} {IP[0]}",
                 shell=True,
                 capture_output=True,
                 text=True,
@@ -203,6 +228,7 @@ class Driver:
 
     def write(self, where, size, count=400, **scale):
         """Gb/s and microseconds per message of WRITEs."""
+        self.needs_roce()
         self.port += 1
         options = "".join(
             f" --{name} {value}"
@@ -238,6 +264,7 @@ class Driver:
 
     def bandwidth_lossy(self, verb, size, percent):
         """Gb/s on a wire that loses packets."""
+        self.needs_roce()
         lossy(percent)
         try:
             return self.bandwidth_any(verb, "wire", size, 40 << 20)
@@ -258,6 +285,7 @@ class Driver:
 
     def single(self, name, count=400):
         """Microseconds for one round of single.py."""
+        self.needs_roce()
         count *= self.longer
         code = f"/oxe/perf/single.py {self.dev[0]} {self.gid[0]} {name} {count}"
         command = f"timeout {LIMIT} {self.counted()} python3 {code}"
@@ -268,6 +296,7 @@ class Driver:
     def one_of(self, kind, name, measure, runs):
         """A figure of many that are measured together, in so many runs; measure gives a list of
         (name, figure, messages), one for each of them."""
+        self.needs_roce()
         if kind not in self.together:
             counted = self.counted(preload=kind != "mpi", runs=runs)
             first = self.series
@@ -294,6 +323,7 @@ class Driver:
 
     def memory(self, what):
         """Kilobytes of kernel memory that one idle object takes."""
+        self.needs_roce()
         code = f"/oxe/perf/idle.py {self.dev[0]} {what}"
         return float(run(f"ip netns exec {NS[0]} python3 {code}")) / 1000
 

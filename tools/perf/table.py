@@ -19,6 +19,8 @@ import sys
 
 import counts
 
+# The drivers, in the order of columns.
+KINDS = ("rxe", "siw", "oxe")
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "table.json")
 
 
@@ -77,7 +79,7 @@ def row_of(runs, name):
         raise ValueError(f"'{name}' was not measured in each boot")
     return {
         "unit": first["unit"],
-        **{key: significant(first[key]) for key in ("rxe", "oxe", "other")},
+        **{key: significant(first.get(key)) for key in (*KINDS, "other")},
         "cost": significant(statistics.median(costs)),
         "spread": spread(costs),
     }
@@ -107,16 +109,17 @@ def better(row):
 
 
 def print_figures(found):
-    print(f"{'':66}{'':24}{'instructions':>17}")
+    print(f"{'':96}{'instructions':>17}")
     print(
-        f"{'':40}{'unit':>8}{'rxe':>10}{'oxe':>10}{'x rxe':>8}{'TCP/memcpy':>12}"
-        f"{'rxe':>10}{'oxe':>10}"
+        f"{'':40}{'unit':>8}{'rxe':>10}{'siw':>10}{'oxe':>10}{'x rxe':>8}{'TCP/memcpy':>12}"
+        f"{'rxe':>10}{'siw':>10}{'oxe':>10}"
     )
     for name, row in found.items():
         print(
-            f"{name:40}{row['unit']:>8}{number(row.get('rxe')):>10}{number(row.get('oxe')):>10}"
-            f"{number(better(row)):>8}{number(row['other']):>12}"
-            + "".join(f"{number(row['counts'].get(kind)):>10}" for kind in ("rxe", "oxe"))
+            f"{name:40}{row['unit']:>8}"
+            + "".join(f"{number(row.get(kind)):>10}" for kind in KINDS)
+            + f"{number(better(row)):>8}{number(row['other']):>12}"
+            + "".join(f"{number(row['counts'].get(kind)):>10}" for kind in KINDS)
         )
 
 
