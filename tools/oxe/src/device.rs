@@ -133,6 +133,23 @@ pub(crate) fn qps(nldev: &Nldev, device: &str, index: u32) -> io::Result<Vec<Qp>
     Ok(found)
 }
 
+/// The counters of a device's port, by name. In namespaces other than the first sysfs lacks them.
+pub(crate) fn counters(nldev: &Nldev, index: u32) -> io::Result<BTreeMap<String, u64>> {
+    let of_device = (Attr::DevIndex, Value::U32(index));
+    let with = [of_device, (Attr::PortIndex, Value::U32(1))];
+    let mut found = BTreeMap::new();
+    for table in nldev
+        .get(Command::Statistics, &with)?
+        .nested(Attr::Counters)
+    {
+        found.extend(table.nested(Attr::Counter).filter_map(|counter| {
+            let name = counter.text(Attr::CounterName)?;
+            Some((name, counter.number(Attr::CounterValue)?))
+        }));
+    }
+    Ok(found)
+}
+
 fn queue_pair(device: &str, attrs: &Attrs) -> Option<Qp> {
     let pid = attrs.number32(Attr::Pid);
     let user = match pid {

@@ -20,6 +20,7 @@ mod problem;
 mod report;
 mod status;
 mod sysfs;
+mod top;
 mod why;
 
 use clap::{Parser, Subcommand};
@@ -60,6 +61,31 @@ enum Command {
         #[arg(long)]
         mask: bool,
     },
+    /// What devices count a second, and the queue pairs by what they have in flight
+    Top {
+        /// The interval, in seconds
+        #[arg(
+            short = 'd',
+            long = "delay",
+            value_name = "SECONDS",
+            default_value_t = 1.0
+        )]
+        #[arg(value_parser = interval)]
+        interval: f64,
+        /// How often to print; 0 for ever
+        #[arg(short = 'n', long, default_value_t = 0)]
+        count: u64,
+    },
+}
+
+fn interval(text: &str) -> Result<f64, &'static str> {
+    let seconds = text.parse().map_err(|_| "not a number")?;
+    let possible = 0.01..=86_400.0;
+    if possible.contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err("not between 0.01 and 86400")
+    }
 }
 
 fn main() -> ExitCode {
@@ -69,9 +95,23 @@ fn main() -> ExitCode {
         Command::Gids { device } => gids::run(device.as_deref()),
         Command::Why { qpn } => why::run(qpn),
         Command::Report { mask } => report::run(mask),
+        Command::Top { interval, count } => return watch(interval, count, cli.json),
     };
     match result {
         Ok(report) => finish(&report, cli.json),
+        Err(error) => {
+            eprintln!("oxe: {error}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// Prints again and again.
+fn watch(interval: f64, count: u64, json: bool) -> ExitCode {
+    match top::run(interval, count, json) {
+        Ok(()) => ExitCode::SUCCESS,
+        // A reader that has seen enough (head) is no error.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("oxe: {error}");
             ExitCode::from(3)

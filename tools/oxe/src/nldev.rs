@@ -25,6 +25,7 @@ pub(crate) enum Command {
     System = 6,
     Qps = 10,
     CharacterDevice = 15,
+    Statistics = 17,
 }
 
 /// `enum rdma_nldev_attr`.
@@ -51,6 +52,10 @@ pub(crate) enum Attr {
     NetnsMode = 66,
     CharacterDeviceType = 69,
     UverbsDriverId = 73,
+    Counters = 80,
+    Counter = 81,
+    CounterName = 82,
+    CounterValue = 83,
     DriverDetails = 97,
 }
 
