@@ -13,7 +13,7 @@ use std::io;
 const DRIVER_RXE: u64 = 14;
 
 /// What the headers of a packet take of a netdev's MTU at most (port.rs of the module).
-const OVERHEAD: u64 = 92;
+pub(crate) const OVERHEAD: u64 = 92;
 
 /// `enum ib_port_state`.
 const STATES: [&str; 6] = ["NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"];
@@ -100,7 +100,7 @@ fn describe(nldev: &Nldev, name: String, index: u32) -> io::Result<Device> {
 }
 
 /// The largest path MTU that a netdev's MTU has room for.
-fn path_mtu(mtu: u64) -> u64 {
+pub(crate) fn path_mtu(mtu: u64) -> u64 {
     let room = mtu.saturating_sub(OVERHEAD);
     let sizes = [4096, 2048, 1024, 512];
     sizes.into_iter().find(|size| *size <= room).unwrap_or(256)

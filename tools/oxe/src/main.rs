@@ -3,26 +3,33 @@
 //! `oxe`: tells what is wrong with RDMA over oxe on this machine, and what a device does.
 //!
 //! It reads what the kernel shows everybody (sysfs, the netlink interfaces of the RDMA core and of
-//! the IP stack) and changes nothing. Documentation/oxe.rst describes it for its users.
+//! the IP stack) and changes nothing; `oxe check` alone sends something, to the peer that it is
+//! given. Documentation/oxe.rst describes it for its users.
 
 #![forbid(unsafe_code)]
 
 mod address;
 mod causes;
+mod check;
 mod counters;
 mod device;
+mod echo;
 mod firewall;
 mod gids;
 mod module;
 mod nldev;
 mod output;
+mod peer;
 mod problem;
+mod rdma_cm;
 mod report;
+mod route;
 mod status;
 mod sysfs;
 mod top;
 mod why;
 
+use check::Peer;
 use clap::{Parser, Subcommand};
 use output::Report;
 use std::process::ExitCode;
@@ -61,6 +68,17 @@ enum Command {
         #[arg(long)]
         mask: bool,
     },
+    /// Whether RDMA reaches a peer: route, device, size of packets, the peer's answer
+    Check {
+        /// An IPv4 or IPv6 address of the peer; a link-local one with its netdev: fe80::1%eth0
+        address: Peer,
+        /// By this RDMA device
+        #[arg(long)]
+        device: Option<String>,
+        /// The IP port that is asked for a connection, instead of one on which no program listens
+        #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+        port: Option<u16>,
+    },
     /// What devices count a second, and the queue pairs by what they have in flight
     Top {
         /// The interval, in seconds
@@ -95,6 +113,11 @@ fn main() -> ExitCode {
         Command::Gids { device } => gids::run(device.as_deref()),
         Command::Why { qpn } => why::run(qpn),
         Command::Report { mask } => report::run(mask),
+        Command::Check {
+            address,
+            device,
+            port,
+        } => check::run(&address, device.as_deref(), port),
         Command::Top { interval, count } => return watch(interval, count, cli.json),
     };
     match result {
