@@ -146,7 +146,7 @@ closed() {
 }
 # The remedy is run as it stands.
 opened() {
-	$(oxe status | sed -n 's/^    \(nft insert .*\)/\1/p') || return
+	eval "$(oxe status | sed -n 's/^    \(nft insert .*\)/\1/p')" || return
 	well "Firewall: a rule accepts UDP port 4791." oxe status || return
 	nft delete table inet f
 	well "Firewall: no rule drops what comes in." oxe status

@@ -3,8 +3,9 @@
 //! `oxe report`: all that is known, for a bug report.
 
 use crate::address::gids;
+use crate::nldev::Nldev;
 use crate::output::{table, Report};
-use crate::{gids, module, status, sysfs, why};
+use crate::{device, gids, module, status, sysfs, why};
 use serde_json::{json, Value};
 use std::io;
 use std::process::Command;
@@ -28,7 +29,7 @@ pub(crate) fn run(mask: bool) -> io::Result<Report> {
             data["qps"] = why.data["qps"].clone();
             problems.extend(why.problems);
         }
-        let counters = counters();
+        let counters = counters()?;
         data["counters"] = json!(counters);
         section(&mut lines, "Counters that are not 0", table(&counters));
     }
@@ -68,18 +69,17 @@ fn system() -> Vec<String> {
 }
 
 /// Each counter of each device that is not 0: device, name, value.
-fn counters() -> Vec<Vec<String>> {
+fn counters() -> io::Result<Vec<Vec<String>>> {
+    let nldev = Nldev::open()?;
     let mut found = Vec::new();
-    for device in sysfs::names(sysfs::DEVICES) {
-        let directory = format!("{}/{device}/ports/1/hw_counters", sysfs::DEVICES);
-        for name in sysfs::names(&directory) {
-            let value = sysfs::number(format!("{directory}/{name}"));
-            if let Some(value) = value.filter(|value| *value != 0 && name != "lifespan") {
-                found.push(vec![device.clone(), name, value.to_string()]);
-            }
+    for device in device::all(&nldev)? {
+        // Not every driver has counters.
+        let counters = device::counters(&nldev, device.index).unwrap_or_default();
+        for (name, value) in counters.into_iter().filter(|(_, value)| *value != 0) {
+            found.push(vec![device.name.clone(), name, value.to_string()]);
         }
     }
-    found
+    Ok(found)
 }
 
 /// The last lines of the kernel's log that the module or the RDMA core wrote.

@@ -8,8 +8,8 @@ use crate::device::{self, Device, Qp};
 use crate::nldev::Nldev;
 use crate::output::{table, Report};
 use crate::problem::Problem;
-use crate::sysfs;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::io;
 
 pub(crate) fn run(qpn: Option<u32>) -> io::Result<Report> {
@@ -33,7 +33,12 @@ pub(crate) fn run(qpn: Option<u32>) -> io::Result<Report> {
     }
     let mut problems: Vec<Problem> = qps.iter().filter_map(of_qp).collect();
     if qpn.is_none() {
-        problems.extend(devices.iter().flat_map(|device| of_port(&device.name)));
+        for device in &devices {
+            problems.extend(of_port(
+                &device.name,
+                &device::counters(&nldev, device.index)?,
+            ));
+        }
     }
     let mut lines = Vec::new();
     if qpn.is_some() {
@@ -74,9 +79,8 @@ fn of_qp(qp: &Qp) -> Option<Problem> {
 }
 
 /// What counters of the device's port say.
-fn of_port(device: &str) -> Vec<Problem> {
-    let directory = format!("{}/{device}/ports/1/hw_counters", sysfs::DEVICES);
-    let value = |name: &str| sysfs::number(format!("{directory}/{name}")).unwrap_or(0);
+fn of_port(device: &str, values: &BTreeMap<String, u64>) -> Vec<Problem> {
+    let value = |name: &str| values.get(name).copied().unwrap_or(0);
     let moved = counters::ERRORS
         .iter()
         .filter(|counter| value(counter.name) != 0);
