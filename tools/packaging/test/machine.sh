@@ -76,6 +76,13 @@ wire() {
 served() { timeout 600 ibv_rc_pingpong -c -d oxe_eth0 -g "$(gid oxe_eth0 10.1.0.1)" -n 100; }
 # asks: its client, again until the server listens. Both compare the data.
 asks() { within 600 ibv_rc_pingpong -c -d oxe_eth0 -g "$(gid oxe_eth0 10.1.0.2)" -n 100 10.1.0.1; }
+# status STATUS TEXT: oxe status ends with this exit status, and says this.
+status() {
+	local out status=0
+	out=$(oxe status 2>&1) || status=$?
+	echo "$out"
+	[ $status = "$1" ] && grep -qF -- "$2" <<<"$out"
+}
 versions() { dpkg-query -W -f '${Version}\n' oxe "linux-modules-oxe-$kernel"; }
 # completes LINE WORD...: bash offers these words where rdma's line ends.
 completes() {
@@ -92,7 +99,7 @@ install)
 	# The README's first commands.
 	cd /oxe/packages || exit
 	began=$EPOCHREALTIME
-	check "the packages are installed" apt-get install -y ./oxe_*.deb \
+	check "the packages are installed" apt-get install -y ./oxe{,-tools}_*.deb \
 		./linux-modules-oxe-"$(uname -r)"_*.deb ibverbs-utils
 	check "rdma link add loads the module" rdma link add oxe0 type oxe netdev eth0
 	check "ibv_devinfo shows the device" grep -q PORT_ACTIVE <(ibv_devinfo -d oxe0)
@@ -102,14 +109,16 @@ install)
 		test "$(modinfo -F version oxe)" = "$(versions | sed 's/[~+].*//' | uniq)"
 	check "the module's package is under 1 MB" \
 		test "$(stat -c %s linux-modules-oxe-"$kernel"_*.deb)" -lt 1000000
-	dpkg -L oxe linux-modules-oxe-"$kernel" >/var/files
+	dpkg -L oxe oxe-tools linux-modules-oxe-"$kernel" >/var/files
 	check "no problem of dpkg" not grep -q . <(dpkg --audit)
 	check "the device is there" device oxe0 eth0
 	check "rdma link add is completed" completes 'rdma link add a type o' oxe
 	check "rdma link del is completed" completes 'rdma link del ' oxe0
 	check "rdma statistic show link is completed" completes 'rdma statistic show link o' oxe0/1
 	check "ibv_rc_pingpong between two namespaces" pingpong
+	check "oxe status finds nothing wrong" within 60 status 0 "Nothing is wrong."
 	check "rdma link delete" rdma link delete oxe0
+	check "oxe status without a device" status 1 "has no device"
 	check "the unit is enabled, and started" systemctl enable --now oxe@eth0.service
 	check "it made the device" within 60 device oxe_eth0 eth0
 	check "a second unit is enabled" systemctl enable oxe@veth5.service
@@ -145,11 +154,12 @@ boot)
 	rdma link delete rxe0
 	rm /etc/modprobe.d/oxe-in-place-of-rxe.conf
 	check "the unit is started again" systemctl start oxe@eth0.service
-	check "the packages are removed" apt-get remove -y oxe linux-modules-oxe-"$(uname -r)"
+	check "the packages are removed" apt-get remove -y oxe oxe-tools \
+		linux-modules-oxe-"$kernel"
 	check "no device is left" no_device oxe
 	check "the module can be unloaded" rmmod oxe
 	check "and is not found any more" not modprobe oxe
-	check "purged" dpkg -P oxe "linux-modules-oxe-$kernel"
+	check "purged" dpkg -P oxe oxe-tools "linux-modules-oxe-$kernel"
 	check "no file is left" not grep . <(
 		find / -xdev -path /oxe -prune -o -iname '*oxe*' -print
 		xargs -d '\n' sh -c 'for file; do [ -d "$file" ] || ls -d "$file"; done' _ \
