@@ -70,6 +70,7 @@ bench-compare:
 
 shell:
 	@$(scripts)/build
+	@$(scripts)/build-command
 	@$(scripts)/vm --shell
 
 install:

@@ -102,6 +102,10 @@ new_machine() {
 	mkdir -p "$share/out"
 	# The copies in the single file come from there.
 	guest_files "$share"
+	if [ -e "$images/oxe" ]; then
+		cp "$images/oxe" "$share/"
+		chmod 755 "$share/oxe"
+	fi
 	echo 'bash /oxe/guest-run' >"$share/command"
 	printf %s "$directory" >"$share/work"
 	write_settings "$share/settings" "netem=$(impairment "$role")"
