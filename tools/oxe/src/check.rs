@@ -14,6 +14,7 @@ use crate::peer::{self, reason, Answer};
 use crate::problem::Problem;
 use crate::rdma_cm;
 use crate::route::{Key, Link, Route, Rtnetlink};
+use crate::status::of_link;
 use crate::sysfs;
 use serde_json::json;
 use std::io;
@@ -260,25 +261,13 @@ impl Check<'_> {
         if device.state == "ACTIVE" {
             return true;
         }
-        let name = &device.name;
-        let netdev = device.netdev.clone().unwrap_or_default();
-        match self.link(&netdev) {
-            Some(link) if !link.is_up => self.problem(
-                "netdev-down",
-                format!("{netdev}, the netdev of {name}, is down."),
-                format!("ip link set {netdev} up"),
-            ),
-            Some(link) if !link.has_carrier => self.problem(
-                "no-carrier",
-                format!("{netdev}, the netdev of {name}, has no carrier."),
-                format!("See to its cable, or to the other end: ip -d link show {netdev}"),
-            ),
-            _ => self.problem(
+        self.problems.push(of_link(device).unwrap_or_else(|| {
+            Problem::new(
                 "device-down",
-                format!("{name} is in the state {}.", device.state),
+                format!("{} is in the state {}.", device.name, device.state),
                 "See to its netdev: oxe status",
-            ),
-        }
+            )
+        }));
         false
     }
 

@@ -4,6 +4,7 @@
 
 use crate::module;
 use crate::nldev::{Attr, Attrs, Command, Nldev, Value};
+use crate::route::{Key, Link, Rtnetlink};
 use crate::sysfs;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -29,6 +30,8 @@ pub(crate) struct Device {
     pub(crate) state: &'static str,
     /// `None` if it is of another network namespace.
     pub(crate) netdev: Option<String>,
+    #[serde(skip)]
+    pub(crate) link: Option<Link>,
     /// In bytes.
     pub(crate) mtu: Option<u64>,
     /// In bytes; of oxe's devices alone.
@@ -60,19 +63,20 @@ pub(crate) struct Qp {
 
 /// The devices, by name.
 pub(crate) fn all(nldev: &Nldev) -> io::Result<Vec<Device>> {
+    let rtnetlink = Rtnetlink::open()?;
     let mut found = Vec::new();
     for attrs in nldev.dump(Command::Devices, &[])? {
         if let (Some(name), Some(index)) =
             (attrs.text(Attr::DevName), attrs.number32(Attr::DevIndex))
         {
-            found.push(describe(nldev, name, index)?);
+            found.push(describe(nldev, &rtnetlink, name, index)?);
         }
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(found)
 }
 
-fn describe(nldev: &Nldev, name: String, index: u32) -> io::Result<Device> {
+fn describe(nldev: &Nldev, rtnetlink: &Rtnetlink, name: String, index: u32) -> io::Result<Device> {
     let of_device = (Attr::DevIndex, Value::U32(index));
     let port = nldev.get(
         Command::Ports,
@@ -80,9 +84,10 @@ fn describe(nldev: &Nldev, name: String, index: u32) -> io::Result<Device> {
     )?;
     let is_oxe = module::loaded_version().is_some() && driver(nldev, index) == Some(DRIVER_RXE);
     let netdev = port.text(Attr::NetdevName);
-    let mtu = netdev
+    let link = netdev
         .as_ref()
-        .and_then(|netdev| sysfs::number(format!("/sys/class/net/{netdev}/mtu")));
+        .and_then(|netdev| rtnetlink.link(Key::Name(netdev)).ok());
+    let mtu = link.as_ref().map(|link| link.mtu);
     let state = port.number(Attr::PortState).unwrap_or(0);
     let state = usize::try_from(state)
         .ok()
@@ -94,6 +99,7 @@ fn describe(nldev: &Nldev, name: String, index: u32) -> io::Result<Device> {
         is_oxe,
         state: state.copied().unwrap_or("unknown"),
         netdev,
+        link,
         mtu,
         path_mtu: mtu.filter(|_| is_oxe).map(path_mtu),
     })

@@ -114,20 +114,7 @@ fn of_device(device: &Device, gids: &[Gid]) -> Vec<Problem> {
         )];
     };
     if device.state != "ACTIVE" {
-        let carrier = sysfs::number(format!("/sys/class/net/{netdev}/carrier"));
-        problems.push(match carrier {
-            // It cannot be read while the netdev is down.
-            None => Problem::new(
-                "netdev-down",
-                format!("{netdev}, the netdev of {name}, is down."),
-                format!("ip link set {netdev} up"),
-            ),
-            Some(_) => Problem::new(
-                "no-carrier",
-                format!("{netdev}, the netdev of {name}, has no carrier."),
-                format!("See to its cable, or to the other end: ip -d link show {netdev}"),
-            ),
-        });
+        problems.extend(of_link(device));
     }
     if !gids.iter().any(Gid::is_routable) {
         problems.push(Problem::new(
@@ -137,6 +124,27 @@ fn of_device(device: &Device, gids: &[Gid]) -> Vec<Problem> {
         ));
     }
     problems
+}
+
+/// What is wrong with the netdev of a device that is not active.
+pub(crate) fn of_link(device: &Device) -> Option<Problem> {
+    let (name, link) = (&device.name, device.link.as_ref()?);
+    let netdev = &link.name;
+    if !link.is_up {
+        return Some(Problem::new(
+            "netdev-down",
+            format!("{netdev}, the netdev of {name}, is down."),
+            format!("ip link set {netdev} up"),
+        ));
+    }
+    if !link.has_carrier {
+        return Some(Problem::new(
+            "no-carrier",
+            format!("{netdev}, the netdev of {name}, has no carrier."),
+            format!("See to its cable, or to the other end: ip -d link show {netdev}"),
+        ));
+    }
+    None
 }
 
 /// What keeps programs from the devices.

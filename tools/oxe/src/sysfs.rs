@@ -14,11 +14,6 @@ pub(crate) fn text(path: impl AsRef<Path>) -> Option<String> {
     Some(text.trim_end().to_owned())
 }
 
-/// The number in a file.
-pub(crate) fn number(path: impl AsRef<Path>) -> Option<u64> {
-    text(path)?.parse().ok()
-}
-
 /// The names in a directory, in order.
 pub(crate) fn names(path: impl AsRef<Path>) -> Vec<String> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
