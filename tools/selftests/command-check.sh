@@ -5,7 +5,7 @@
 # here or there, a closed firewall, a netdev that is down, packets that are too long for the path:
 # each made for real, each with its sentences and exit status. oxe top counts what programs do.
 . "$(dirname "$0")/lib.sh"
-command -v oxe >/dev/null || skip_all "the command is not there: scripts/build-command"
+[ "$(uname -m)" = x86_64 ] || skip_all "the command is built for x86-64 alone"
 [ "$LINK_TYPE" = oxe ] || skip_all "the command is about oxe"
 hosts_up 1500
 

@@ -5,7 +5,7 @@
 # remedy and the exit status are seen: the module, devices, netdevs, addresses, the firewall,
 # namespaces, limits; and for queue pairs and counters those that py/command.py makes.
 . "$(dirname "$0")/lib.sh"
-command -v oxe >/dev/null || skip_all "the command is not there: scripts/build-command"
+[ "$(uname -m)" = x86_64 ] || skip_all "the command is built for x86-64 alone"
 [ "$LINK_TYPE" = oxe ] || skip_all "the command is about oxe"
 D=oxe0
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What helps against the first cause of a queue pair's failure, as the module names it
+//! Remedies for the first cause of a queue pair's failure, as the module names it
 //! (`rust/device/qp/cause.rs`).
 
-/// Words of a cause, and what helps.
+/// Words of a cause, and its remedy.
 const REMEDIES: [(&str, &str); 16] = [
     (
         "RNR_RETRY_EXC_ERR",
@@ -78,7 +78,7 @@ const REMEDIES: [(&str, &str); 16] = [
     ),
 ];
 
-/// What helps.
+/// The remedy for a cause.
 pub(crate) fn remedy(cause: &str) -> &'static str {
     let found = REMEDIES.iter().find(|(words, _)| cause.contains(words));
     found.map_or(

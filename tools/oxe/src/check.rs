@@ -57,7 +57,7 @@ fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.segments()[0] & 0xffc0 == 0xfe80)
 }
 
-/// What there is to find out.
+/// A check of one peer, and its results so far.
 struct Check<'a> {
     peer: &'a Peer,
     rtnetlink: Rtnetlink,

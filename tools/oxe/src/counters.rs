@@ -6,9 +6,9 @@
 /// A counter.
 pub(crate) struct Counter {
     pub(crate) name: &'static str,
-    /// What was counted.
+    /// The meaning of the count.
     pub(crate) text: &'static str,
-    /// What helps.
+    /// The remedy.
     pub(crate) remedy: &'static str,
 }
 

@@ -13,7 +13,7 @@ use std::io;
 /// `RDMA_DRIVER_RXE`, which oxe has as well: its devices are librxe's.
 const DRIVER_RXE: u64 = 14;
 
-/// What the headers of a packet take of a netdev's MTU at most (port.rs of the module).
+/// The headers of a packet in bytes, at most (port.rs of the module).
 pub(crate) const OVERHEAD: u64 = 92;
 
 /// `enum ib_port_state`.
@@ -57,7 +57,7 @@ pub(crate) struct Qp {
     pub(crate) state: &'static str,
     pub(crate) user: String,
     pub(crate) pid: Option<u32>,
-    /// What the driver tells of it, to a process with CAP_NET_ADMIN alone.
+    /// Details by the driver, for a process with CAP_NET_ADMIN alone.
     pub(crate) details: BTreeMap<String, String>,
 }
 

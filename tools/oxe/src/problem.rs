@@ -11,7 +11,7 @@ pub(crate) struct Problem {
     pub(crate) id: &'static str,
     /// A sentence.
     pub(crate) text: String,
-    /// What helps: a command, or a sentence.
+    /// The remedy: a command, or a sentence.
     pub(crate) remedy: String,
 }
 
