@@ -11,7 +11,7 @@ use self::moderator::Moderator;
 use super::ring::Ring;
 use super::uabi::cqe::UverbsWc;
 use super::uabi::resp::{MmInfo, RxeCreateCqResp};
-use crate::proto::transport::{Armed, Ends, Notification};
+use crate::proto::transport::{Armed, Ends, Notification, Streaks};
 use crate::rdma::details::Details;
 use crate::rdma::driver::CqInit;
 use crate::rdma::events::CqEvents;
@@ -23,6 +23,7 @@ use crate::sync::memory::GFP_CHARGED;
 use crate::sync::quota::{Counted, Owner, Quota};
 use core::mem::size_of;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{Arc, Mutex};
 
 /// The storage of completions.
@@ -56,6 +57,9 @@ pub(crate) struct Cq {
     #[pin]
     cookie: Mutex<Option<Cookie>>,
     events: CqEvents,
+    /// The [`Streaks`] of the queue pairs whose requests complete here, which are taken for those
+    /// of one program: the gap, and the count in the low byte.
+    streaks: Atomic<u64>,
 }
 
 /// The Rust part of an ib_cq.
@@ -141,10 +145,29 @@ impl Cq {
                 state <- new_spinlock_irq!(state, "oxe_cq"),
                 cookie <- kernel::new_mutex!(cookie, "oxe_cq_resize"),
                 events,
+                streaks: Atomic::new(0),
             }),
             GFP_CHARGED,
         )?;
         Ok((cq, capacity))
+    }
+
+    /// See `RequestQueue::streaks`. Any context.
+    #[inline]
+    pub(crate) fn streaks(&self) -> Streaks {
+        let packed = self.streaks.load(Relaxed);
+        Streaks {
+            // CAST: as `set_streaks` packed them.
+            count: packed as u8,
+            gap: (packed >> 8) as u32,
+        }
+    }
+
+    /// See `RequestQueue::set_streaks`. Any context.
+    #[inline]
+    pub(crate) fn set_streaks(&self, streaks: Streaks) {
+        let packed = u64::from(streaks.gap) << 8 | u64::from(streaks.count);
+        self.streaks.store(packed, Relaxed);
     }
 
     /// Pushes a completion. The caller passes the result to [`Cq::wake`] when it holds no lock.

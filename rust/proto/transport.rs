@@ -42,7 +42,7 @@ pub use common::{
     time, AccessError, AtomicOp, Attr, ConnectedQp, DropReason, Events, Flags, Flush, Instant,
     Invalid, Modify, Origin, Payload, PlaceError, Pmtu, RecvCompletion, RecvStart, RemoteAccess,
     Request, RequestQueue, RequesterOps, ResponderOps, Rest, RunState, SendCompletion, SendOp,
-    State, Status, Transmit, Verdict, ATOMIC_LEN, LOOPBACK_MTU, MAX_MESSAGE,
+    State, Status, Streaks, Transmit, Verdict, ATOMIC_LEN, LOOPBACK_MTU, MAX_MESSAGE,
 };
 pub use cq::{Armed, Ends, EventModeration, Moderated, Notification};
 pub use rc::{Connection, Requester, RequesterDetails, Resource, Responder, MAX_CWND};

@@ -8,25 +8,24 @@
 //! with very few slots and gets more when it needs them, as most of a thousand queue pairs have
 //! little to send at a time.
 
+mod send_data;
+
 use super::context::QpContext;
 use super::operation::{Form, Operation, Response};
 use super::send_slot::{storage, Slot};
 use super::send_wqe::SqLimits;
 use crate::device::cq::completion::Completion;
-use crate::device::cq::Wake;
+use crate::device::cq::{Cq, Wake};
 use crate::device::limits;
-use crate::device::mem::error::MemError;
 use crate::device::mem::grant::MkeyCache;
 use crate::device::mem::mkeys::Mkeys;
-use crate::device::mem::payload::{PayloadError, PayloadRef};
-use crate::device::mem::sge::{self, Purpose, Sge};
+use crate::device::mem::sge::{Purpose, Sge};
 use crate::device::packet::ah::Ah;
 use crate::device::ring::Ring;
 use crate::device::uabi::wqe::{send_flag, DmaHead, Op, RxeSendWqe, RxeSendWr, RxeSge};
 use crate::proto::transport::{
-    Request, RequestQueue, SendCompletion, Status, UdDest, UdRequestQueue, ATOMIC_LEN,
+    Request, RequestQueue, SendCompletion, Status, Streaks, UdDest, UdRequestQueue, ATOMIC_LEN,
 };
-use crate::rdma::strided::{StridedDst, StridedSrc};
 use crate::sync::memory::{Payer, GFP_CHARGED};
 use core::mem::size_of;
 use kernel::prelude::*;
@@ -40,6 +39,8 @@ const GROWTH: usize = 4;
 pub(crate) struct SendQueue {
     ring: Ring,
     limits: SqLimits,
+    /// The CQ of its completions.
+    cq: Arc<Cq>,
     /// A process posts: requests count as posted from its doorbell on.
     user: bool,
     /// The producer's index at the latest doorbell.
@@ -67,7 +68,7 @@ impl SendQueue {
     /// Makes an empty queue.
     ///
     /// Process context. ENOMEM.
-    pub(crate) fn new(limits: SqLimits, user: bool) -> Result<Self> {
+    pub(crate) fn new(limits: SqLimits, cq: Arc<Cq>, user: bool) -> Result<Self> {
         let sges = limits.max_sge as usize * size_of::<RxeSge>();
         let room = sges.max(limits.max_inline as usize);
         let ring = Ring::new(limits.max_wr, RxeSendWqe::DATA + room, user)?;
@@ -80,6 +81,7 @@ impl SendQueue {
         Ok(SendQueue {
             ring,
             limits,
+            cq,
             user,
             posted: 0,
             base: 0,
@@ -321,78 +323,6 @@ impl SendQueue {
         self.slots.get_mut(n as usize & mask)
     }
 
-    /// Copies `len` bytes of request `n`'s message out.
-    ///
-    /// # Errors
-    ///
-    /// As for [`sge::gather`], and Revoked if there is no such request.
-    #[inline]
-    pub(crate) fn gather(
-        &self,
-        n: u32,
-        offset: u32,
-        len: usize,
-        out: &mut StridedDst<'_>,
-    ) -> Result<(), MemError> {
-        let slot = self.slot(n).ok_or(MemError::Revoked)?;
-        if slot.inline {
-            return self
-                .gather_inline(n, offset, len, out)
-                .ok_or(MemError::Bounds);
-        }
-        sge::gather(self.sges_of(n, slot.sges), offset, len, out)
-    }
-
-    #[inline]
-    fn gather_inline(
-        &self,
-        n: u32,
-        offset: u32,
-        len: usize,
-        out: &mut StridedDst<'_>,
-    ) -> Option<()> {
-        let mut at = RxeSendWqe::DATA.checked_add(offset as usize)?;
-        out.fill(len, |out| {
-            self.ring.read(self.base.wrapping_add(n), at, out)?;
-            at = at.checked_add(out.len())?;
-            Some(())
-        })
-    }
-
-    /// A reference to `len` bytes of request `n`'s message.
-    ///
-    /// # Errors
-    ///
-    /// As for [`sge::source`], and Revoked if there is no such request.
-    #[inline]
-    pub(crate) fn source(&self, n: u32, offset: u32, len: u32) -> Result<PayloadRef, PayloadError> {
-        let slot = self.slot(n).ok_or(MemError::Revoked)?;
-        if slot.inline {
-            return Ok(PayloadRef::Inline {
-                ring: self.ring.clone(),
-                index: self.base.wrapping_add(n),
-                at: RxeSendWqe::DATA.saturating_add(offset as usize),
-            });
-        }
-        sge::source(self.sges_of(n, slot.sges), offset, len, self.payer())
-    }
-
-    /// Copies bytes into the local memory of request `n`.
-    ///
-    /// # Errors
-    ///
-    /// As for [`sge::scatter`], and Revoked if there is no such request.
-    #[inline]
-    pub(crate) fn scatter(
-        &self,
-        n: u32,
-        offset: u32,
-        bytes: StridedSrc<'_>,
-    ) -> Result<(), MemError> {
-        let slot = self.slot(n).ok_or(MemError::Revoked)?;
-        sge::scatter(self.sges_of(n, slot.sges), offset, bytes)
-    }
-
     /// The operation of request `n`.
     #[inline]
     pub(crate) fn op(&self, n: u32) -> Option<Op> {
@@ -426,7 +356,7 @@ impl SendQueue {
     }
 
     /// Completes the oldest request, which `done` is about: releases its element to the consumer,
-    /// and pushes its completion to the send CQ of `qp`, if it is signaled or failed.
+    /// and pushes its completion to the send CQ, if it is signaled or failed.
     #[inline]
     pub(crate) fn complete(&mut self, qp: &QpContext, done: &SendCompletion) -> Wake {
         let Some(slot) = self.slot(done.n).filter(|_| done.n == self.head) else {
@@ -442,7 +372,7 @@ impl SendQueue {
         }
         let opcode = Operation::of(op).completion;
         let wc = Completion::send(qp.id(), wr_id, opcode, done.status, done.byte_len);
-        qp.send_cq.push(&wc)
+        self.cq.push(&wc)
     }
 
     /// Drops the references that slot `n` holds.
@@ -481,6 +411,16 @@ impl RequestQueue for SendQueue {
     #[inline]
     fn get_mut(&mut self, n: u32) -> Option<&mut Request> {
         Some(&mut self.slot_mut(n)?.request)
+    }
+
+    #[inline]
+    fn streaks(&self) -> Streaks {
+        self.cq.streaks()
+    }
+
+    #[inline]
+    fn set_streaks(&self, streaks: Streaks) {
+        self.cq.set_streaks(streaks);
     }
 }
 

@@ -31,7 +31,7 @@ pub use attr::{Attr, Invalid, Modify, Pmtu, RemoteAccess, LOOPBACK_MTU};
 pub use connected::ConnectedQp;
 pub use report::{DropReason, Events, Verdict};
 pub use request::{
-    Flags, PlaceError, Request, RequestQueue, RequesterOps, SendCompletion, SendOp, Status,
+    Flags, PlaceError, Request, RequestQueue, RequesterOps, SendCompletion, SendOp, Status, Streaks,
 };
 pub use responder_ops::{AccessError, AtomicOp, Flush, RecvCompletion, RecvStart, ResponderOps};
 pub use run_state::{Rest, RunState};

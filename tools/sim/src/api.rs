@@ -5,5 +5,5 @@
 pub use oxe_proto::transport::{
     AccessError, AtomicOp, ConnectedQp, Connection, DropReason, Events, Flags, Flush, Instant,
     Modify, Payload, PlaceError, RecvCompletion, RecvStart, Request, RequestQueue, RequesterOps,
-    Resource, ResponderOps, SendCompletion, SendOp, State, Status, Transmit, Verdict,
+    Resource, ResponderOps, SendCompletion, SendOp, State, Status, Streaks, Transmit, Verdict,
 };

@@ -157,7 +157,7 @@ impl Qp {
             max_sge: caps.max_send_sge,
             max_inline: caps.max_inline_data,
         };
-        let sq = SendQueue::new(sq_limits, is_user)?;
+        let sq = SendQueue::new(sq_limits, init.send_cq.cq.clone(), is_user)?;
         let rq = match init.srq {
             Some(object) => RecvQueue::shared(&object.srq)?,
             None => RecvQueue::new(pd, caps.max_recv_wr, caps.max_recv_sge, is_user)?,

@@ -16,7 +16,7 @@ use crate::device::qp::service::remote::{self, lookup};
 use crate::device::qp::service::resources::ReadKeys;
 use crate::proto::transport::{
     AccessError, AtomicOp, Flush, PlaceError, RecvCompletion, RecvStart, Request, RequestQueue,
-    RequesterOps, ResponderOps, Status,
+    RequesterOps, ResponderOps, Status, Streaks,
 };
 use crate::rdma::access::Access;
 use crate::rdma::strided::StridedSrc;
@@ -55,6 +55,16 @@ impl RequestQueue for Env<'_> {
     #[inline]
     fn get_mut(&mut self, n: u32) -> Option<&mut Request> {
         self.sq.get_mut(n)
+    }
+
+    #[inline]
+    fn streaks(&self) -> Streaks {
+        self.sq.streaks()
+    }
+
+    #[inline]
+    fn set_streaks(&self, streaks: Streaks) {
+        self.sq.set_streaks(streaks);
     }
 }
 

@@ -13,11 +13,13 @@
 //! - [`MAX_DELAY_NS`] have passed.
 //!
 //! After a pause the program has to show a streak of posts again, unless it did so between the last
-//! two pauses: a program that serves many queue pairs in turn posts like that. A single request is
-//! not corked, nor one of a program that receives requests. READs and atomics are corked as well:
+//! two pauses: a program that serves many queue pairs in turn posts like that. It need not show it
+//! on each of them: a queue pair whose siblings, those with the same send CQ, made two streaks is
+//! corked from its first post on, until that is in vain. A single request is not corked, nor one of
+//! a program that receives requests. READs and atomics are corked as well:
 //! their program learns of the response by a completion, of the same request or of a later one.
 
-use super::{Instant, Request, RequestQueue};
+use super::{Instant, Request, RequestQueue, Streaks};
 
 /// The longest time that a request is corked, in nanoseconds.
 pub(in super::super) const MAX_DELAY_NS: u64 = 200_000;
@@ -56,6 +58,9 @@ pub(in super::super) struct Autocork {
     needed: u8,
     /// Whole streaks in a row that ended in a pause, at most [`MIN_BURSTS`].
     bursts: u8,
+    /// Corking was in vain, or requests of the peer came, since the last streak of this queue pair:
+    /// those of its siblings do not count.
+    unlike: bool,
     /// The time of the latest post.
     latest: Instant,
     /// The smoothed gap between posts, in nanoseconds.
@@ -76,6 +81,7 @@ impl Autocork {
         streak: 0,
         needed: MIN_STREAK,
         bursts: 0,
+        unlike: false,
         latest: Instant(0),
         gap: 0,
         seen: 0,
@@ -121,6 +127,7 @@ impl Autocork {
         if !self.uncork(q.tail().wrapping_sub(next)) {
             self.streak = 0;
             self.bursts = 0;
+            self.unlike = true;
             self.needed = self.needed.saturating_mul(2).min(MAX_STREAK);
         }
     }
@@ -133,6 +140,7 @@ impl Autocork {
         let gap = now.0.saturating_sub(self.latest.0);
         if gap > MAX_GAP_NS {
             self.note_pause();
+            self.note_streaks(q.streaks());
         } else {
             self.update_gap(gap);
         }
@@ -140,7 +148,9 @@ impl Autocork {
         self.latest = now;
         let len = q.get(newest).and_then(corkable_len).filter(|_| single);
         if let Some(len) = len {
-            self.cork(now, newest == next, len);
+            if self.is_streak_whole(q) {
+                self.cork(now, newest == next, len);
+            }
         } else {
             // A program that posts several requests at once needs no corking. Corked requests go
             // with them.
@@ -151,14 +161,27 @@ impl Autocork {
         }
     }
 
-    /// Corks a request of `len` bytes if the streak is long enough, and the request is the `first`
-    /// that has not begun or follows corked ones.
+    /// Whether the streak is long enough for a post to be corked; if not, the post belongs to it.
+    #[inline(always)]
+    fn is_streak_whole<Q: RequestQueue>(&mut self, q: &Q) -> bool {
+        if self.streak >= self.needed {
+            return true;
+        }
+        self.streak = self.streak.saturating_add(1);
+        if self.streak == self.needed {
+            self.unlike = false;
+            let count = q.streaks().count.saturating_add(1).min(MIN_BURSTS);
+            // CAST: a smoothed gap is not longer than `MAX_GAP_NS`.
+            let gap = self.gap as u32;
+            q.set_streaks(Streaks { count, gap });
+        }
+        false
+    }
+
+    /// Corks a request of `len` bytes if it is the `first` that has not begun, or follows corked
+    /// ones.
     #[inline]
     fn cork(&mut self, now: Instant, first: bool, len: u32) {
-        if self.streak < self.needed {
-            self.streak = self.streak.saturating_add(1);
-            return;
-        }
         if self.deadline.is_none() {
             if !first {
                 // The requests before it wait for another reason.
@@ -207,6 +230,16 @@ impl Autocork {
         self.needed = (self.needed / 2).max(MIN_STREAK);
     }
 
+    /// A pause is over, and the program has made these streaks on its other queue pairs.
+    #[inline]
+    fn note_streaks(&mut self, streaks: Streaks) {
+        if !self.unlike && self.bursts < MIN_BURSTS && streaks.count >= MIN_BURSTS {
+            self.streak = self.needed;
+            self.bursts = MIN_BURSTS;
+            self.gap = streaks.gap.into();
+        }
+    }
+
     /// When the corked requests are sent at the latest, if there are any.
     #[inline]
     pub(in super::super) const fn deadline(&self) -> Option<Instant> {
@@ -225,6 +258,7 @@ impl Autocork {
         self.deadline = None;
         self.streak = 0;
         self.bursts = 0;
+        self.unlike = true;
     }
 }
 

@@ -251,6 +251,16 @@ const NO_FLAGS: Flags = Flags {
     fence: false,
 };
 
+/// The streaks of posts that a program made on all its queue pairs together: see
+/// [`autocork`](super::autocork).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Streaks {
+    /// How many whole ones, at most two.
+    pub count: u8,
+    /// The smoothed gap between the posts of the latest one, in nanoseconds.
+    pub gap: u32,
+}
+
 /// The send queue, which the owner keeps. A count `n` identifies each request. The count wraps;
 /// after a reset of the QP it starts at 0 again.
 pub trait RequestQueue {
@@ -260,6 +270,12 @@ pub trait RequestQueue {
     fn get(&self, n: u32) -> Option<&Request>;
     /// Request `n`, as for [`RequestQueue::get`].
     fn get_mut(&mut self, n: u32) -> Option<&mut Request>;
+    /// The streaks of posts that the owner keeps for all queue pairs of the program.
+    fn streaks(&self) -> Streaks {
+        Streaks::default()
+    }
+    /// Replaces [`RequestQueue::streaks`].
+    fn set_streaks(&self, _streaks: Streaks) {}
 }
 
 /// The destination of responses: the local memory of a READ or an atomic.

@@ -3,7 +3,7 @@
 //! Autocork: small requests that wait for others, to share a super-packet.
 
 use super::super::common::autocork::{MAX_COALESCED, MAX_DELAY_NS};
-use super::super::{ConnectedQp, Flags, Modify, SendOp, State, Status};
+use super::super::{ConnectedQp, Flags, Modify, SendOp, State, Status, Streaks};
 use super::pair::*;
 
 /// Posts an unsignaled request of `len` bytes. Returns how many packets are sent.
@@ -219,20 +219,69 @@ fn post_together(pair: &mut Pair, count: u32) -> Vec<usize> {
 fn bursts_with_pauses_between_are_learned() {
     let mut pair = unhurried();
     for _ in 0..2 {
-        assert_eq!(
-            post_together(&mut pair, 12),
-            [1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 4]
-        );
+        assert_eq!(post_together(&mut pair, 12), ALONE);
     }
     for _ in 0..3 {
-        assert_eq!(
-            post_together(&mut pair, 12),
-            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12]
-        );
+        assert_eq!(post_together(&mut pair, 12), LEARNED);
     }
     // A request that no other follows is corked once; the next such request is not.
     assert_ne!(posts(&mut pair, 1, 1_000_000), [0]);
     assert_eq!(posts(&mut pair, 8, 1_000), [0; 8]);
+}
+
+/// A pair whose first node posts for the same program as that of `pair`.
+fn sibling(pair: &Pair) -> Pair {
+    let mut sibling = unhurried();
+    sibling.a.host.streaks = pair.a.host.streaks.clone();
+    sibling.now = pair.now;
+    sibling
+}
+
+/// The first posts of a burst are sent alone, those of one that was learned with the last.
+const ALONE: [usize; 12] = [1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 4];
+const LEARNED: [usize; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12];
+
+#[test]
+fn bursts_of_a_program_are_learned_for_all_its_queue_pairs() {
+    let mut pair = unhurried();
+    assert_eq!(post_together(&mut pair, 12), ALONE);
+    let mut second = sibling(&pair);
+    assert_eq!(post_together(&mut second, 12), ALONE);
+    let mut third = sibling(&second);
+    assert_eq!(post_together(&mut third, 12), LEARNED);
+    // The first ones, too.
+    pair.now = third.now;
+    assert_eq!(post_together(&mut pair, 12), LEARNED);
+    // Another program's are not concerned.
+    assert_eq!(post_together(&mut unhurried(), 12), ALONE);
+}
+
+#[test]
+fn a_queue_pair_unlike_its_siblings_learns_by_itself() {
+    let mut pair = unhurried();
+    pair.now = pair.now.after(1_000_000);
+    pair.a.host.streaks.set(Streaks {
+        count: 2,
+        gap: 1_000,
+    });
+    let mut single = sibling(&pair);
+    // Its first post waits as long as thirty-two posts of its siblings take.
+    assert_eq!(posts(&mut single, 1, 1_000_000), [32_000]);
+    assert_eq!(posts(&mut single, 20, 1_000_000), [0; 20]);
+    assert_eq!(post_together(&mut sibling(&pair), 12), LEARNED);
+    // So is one whose peer sends requests.
+    let mut server = sibling(&pair);
+    server.b.post(SendOp::Write, pattern(8, 2), 0);
+    let packet = server.b.transmit_all(server.now);
+    let _ = server.a.receive(server.now, &packet[0]);
+    server.now = server.now.after(1_000_000);
+    assert_eq!(server.a.transmit_all(server.now).len(), 1);
+    assert_eq!(posts(&mut server, 4, 1_000_000), [0; 4]);
+    // A streak of its own makes it one of them.
+    for _ in 0..2 {
+        post_together(&mut single, 12);
+    }
+    assert_eq!(post_together(&mut single, 12), LEARNED);
 }
 
 #[test]

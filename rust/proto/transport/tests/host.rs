@@ -5,10 +5,12 @@
 
 use super::super::{
     AccessError, AtomicOp, Flush, Payload, PlaceError, RecvCompletion, RecvStart, Request,
-    RequestQueue, RequesterOps, ResponderOps, SendCompletion, Status,
+    RequestQueue, RequesterOps, ResponderOps, SendCompletion, Status, Streaks,
 };
 use super::pair::pattern;
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// The start of the remotely accessible memory of each host, and its key.
 pub const BASE: u64 = 0x10_0000;
@@ -68,6 +70,8 @@ pub struct Host {
     /// How many more accesses to memory find a page missing, from the `absent_from`th on.
     pub absent: u32,
     pub absent_from: u32,
+    /// See [`RequestQueue::streaks`].
+    pub streaks: Rc<Cell<Streaks>>,
 }
 
 impl Host {
@@ -99,6 +103,7 @@ impl Host {
             deny_recv: None,
             absent: 0,
             absent_from: 0,
+            streaks: Rc::default(),
         }
     }
 
@@ -179,6 +184,14 @@ impl RequestQueue for Host {
 
     fn get_mut(&mut self, n: u32) -> Option<&mut Request> {
         self.requests.get_mut(n as usize)
+    }
+
+    fn streaks(&self) -> Streaks {
+        self.streaks.get()
+    }
+
+    fn set_streaks(&self, streaks: Streaks) {
+        self.streaks.set(streaks);
     }
 }
 

@@ -182,6 +182,14 @@ impl RequestQueue for Env<'_> {
     fn get_mut(&mut self, n: u32) -> Option<&mut Request> {
         self.send.get_mut(n)
     }
+
+    fn streaks(&self) -> Streaks {
+        self.send.streaks()
+    }
+
+    fn set_streaks(&self, streaks: Streaks) {
+        self.send.set_streaks(streaks);
+    }
 }
 
 impl RequesterOps for Env<'_> {

@@ -3,7 +3,7 @@
 //! A host: its memory, and what its QPs share.
 
 use super::memory::{Memory, Regions};
-use super::queues::SharedRecv;
+use super::queues::{Program, SharedRecv};
 
 /// A host.
 pub struct Host {
@@ -17,4 +17,5 @@ pub struct Host {
     pub unreadable: usize,
     /// The shared receive queue of its QPs, if they have one.
     pub srq: Option<SharedRecv>,
+    pub program: Program,
 }

@@ -5,6 +5,8 @@
 use crate::api::*;
 use crate::host::memory::{Regions, Right};
 use crate::model::key::KeyUse;
+use std::cell::Cell;
+use std::rc::Rc;
 
 /// A send request with the fields that the protocol does not see.
 pub struct SendSlot {
@@ -39,11 +41,26 @@ impl SendSlot {
     }
 }
 
+/// The program of a host, which posts to all its QPs: see [`RequestQueue::streaks`].
+#[derive(Clone, Default)]
+pub struct Program(Rc<Cell<Streaks>>);
+
 /// The send queue. All requests ever posted; those before `retired` are gone for the protocol.
 #[derive(Default)]
 pub struct SendRing {
     pub slots: Vec<SendSlot>,
     pub retired: usize,
+    program: Program,
+}
+
+impl SendRing {
+    /// An empty queue of this program's.
+    pub fn new(program: &Program) -> SendRing {
+        SendRing {
+            program: program.clone(),
+            ..SendRing::default()
+        }
+    }
 }
 
 impl RequestQueue for SendRing {
@@ -61,6 +78,14 @@ impl RequestQueue for SendRing {
         let live = self.slots.get_mut(self.retired..)?;
         let index = (n as usize).checked_sub(self.retired)?;
         live.get_mut(index).map(|slot| &mut slot.request)
+    }
+
+    fn streaks(&self) -> Streaks {
+        self.program.0.get()
+    }
+
+    fn set_streaks(&self, streaks: Streaks) {
+        self.program.0.set(streaks);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::host::machine::Host;
 use crate::host::memory::{Memory, Regions, ALL_RIGHTS};
 use crate::host::paging::Paging;
 use crate::host::qp::{Qp, Setup};
-use crate::host::queues::{Keys, RecvRing, RecvSlot, SendRing, SendSlot};
+use crate::host::queues::{Keys, Program, RecvRing, RecvSlot, SendRing, SendSlot};
 use crate::model::fault::Fault;
 use crate::model::flow::tests::op as posted;
 use crate::model::flow::Flow;
@@ -99,6 +99,7 @@ impl Scene {
                 defective: 0,
                 unreadable: 0,
                 srq: None,
+                program: Program::default(),
             }
         };
         let mut scene = Scene {

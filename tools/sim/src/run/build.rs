@@ -9,7 +9,7 @@ use crate::host::machine::Host;
 use crate::host::memory::{Memory, Regions, Right, ALL_RIGHTS};
 use crate::host::paging::Paging;
 use crate::host::qp::{Qp, Setup};
-use crate::host::queues::{Keys, RecvRing, SendRing, SharedRecv};
+use crate::host::queues::{Keys, Program, RecvRing, SendRing, SharedRecv};
 use crate::judge::requester_wire::Watch;
 use crate::model::flow::Flow;
 use crate::model::key::Fast;
@@ -201,7 +201,7 @@ impl World {
                 peer: base + other,
                 conn,
                 setup,
-                send: SendRing::default(),
+                send: SendRing::new(&self.hosts[pair.hosts[end]].program),
                 recv: RecvRing::default(),
                 keys: Keys::default(),
                 taken_pages: Paging::new(&self.plan, rng, Stream::TakenPages),
@@ -331,5 +331,6 @@ fn build_host(large: bool, rng: &mut Rng) -> Host {
         defective,
         unreadable,
         srq: None,
+        program: Program::default(),
     }
 }

@@ -59,7 +59,7 @@ impl World {
         let q = &mut self.qps[qp];
         let done = q.conn.modify(&Modify::to_state(State::Reset));
         ensure!(done.is_ok(), "qp{qp}: to RESET: {done:?}");
-        q.send = SendRing::default();
+        q.send = SendRing::new(&self.hosts[q.host].program);
         let silent = q.conn.state() == State::Reset
             && q.conn.poll_transmit(self.now, 1, &mut q.send).is_none()
             && q.conn.poll_local(&q.send).is_none()

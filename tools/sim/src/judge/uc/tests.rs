@@ -10,7 +10,7 @@ use crate::check::Violation;
 use crate::host::machine::Host;
 use crate::host::memory::{Memory, Regions, ALL_RIGHTS};
 use crate::host::paging::Paging;
-use crate::host::queues::{Keys, RecvRing, RecvSlot, SendRing};
+use crate::host::queues::{Keys, Program, RecvRing, RecvSlot, SendRing};
 use crate::host::uc::{End, Uncopied};
 use crate::judge::decode::Seen;
 use crate::judge::tests::{received, refused};
@@ -75,6 +75,7 @@ impl Scene {
                 defective: 0,
                 unreadable: 0,
                 srq: None,
+                program: Program::default(),
             }
         };
         let mut scene = Scene {

@@ -102,6 +102,7 @@ impl World {
             }
         };
         let at = &mut self.hosts[host];
+        let program = at.program.clone();
         let (memory, regions) = (&mut at.memory, &mut at.regions);
         let len = max_len as usize * 2;
         let at = memory.alloc(len, rng);
@@ -118,7 +119,7 @@ impl World {
             pmtu,
             max_len,
             qp: UcQp::new(),
-            send: SendRing::default(),
+            send: SendRing::new(&program),
             recv: RecvRing::default(),
             keys: Keys::default(),
             taken_pages: Paging::new(&self.plan, rng, Stream::TakenPages),

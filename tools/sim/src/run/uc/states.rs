@@ -173,7 +173,7 @@ impl World {
         self.uc_responder_ends(end);
         self.uc.responders[end] = Responder::NEW;
         let e = &mut self.uc.ends[end];
-        e.send = SendRing::default();
+        e.send = SendRing::new(&self.hosts[e.host].program);
         e.recv = RecvRing::default();
         e.keys = Keys::default();
         e.flow.reset();
