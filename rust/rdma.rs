@@ -59,6 +59,7 @@ mod ops_ah;
 mod ops_cq;
 mod ops_device;
 mod ops_gid;
+mod ops_mad;
 mod ops_mr;
 mod ops_mw;
 mod ops_pd;

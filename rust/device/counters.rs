@@ -3,6 +3,7 @@
 //! The counters of a port. `rdma statistic show` and the files under `hw_counters` show them.
 
 use crate::proto::transport::DropReason;
+use crate::proto::wire::perf_mgmt::PortCounters;
 use crate::proto::wire::{counted, ParseError};
 use kernel::str::CStr;
 use kernel::sync::atomic::{Atomic, Relaxed};
@@ -12,6 +13,9 @@ counted! {
     pub(crate) enum Count {
         SentPackets = c"sent_pkts",
         RcvdPackets = c"rcvd_pkts",
+        /// Bytes of packets, each from its BTH to its ICRC.
+        SentBytes = c"sent_bytes",
+        RcvdBytes = c"rcvd_bytes",
         SendErrors = c"send_err",
         LinkDowned = c"link_downed",
         BadIcrc = c"rcvd_bad_icrc",
@@ -94,6 +98,22 @@ impl Counters {
     #[inline]
     pub(crate) fn dropped(&self, cause: DropReason) {
         self.bump(OWN.len() + PARSER.len() + cause as usize, 1);
+    }
+
+    /// The counters that every port has (IBTA 16.1.3.5).
+    pub(crate) fn of_port(&self) -> PortCounters {
+        let value = |index: usize| self.0.get(index).map_or(0, |counter| counter.load(Relaxed));
+        let own = |what: Count| value(what as usize);
+        let parser = (0..PARSER.len()).map(|index| value(OWN.len() + index));
+        PortCounters {
+            sent_bytes: own(Count::SentBytes),
+            rcvd_bytes: own(Count::RcvdBytes),
+            sent_packets: own(Count::SentPackets),
+            rcvd_packets: own(Count::RcvdPackets),
+            send_errors: own(Count::SendErrors),
+            rcv_errors: parser.fold(own(Count::BadIcrc), u64::saturating_add),
+            link_downed: own(Count::LinkDowned),
+        }
     }
 
     /// Copies the values to `out`, in the order of [`NAMES`].

@@ -17,7 +17,7 @@ use super::qp::{attr, details, engine, removal};
 use super::{counters, limits, link, uabi};
 use crate::net::netdev::NetDevice;
 use crate::proto::transport::State;
-use crate::proto::wire::Gid;
+use crate::proto::wire::{perf_mgmt, Gid};
 use crate::rdma::access::Access;
 use crate::rdma::attr::{AtomicCap, DeviceAttr, DeviceCaps, DriverId, OdpCaps, OdpOps, PortAttr};
 use crate::rdma::details::Details;
@@ -28,6 +28,7 @@ use crate::rdma::events::{CqEvents, QpEvents, SrqEvents};
 use crate::rdma::gid::AhAttr;
 use crate::rdma::mr::{Advice, MrChange, MwType};
 use crate::rdma::odp::OdpMemory;
+use crate::rdma::port::MAD_SIZE;
 use crate::rdma::qp::{QpAttr, QpCreated, QpInit, QpQuery};
 use crate::rdma::srq::{SrqAttr, SrqChange};
 use crate::rdma::udata::UserCtx;
@@ -167,6 +168,10 @@ impl Driver for Oxe {
 
     fn counters(dev: &Device<Self>, out: &mut [u64]) {
         dev.port.counters.read(out);
+    }
+
+    fn reply_to_mad(dev: &Device<Self>, request: &[u8; MAD_SIZE]) -> Option<[u8; MAD_SIZE]> {
+        perf_mgmt::reply(request, &dev.port.counters.of_port())
     }
 
     fn added(dev: &Device<Self>) {

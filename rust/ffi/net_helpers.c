@@ -276,7 +276,7 @@ void oxe_tx_send(struct sk_buff *list, struct oxe_sent *count)
 	struct sk_buff *skb, *next;
 	struct net_device *dev;
 	struct net *net;
-	u32 packets;
+	u32 packets, bytes;
 	int err;
 
 	rcu_read_lock();
@@ -284,6 +284,7 @@ void oxe_tx_send(struct sk_buff *list, struct oxe_sent *count)
 		next = skb->next;
 		skb_mark_not_on_list(skb);
 		packets = skb_is_gso(skb) ? skb_shinfo(skb)->gso_segs : 1;
+		bytes = skb->len - skb_transport_offset(skb) - sizeof(struct udphdr);
 		dev = dst_dev_rcu(skb_dst(skb));
 		net = dev_net_rcu(dev);
 		skb->dev = dev;
@@ -293,10 +294,12 @@ void oxe_tx_send(struct sk_buff *list, struct oxe_sent *count)
 		else
 #endif
 			err = ip_local_out(net, NULL, skb);
-		if (net_xmit_eval(err))
+		if (net_xmit_eval(err)) {
 			count->failed += packets;
-		else
+		} else {
 			count->sent += packets;
+			count->bytes += bytes;
+		}
 	}
 	rcu_read_unlock();
 }

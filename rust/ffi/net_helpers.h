@@ -149,6 +149,7 @@ void oxe_tx_drop(struct sk_buff *list);
 struct oxe_sent {
 	u32 sent;
 	u32 failed;
+	u32 bytes;
 };
 
 void oxe_tx_send(struct sk_buff *list, struct oxe_sent *count);

@@ -49,19 +49,19 @@ impl<'bh> TxQueue<'bh> {
         Ok(())
     }
 
-    /// Sends all packets. Returns how many were sent, and how many failed: those are as good as
-    /// lost on the wire.
+    /// Sends all packets. Returns how many were sent, with their bytes of UDP payload, and how many
+    /// failed: those are as good as lost on the wire.
     ///
     /// No packet reaches a receiver on this CPU before bottom halves are enabled again, not even a
     /// packet to this machine itself.
     #[inline]
-    pub(crate) fn send(&mut self) -> (u32, u32) {
-        let mut count = ffi::oxe_sent { sent: 0, failed: 0 };
+    pub(crate) fn send(&mut self) -> ffi::oxe_sent {
+        let mut count = ffi::oxe_sent::default();
         // INVARIANT: the packets are given away, and the list is empty.
         let list = core::mem::replace(&mut self.head, null_mut());
         // SAFETY: `list` is a list of prepared packets that we alone own.
         unsafe { ffi::oxe_tx_send(list, &mut count) };
-        (count.sent, count.failed)
+        count
     }
 }
 

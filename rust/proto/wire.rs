@@ -27,6 +27,7 @@ pub mod immdt;
 pub mod ip;
 pub mod opcode;
 pub mod packet;
+pub mod perf_mgmt;
 pub mod pkey;
 pub mod psn;
 pub mod qpn;

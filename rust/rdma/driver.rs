@@ -9,6 +9,7 @@ use super::device::Device;
 use super::events::{CqEvents, QpEvents, SrqEvents};
 use super::gid::AhAttr;
 use super::mr::{Advice, MrChange, MwType};
+use super::port::MAD_SIZE;
 use super::qp::{QpAttr, QpCreated, QpInit, QpQuery};
 use super::srq::{SrqAttr, SrqChange};
 use super::udata::UserCtx;
@@ -82,6 +83,10 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Writes the counters' values, in the order of [`Driver::COUNTERS`]. `out` has the same
     /// length.
     fn counters(dev: &Device<Self>, out: &mut [u64]);
+
+    /// The reply to a management datagram, if the driver has one: to a request for the performance
+    /// counters. Called while the device is being registered and later; process context.
+    fn reply_to_mad(dev: &Device<Self>, request: &[u8; MAD_SIZE]) -> Option<[u8; MAD_SIZE]>;
 
     /// The device is there for its users: for the first time, or again after it has moved to
     /// another network namespace. Must not call ib_core.

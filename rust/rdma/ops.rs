@@ -8,8 +8,8 @@
 
 use super::driver::Driver;
 use super::{
-    device, mmap, ops_ah, ops_cq, ops_device, ops_gid, ops_mr, ops_mw, ops_pd, ops_post, ops_qp,
-    ops_srq, ops_ucontext,
+    device, mmap, ops_ah, ops_cq, ops_device, ops_gid, ops_mad, ops_mr, ops_mw, ops_pd, ops_post,
+    ops_qp, ops_srq, ops_ucontext,
 };
 use crate::ffi;
 
@@ -43,6 +43,7 @@ impl<D: Driver> Table<D> {
         } else {
             Some(ops_device::get_hw_stats::<D>)
         },
+        process_mad: Some(ops_mad::process_mad::<D>),
         add_gid: Some(ops_gid::add_gid::<D>),
         del_gid: Some(ops_gid::del_gid::<D>),
         dealloc_driver: Some(device::dealloc_driver::<D>),

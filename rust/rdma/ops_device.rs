@@ -125,7 +125,8 @@ pub(super) unsafe extern "C" fn get_port_immutable<D: Driver>(
         immutable.core_cap_flags = ffi::RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
         immutable.gid_tbl_len = c_int::from(D::gid_table_len(dev));
         immutable.pkey_tbl_len = c_int::from(super::port::PKEY_TABLE_LEN);
-        immutable.max_mad_size = super::port::MAD_SIZE;
+        // CAST: it is 256.
+        immutable.max_mad_size = super::port::MAD_SIZE as u32;
         Ok(0)
     })
 }

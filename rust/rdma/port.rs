@@ -12,4 +12,4 @@ pub(crate) const PKEY_TABLE_LEN: u16 = 1;
 pub(crate) const DEFAULT_PKEY: u16 = 0xffff;
 
 /// The size of a management datagram in bytes (IBTA Vol 1, 13.4.2).
-pub(super) const MAD_SIZE: u32 = 256;
+pub(crate) const MAD_SIZE: usize = 256;

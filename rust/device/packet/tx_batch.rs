@@ -206,9 +206,10 @@ impl<'bh, Q: TxLimitHandler> Batch<'bh, Q> {
         self.close();
         let any = self.packets != 0;
         self.packets = 0;
-        let (sent, failed) = self.queue.send();
-        port.counters.add(Count::SentPackets, sent);
-        port.counters.add(Count::SendErrors, failed);
+        let count = self.queue.send();
+        port.counters.add(Count::SentPackets, count.sent);
+        port.counters.add(Count::SentBytes, count.bytes);
+        port.counters.add(Count::SendErrors, count.failed);
         any
     }
 }

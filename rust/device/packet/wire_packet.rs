@@ -99,9 +99,11 @@ impl WirePacket {
             return;
         }
         let more = self.alike(limit.wrapping_sub(1)).unwrap_or(0);
+        let bytes = u32::from(more).saturating_mul(self.skb.len() as u32);
         self.skb.skip(more);
         self.count = self.count.saturating_add(more);
         counters.add(Count::RcvdPackets, more.into());
+        counters.add(Count::RcvdBytes, bytes);
     }
 
     /// The number of next packets that are intact and like this one, up to `limit`. Adds their
@@ -190,6 +192,7 @@ fn read(
     first_id: u16,
 ) -> Option<Parsed> {
     counters.count(Count::RcvdPackets);
+    counters.add(Count::RcvdBytes, skb.len() as u32);
     let mut copy = [0; MAX_HEADER_LEN];
     let headers = skb.headers(&mut copy)?;
     let parsed = match PacketRepr::parse(headers, skb.len()) {

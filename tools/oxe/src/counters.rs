@@ -181,9 +181,11 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Counters that move where all is well, or only tell more of one above.
-    const OTHERS: [&str; 9] = [
+    const OTHERS: [&str; 11] = [
         "sent_pkts",
         "rcvd_pkts",
+        "sent_bytes",
+        "rcvd_bytes",
         "link_downed",
         "rcvd_bad_icrc_gso",
         "duplicate_request",
