@@ -9,6 +9,16 @@ use core::marker::PhantomData;
 use core::ptr::null_mut;
 use kernel::prelude::*;
 
+/// What became of packets.
+pub(crate) struct Sent {
+    /// How many were sent.
+    pub(crate) packets: u32,
+    /// Their UDP payload in bytes.
+    pub(crate) bytes: u32,
+    /// How many were not sent: they are as good as lost on the wire.
+    pub(crate) failed: u32,
+}
+
 /// Packets that wait to be sent together. They are sent once the code that built them holds no lock
 /// any more.
 ///
@@ -49,19 +59,22 @@ impl<'bh> TxQueue<'bh> {
         Ok(())
     }
 
-    /// Sends all packets. Returns how many were sent, with their bytes of UDP payload, and how many
-    /// failed: those are as good as lost on the wire.
+    /// Sends all packets.
     ///
     /// No packet reaches a receiver on this CPU before bottom halves are enabled again, not even a
     /// packet to this machine itself.
     #[inline]
-    pub(crate) fn send(&mut self) -> ffi::oxe_sent {
+    pub(crate) fn send(&mut self) -> Sent {
         let mut count = ffi::oxe_sent::default();
         // INVARIANT: the packets are given away, and the list is empty.
         let list = core::mem::replace(&mut self.head, null_mut());
         // SAFETY: `list` is a list of prepared packets that we alone own.
         unsafe { ffi::oxe_tx_send(list, &mut count) };
-        count
+        Sent {
+            packets: count.sent,
+            bytes: count.bytes,
+            failed: count.failed,
+        }
     }
 }
 

@@ -206,10 +206,10 @@ impl<'bh, Q: TxLimitHandler> Batch<'bh, Q> {
         self.close();
         let any = self.packets != 0;
         self.packets = 0;
-        let count = self.queue.send();
-        port.counters.add(Count::SentPackets, count.sent);
-        port.counters.add(Count::SentBytes, count.bytes);
-        port.counters.add(Count::SendErrors, count.failed);
+        let sent = self.queue.send();
+        port.counters.add(Count::SentPackets, sent.packets);
+        port.counters.add(Count::SentBytes, sent.bytes);
+        port.counters.add(Count::SendErrors, sent.failed);
         any
     }
 }
