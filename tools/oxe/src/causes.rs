@@ -4,7 +4,7 @@
 //! (`rust/device/qp/cause.rs`).
 
 /// Words of a cause, and its remedy.
-const REMEDIES: [(&str, &str); 16] = [
+pub(crate) const REMEDIES: [(&str, &str); 16] = [
     (
         "RNR_RETRY_EXC_ERR",
         "Let the peer post more receives, or post them sooner; an rnr_retry of 7 waits without \

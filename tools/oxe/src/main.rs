@@ -19,6 +19,8 @@ mod gids;
 mod module;
 mod nldev;
 mod output;
+#[cfg(test)]
+mod page;
 mod peer;
 mod problem;
 mod rdma_cm;
