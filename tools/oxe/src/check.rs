@@ -291,8 +291,7 @@ impl Check<'_> {
         match peer::ask(source, to) {
             Ok(answer) => Ok(Some(answer)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let text = format!("There is no {}, by which programs connect.", rdma_cm::FILE);
-                self.problem("no-rdma_cm", text, "modprobe rdma_ucm");
+                self.problems.push(rdma_cm::missing());
                 Ok(None)
             }
             Err(error) => Err(io::Error::new(

@@ -17,7 +17,7 @@ const fn counter(name: &'static str, text: &'static str, remedy: &'static str) -
 }
 
 const FOREIGN: &str =
-    "Something else than a RoCEv2 device sends to UDP port 4791 here: tcpdump -ni \
+    "Something other than a RoCEv2 device sends to UDP port 4791 here: tcpdump -ni \
                        NETDEV udp port 4791 shows who.";
 const LOSS: &str = "The network loses or reorders packets: ip -s link and tc -s qdisc show where \
                     on both hosts.";

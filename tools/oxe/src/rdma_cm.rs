@@ -3,6 +3,7 @@
 //! The user ABI of the RDMA connection manager (`include/uapi/rdma/rdma_user_cm.h`): commands are
 //! written to a file, and the kernel writes what it answers to an address that the command names.
 
+use crate::problem::Problem;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -12,6 +13,15 @@ use std::time::Instant;
 
 /// The file of the connection manager.
 pub(crate) const FILE: &str = "/dev/infiniband/rdma_cm";
+
+/// The file does not exist.
+pub(crate) fn missing() -> Problem {
+    Problem::new(
+        "no-rdma_cm",
+        format!("There is no {FILE}, by which programs connect."),
+        "modprobe rdma_ucm",
+    )
+}
 
 /// `RDMA_USER_CM_CMD_...`
 #[derive(Clone, Copy)]

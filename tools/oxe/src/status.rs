@@ -9,6 +9,7 @@ use crate::module;
 use crate::nldev::{Attr, Command, Nldev};
 use crate::output::{table, Report};
 use crate::problem::Problem;
+use crate::rdma_cm;
 use crate::sysfs;
 use serde_json::json;
 use std::io;
@@ -159,11 +160,7 @@ fn of_programs() -> Vec<Problem> {
         ));
     }
     if !files.iter().any(|name| name == "rdma_cm") {
-        problems.push(Problem::new(
-            "no-rdma_cm",
-            "There is no /dev/infiniband/rdma_cm, by which programs connect.",
-            "modprobe rdma_ucm",
-        ));
+        problems.push(rdma_cm::missing());
     }
     if let Some(limit) = memlock().filter(|limit| *limit < MEMLOCK) {
         problems.push(Problem::new(
