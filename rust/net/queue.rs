@@ -10,6 +10,7 @@ use core::ptr::null_mut;
 use kernel::prelude::*;
 
 /// What became of packets.
+#[derive(Default)]
 pub(crate) struct Sent {
     /// How many were sent.
     pub(crate) packets: u32,
@@ -65,6 +66,9 @@ impl<'bh> TxQueue<'bh> {
     /// packet to this machine itself.
     #[inline]
     pub(crate) fn send(&mut self) -> Sent {
+        if self.head.is_null() {
+            return Sent::default();
+        }
         let mut count = ffi::oxe_sent::default();
         // INVARIANT: the packets are given away, and the list is empty.
         let list = core::mem::replace(&mut self.head, null_mut());
