@@ -337,7 +337,7 @@ class OnlyCause(Counted):
                 {
                     n: after[n] - self.before[n]
                     for n in after
-                    if after[n] != self.before[n] and not n.endswith("_pkts")
+                    if after[n] != self.before[n] and not n.endswith(("_pkts", "_bytes"))
                 },
                 {self.name: 1},
                 "what was counted",
