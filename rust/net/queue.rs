@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 use core::ptr::null_mut;
 use kernel::prelude::*;
 
-/// What became of packets.
+/// The result of sending packets.
 #[derive(Default)]
 pub(crate) struct Sent {
     /// How many were sent.

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# program: the counters that every RDMA port has, ports/1/counters in sysfs, from which monitors
-# (node_exporter, atop) take their figures: bytes in words of four, packets, errors, links that went
-# down. Each says what the driver's own counter says, and both ends of a wire agree.
+# program: the counters that every RDMA port has, ports/1/counters in sysfs, where monitors look:
+# bytes in words of four, packets, errors, links that went down. Each says what the driver's own
+# counter says, and both ends of a wire agree.
 . "$(dirname "$0")/lib.sh"
 [ "$LINK_TYPE" = oxe ] || skip_all "rdma_rxe counts otherwise"
 

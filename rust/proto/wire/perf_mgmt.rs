@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Management datagrams of the performance management class: the counters of a port, which
-//! ib_core, perfquery and monitors ask for (IBTA 13.4, 16.1).
+//! Management datagrams of the performance management class (IBTA 13.4, 16.1). By them ib_core
+//! reads the counters of a port that it shows in sysfs.
 //!
 //! Counters can be read, but not reset: a `Set` would let any peer do that. The extended counters
 //! are those without unicast and multicast packets.
@@ -48,7 +48,7 @@ const RESP_TIME: u8 = 18;
 const PORT: u8 = 1;
 const ALL_PORTS: u8 = 0xff;
 
-/// What the counters of a port are made from.
+/// The values from which the counters of a port are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// Bytes, each packet from its BTH to its ICRC.

@@ -11,7 +11,7 @@ use std::path::Path;
 /// Columns of a line.
 const WIDTH: usize = 100;
 
-/// What ends a part.
+/// The end of a part.
 const END: &str = "\n.. The end of what is made.\n";
 
 /// An item of a definition list.
@@ -35,7 +35,7 @@ fn sentence(text: &str) -> String {
     first.to_uppercase() + rest
 }
 
-/// The page with the parts of `text` after each of these lines made anew.
+/// The page with both parts made anew.
 fn made(page: &str) -> String {
     let causes: String = REMEDIES
         .iter()

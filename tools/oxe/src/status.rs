@@ -127,7 +127,7 @@ fn of_device(device: &Device, gids: &[Gid]) -> Vec<Problem> {
     problems
 }
 
-/// What is wrong with the netdev of a device that is not active.
+/// The problem of the netdev of a device that is not active.
 pub(crate) fn of_link(device: &Device) -> Option<Problem> {
     let (name, link) = (&device.name, device.link.as_ref()?);
     let netdev = &link.name;
