@@ -87,20 +87,17 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
     let mut batches = 0;
     let mut inner = qp.inner.lock();
     let mut deferred = Deferred::default();
-    match input {
-        Input::Work(_) | Input::Bulk => inner.run.work_began(),
-        Input::Resume => inner.run.resumed(),
-        // The call of the process succeeds, so its requests count as posted.
-        Input::Doorbell if inner.run.is_stopped() => inner.sq.note_posted(),
-        _ => {}
-    }
-    if inner.run.is_stopped() {
+    if !takes(&mut inner, input) {
         return false;
     }
     if inner.is_in_error() {
         inner.flush_poll.begin(now, input);
     }
     process_input(qp, &mut inner, now, input, &mut deferred);
+    if corks(qp, &mut inner, now, input) {
+        arm(qp, &mut inner, now, Progress::Idle);
+        return false;
+    }
     if !inner.run.begin(matches!(input, Input::Flush)) {
         complete(qp, &mut inner, &mut deferred);
         drop(inner);
@@ -156,6 +153,26 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
     drop(inner);
     notify(qp, deferred);
     false
+}
+
+/// Notes that the input has come. Returns whether the QP takes it: not while it is stopped.
+#[inline(always)]
+fn takes(inner: &mut Inner, input: &Input<'_>) -> bool {
+    match input {
+        Input::Work(_) | Input::Bulk => inner.run.work_began(),
+        Input::Resume => inner.run.resumed(),
+        // The call of the process succeeds, so its requests count as posted.
+        Input::Doorbell if inner.run.is_stopped() => inner.sq.note_posted(),
+        _ => {}
+    }
+    !inner.run.is_stopped()
+}
+
+/// Whether this is a doorbell for requests that all wait for further ones.
+#[inline(always)]
+fn corks(qp: &Qp, inner: &mut Inner, now: Instant, input: &Input<'_>) -> bool {
+    let may_cork = matches!(input, Input::Doorbell) && inner.transport.may_cork();
+    may_cork && inner.posted_is_corked(&qp.ctx, now)
 }
 
 /// How many batches of loopback packets one call delivers.

@@ -19,7 +19,7 @@ use crate::device::packet::ah::Ahs;
 use crate::device::packet::loopback::LoopbackQueue;
 use crate::device::port::Port;
 use crate::net::tx_limit::TxLimit;
-use crate::proto::transport::{Events, RunState, State};
+use crate::proto::transport::{Events, Instant, RunState, State};
 use crate::rdma::access::Access;
 use crate::rdma::events::QpEvents;
 use crate::rdma::gid::AhAttr;
@@ -350,6 +350,18 @@ impl Inner {
         ) {
             while self.sq.fetch(qp) {}
         }
+    }
+
+    /// Fetches what was posted. Returns whether nothing is due now: all of it waits for further
+    /// requests.
+    // A function of its own: it has a copy of `fetch`, which the others are not to pay for.
+    #[inline(never)]
+    pub(crate) fn posted_is_corked(&mut self, qp: &QpContext, now: Instant) -> bool {
+        if self.run != RunState::Idle {
+            return false;
+        }
+        self.fetch(qp);
+        self.transport.is_corked(now, &self.sq)
     }
 
     /// Whether there may be requests to fetch, or packets to send.

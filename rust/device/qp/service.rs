@@ -157,6 +157,16 @@ impl Transport {
     }
 
     #[inline]
+    pub(crate) fn may_cork(&self) -> bool {
+        dispatch!(self, service => service.may_cork())
+    }
+
+    #[inline]
+    pub(crate) fn is_corked(&mut self, now: Instant, sq: &SendQueue) -> bool {
+        dispatch!(self, service => service.is_corked(now, sq))
+    }
+
+    #[inline]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         dispatch!(self, service => service.poll_timeout())
     }

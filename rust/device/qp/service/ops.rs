@@ -79,6 +79,16 @@ pub(crate) trait Service {
         false
     }
 
+    /// Whether [`Service::is_corked`] may be true for what was just posted.
+    fn may_cork(&self) -> bool {
+        false
+    }
+
+    /// Whether nothing is due before the timeout, as requests that were posted wait for others.
+    fn is_corked(&mut self, _now: Instant, _sq: &SendQueue) -> bool {
+        false
+    }
+
     /// The time of the next timeout.
     fn poll_timeout(&self) -> Option<Instant> {
         None

@@ -95,6 +95,16 @@ impl Service for Rc {
     }
 
     #[inline]
+    fn may_cork(&self) -> bool {
+        self.conn.requester().may_cork()
+    }
+
+    #[inline]
+    fn is_corked(&mut self, now: Instant, sq: &SendQueue) -> bool {
+        self.conn.is_corked(now, sq)
+    }
+
+    #[inline]
     fn poll_timeout(&self) -> Option<Instant> {
         self.conn.poll_timeout()
     }

@@ -164,7 +164,7 @@ impl Autocork {
     /// Whether the streak is long enough for a post to be corked; if not, the post belongs to it.
     #[inline(always)]
     fn is_streak_whole<Q: RequestQueue>(&mut self, q: &Q) -> bool {
-        if self.streak >= self.needed {
+        if self.may_cork() {
             return true;
         }
         self.streak = self.streak.saturating_add(1);
@@ -244,6 +244,12 @@ impl Autocork {
     #[inline]
     pub(in super::super) const fn deadline(&self) -> Option<Instant> {
         self.deadline
+    }
+
+    /// Whether the next post may be corked.
+    #[inline]
+    pub(in super::super) const fn may_cork(&self) -> bool {
+        self.streak >= self.needed
     }
 
     /// Uncorks all requests.

@@ -179,6 +179,15 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
         self.requester.uncork();
     }
 
+    /// Whether nothing is due, as the requests that have not begun stay corked: until its timeout
+    /// [`ConnectedQp::poll_transmit`] would return no packet.
+    #[inline]
+    pub fn is_corked<Q: RequestQueue>(&mut self, now: Instant, q: &Q) -> bool {
+        self.state.is(State::Rts)
+            && !self.responder.may_transmit()
+            && self.requester.corks(now, false, q)
+    }
+
     /// Processes a packet for this QP, with `payload_len` bytes of payload, which `env` can access.
     /// The caller has checked everything below the transport: address, length, ICRC.
     #[inline]

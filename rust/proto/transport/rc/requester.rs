@@ -20,6 +20,7 @@
 
 mod ack_req;
 mod completer;
+mod corked;
 pub mod cwnd;
 mod details;
 mod in_flight;
@@ -152,12 +153,6 @@ impl Requester {
         self.recovery.stop();
     }
 
-    /// Uncorks all requests, and forgets that they were posted in a streak.
-    #[inline]
-    pub(super) fn uncork(&mut self) {
-        self.autocork.reset();
-    }
-
     /// The time of the next timeout, if there is one.
     #[inline]
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
@@ -185,12 +180,7 @@ impl Requester {
             self.autocork.flush();
             return None;
         }
-        let next = self.started.n;
-        let fresh = self.cursor.n == next && next != q.tail() && !draining;
-        // Another packet must follow one that did not ask for an acknowledgement.
-        if !fresh || self.ack_req.is_owed() {
-            self.autocork.flush();
-        } else if self.autocork.is_corked(now, next, q) {
+        if self.corks(now, draining, q) {
             return None;
         }
         if self.ack_req.take_first() {

@@ -40,6 +40,19 @@ fn unhurried() -> Pair {
 }
 
 #[test]
+fn the_owner_need_not_poll_while_they_wait() {
+    let mut pair = busy();
+    assert!(!pair.a.conn.is_corked(pair.now, &pair.a.host));
+    for flags in [Flags::default(), signaled()] {
+        pair.a
+            .post_with(SendOp::Write, pattern(8, 1), 0, RKEY, flags);
+        let corked = pair.a.conn.is_corked(pair.now, &pair.a.host);
+        assert_eq!(corked, flags == Flags::default());
+        assert_eq!(corked, pair.a.transmit_all(pair.now).is_empty());
+    }
+}
+
+#[test]
 fn the_first_ones_do_not_wait() {
     busy();
 }
