@@ -46,6 +46,7 @@ pub(crate) mod qp;
 pub(crate) mod shared;
 pub(crate) mod srq;
 pub(crate) mod strided;
+pub(crate) mod trace;
 pub(crate) mod udata;
 pub(crate) mod umem;
 pub(crate) mod wc;

@@ -2,9 +2,11 @@
 
 //! The counters of a port. `rdma statistic show` and the files under `hw_counters` show them.
 
+use crate::net::netdev::Name;
 use crate::proto::transport::DropReason;
 use crate::proto::wire::perf_mgmt::PortCounters;
 use crate::proto::wire::{counted, ParseError};
+use crate::rdma::trace::{self, Event, TracedQp};
 use kernel::str::CStr;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
@@ -61,17 +63,33 @@ pub(crate) const NAMES: [&CStr; TOTAL] = {
 };
 
 /// The counters of one port. Read and written in any context.
-pub(crate) struct Counters([Atomic<u64>; TOTAL]);
+pub(crate) struct Counters {
+    values: [Atomic<u64>; TOTAL],
+    /// The netdev's name when the port was made, by which traces name the port.
+    netdev: Name,
+}
 
 impl Counters {
     /// All zero.
-    pub(crate) fn new() -> Self {
-        Counters(core::array::from_fn(|_| Atomic::new(0)))
+    pub(crate) fn new(netdev: Name) -> Self {
+        Counters {
+            values: core::array::from_fn(|_| Atomic::new(0)),
+            netdev,
+        }
+    }
+
+    /// A QP of the port, as traces name it; 0 if a packet has none.
+    #[inline]
+    pub(crate) fn traced(&self, qpn: u32) -> TracedQp<'_> {
+        TracedQp {
+            netdev: self.netdev.as_c_str(),
+            qpn,
+        }
     }
 
     #[inline]
     fn bump(&self, index: usize, by: u32) {
-        if let Some(counter) = self.0.get(index).filter(|_| by != 0) {
+        if let Some(counter) = self.values.get(index).filter(|_| by != 0) {
             counter.add(u64::from(by), Relaxed);
         }
     }
@@ -88,21 +106,41 @@ impl Counters {
         self.bump(what as usize, 1);
     }
 
-    /// Counts a datagram that is no packet.
-    #[inline]
-    pub(crate) fn parse_error(&self, error: ParseError) {
-        self.bump(OWN.len() + error as usize, 1);
+    /// Counts a packet to QP `qpn` that is dropped before its QP has it.
+    #[cold]
+    pub(crate) fn lost(&self, what: Count, qpn: u32) {
+        self.drop_at(what as usize, qpn);
     }
 
-    /// Counts a packet that was dropped.
+    /// Counts a datagram that is no packet.
+    #[cold]
+    pub(crate) fn parse_error(&self, error: ParseError) {
+        self.drop_at(OWN.len() + error as usize, 0);
+    }
+
+    /// Counts a packet that QP `qpn` has dropped.
     #[inline]
-    pub(crate) fn dropped(&self, cause: DropReason) {
-        self.bump(OWN.len() + PARSER.len() + cause as usize, 1);
+    pub(crate) fn dropped(&self, cause: DropReason, qpn: u32) {
+        self.drop_at(OWN.len() + PARSER.len() + cause as usize, qpn);
+    }
+
+    /// Counts a packet for QP `qpn` that was dropped.
+    fn drop_at(&self, index: usize, qpn: u32) {
+        self.bump(index, 1);
+        if trace::is_on(Event::Drop) {
+            if let Some(name) = NAMES.get(index) {
+                trace::drop(&self.traced(qpn), name);
+            }
+        }
     }
 
     /// The counters that every port has (IBTA 16.1.3.5).
     pub(crate) fn of_port(&self) -> PortCounters {
-        let value = |index: usize| self.0.get(index).map_or(0, |counter| counter.load(Relaxed));
+        let value = |index: usize| {
+            self.values
+                .get(index)
+                .map_or(0, |counter| counter.load(Relaxed))
+        };
         let own = |what: Count| value(what as usize);
         let parser = (0..PARSER.len()).map(|index| value(OWN.len() + index));
         PortCounters {
@@ -118,7 +156,7 @@ impl Counters {
 
     /// Copies the values to `out`, in the order of [`NAMES`].
     pub(crate) fn read(&self, out: &mut [u64]) {
-        for (value, counter) in out.iter_mut().zip(&self.0) {
+        for (value, counter) in out.iter_mut().zip(&self.values) {
             *value = counter.load(Relaxed);
         }
     }

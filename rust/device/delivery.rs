@@ -95,10 +95,11 @@ impl Delivery {
     #[cold]
     fn deliver_later(this: &Arc<Self>, mut batch: RxBatch) {
         batch.detach();
+        let qpn = Qpn::MULTICAST.get();
         let full = this.backlog.lock().push_within_capacity(batch);
         if let Err(batch) = full {
             drop(batch);
-            this.port.counters.count(Count::GroupOverflow);
+            this.port.counters.lost(Count::GroupOverflow, qpn);
         }
         work::queue_process::<Delivery, 0>(this);
     }
@@ -113,7 +114,7 @@ impl Delivery {
             }
             match self.qps.get(group.qpn()) {
                 Some(qp) => engine::run(&qp, Input::Packets(&mut group)),
-                None => counters.count(Count::NoQp),
+                None => counters.lost(Count::NoQp, group.qpn()),
             }
         }
     }
@@ -123,10 +124,11 @@ impl Delivery {
     #[cold]
     fn deliver_multicast(&self, packets: &mut RxGroup<'_>, pause: &impl Fn()) {
         let counters = &self.port.counters;
-        let valid = packets.is_to_group() && packets.qpn() == Qpn::MULTICAST.get();
+        let qpn = packets.qpn();
+        let valid = packets.is_to_group() && qpn == Qpn::MULTICAST.get();
         while let Some(packet) = packets.next(counters) {
             if !valid {
-                counters.count(Count::WrongAddress);
+                counters.lost(Count::WrongAddress, qpn);
                 continue;
             }
             let gid = Gid::new(packet.destination);
@@ -139,7 +141,7 @@ impl Delivery {
                 pause();
             }
             if !delivered {
-                counters.count(Count::NoQp);
+                counters.lost(Count::NoQp, qpn);
             }
         }
     }

@@ -80,7 +80,7 @@ impl Port {
             tunnel <- kernel::new_mutex!(Some(Tunnel::open::<R>(on)?), "oxe_tunnel"),
             home: on.present_namespace(),
             settings,
-            counters: Counters::new(),
+            counters: Counters::new(on.name()),
         })
     }
 

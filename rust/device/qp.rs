@@ -21,3 +21,4 @@ mod send_slot;
 pub(crate) mod send_wqe;
 pub(crate) mod service;
 pub(crate) mod srq;
+mod trace;

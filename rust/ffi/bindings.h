@@ -12,3 +12,4 @@
 #include "net_helpers.h"
 #include "odp_helpers.h"
 #include "sync_helpers.h"
+#include "trace_helpers.h"

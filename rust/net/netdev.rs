@@ -6,6 +6,7 @@ use crate::ffi;
 use core::ops::Deref;
 use core::ptr::{null_mut, NonNull};
 use kernel::ffi::c_void;
+use kernel::str::CStr;
 use kernel::types::Opaque;
 
 /// A borrowed network device, [`struct net_device`]. A [`Netdev`] keeps it alive, or the notifier
@@ -207,9 +208,15 @@ impl Namespace {
 pub(crate) struct NetdevId(pub(crate) usize);
 
 /// An interface name.
+#[derive(Clone, Copy)]
 pub(crate) struct Name([u8; 16]);
 
 impl Name {
+    /// The name as C has it.
+    pub(crate) fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
+    }
+
     /// The bytes of the name, without a terminator.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         let len = self.0.iter().position(|&byte| byte == 0);

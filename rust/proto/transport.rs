@@ -45,7 +45,10 @@ pub use common::{
     State, Status, Streaks, Transmit, Verdict, ATOMIC_LEN, LOOPBACK_MTU, MAX_MESSAGE,
 };
 pub use cq::{Armed, Ends, EventModeration, Moderated, Notification};
-pub use rc::{Connection, Requester, RequesterDetails, Resource, Responder, MAX_CWND};
+pub use rc::{
+    Cause, Change, Connection, Requester, RequesterDetails, Resource, Responder, Snapshot, Trigger,
+    MAX_CWND,
+};
 pub use uc::UcQp;
 pub use ud::{
     check_recv, Datagram, DatagramAttr, DatagramRecv, DatagramSender, UdDest, UdModify, UdQp,

@@ -130,6 +130,11 @@ unsafe impl Send for OdpMemory {}
 unsafe impl Sync for OdpMemory {}
 
 impl OdpMemory {
+    /// The process's address of byte `offset`.
+    pub(crate) fn address(&self, offset: u64) -> u64 {
+        self.start.wrapping_add(offset)
+    }
+
     /// Registers `len` bytes at address `start` of the calling process. Process context.
     ///
     /// EOVERFLOW or EINVAL for a range that wraps or is empty; ENOMEM.

@@ -6,6 +6,7 @@
 use super::error::MemError;
 use crate::rdma::fault::{Faulting, Held, Turn};
 use crate::rdma::odp::OdpMemory;
+use crate::rdma::trace::{self, Event};
 use crate::sync::lock::{new_spinlock_bh, SpinLockBh};
 use crate::sync::memory::GFP_CHARGED;
 use crate::sync::revocable::Revocable;
@@ -61,6 +62,10 @@ impl Faulting for OdpMr {
             offset, len, ahead, ..
         } = wanted;
         let done = memory.fault(held, (offset, len, ahead), wanted.write);
+        if trace::is_on(Event::PageFault) {
+            let address = memory.address(offset);
+            trace::page_fault(address, len.max(ahead), wanted.write, done.is_ok());
+        }
         drop(memory);
         // The access of a packet comes again, and is told. Advice is not given again.
         let failed = done.err().filter(|_| len != 0);

@@ -207,7 +207,7 @@ fn read(
         head.set_datagram_fields(datagram(skb, first_id.wrapping_add(skb.index()))?);
     }
     if check_icrc(skb, head).is_none() && retry(skb, head, first_id).is_none() {
-        counters.count(Count::BadIcrc);
+        counters.lost(Count::BadIcrc, parsed.repr.bth.dest_qp.get());
         if skb.is_gso() {
             counters.count(Count::BadIcrcGso);
         }

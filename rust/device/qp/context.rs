@@ -3,8 +3,8 @@
 //! The immutable part of a queue pair, for its transport service.
 
 use super::srq::Srq;
-use crate::device::cq::completion::QpId;
-use crate::device::cq::Cq;
+use crate::device::cq::completion::{Completion, QpId};
+use crate::device::cq::{Cq, Wake};
 use crate::device::mem::mkey::Accessor;
 use crate::device::mem::mkeys::Mkeys;
 use crate::device::packet::ah::Ahs;
@@ -12,6 +12,7 @@ use crate::device::pd::PdId;
 use crate::device::port::Port;
 use crate::net::netdev::Namespace;
 use crate::rdma::qp::QpToken;
+use crate::rdma::trace::{self, Event};
 use crate::sync::quota::Owner;
 use kernel::sync::Arc;
 
@@ -48,6 +49,30 @@ impl QpContext {
     pub(crate) fn may_receive_in(&self, namespace: Namespace) -> bool {
         self.namespace
             .is_none_or(|own| own == namespace || self.port.home() == namespace)
+    }
+
+    /// Adds the completion of a send to `cq`, the send CQ. Under the QP's lock.
+    #[inline]
+    pub(crate) fn complete_send(&self, cq: &Cq, completion: &Completion) -> Wake {
+        self.trace(completion);
+        cq.push(completion)
+    }
+
+    /// Adds the completion of a receive to the receive CQ. Under the QP's lock.
+    #[inline]
+    pub(crate) fn complete_recv(&self, completion: &Completion) -> Wake {
+        self.trace(completion);
+        self.recv_cq.push(completion)
+    }
+
+    #[inline(always)]
+    fn trace(&self, completion: &Completion) {
+        if trace::is_on(Event::Completion) {
+            let qp = self.port.counters.traced(self.qpn);
+            let wc = &completion.wc;
+            let (opcode, status) = (wc.opcode.raw(), wc.status.raw());
+            trace::completion(&qp, wc.wr_id, opcode, status, wc.byte_len);
+        }
     }
 
     /// The identity of the QP in a completion.

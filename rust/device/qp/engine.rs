@@ -9,11 +9,12 @@
 
 use super::object::{Inner, Qp, Qps};
 use super::progress::{Deferred, Input, Progress};
+use super::trace;
 use crate::device::counters::Count;
 use crate::device::packet::loopback::LoopbackQueue;
 use crate::device::packet::rx_packet::RxPacket;
 use crate::device::packet::tx_batch::Batch;
-use crate::proto::transport::{Events, Instant, Rest};
+use crate::proto::transport::{Events, Instant, Rest, Trigger};
 use crate::rdma::events::QpEvent;
 use crate::sync::bh::{self, BhGuard};
 use crate::sync::{timer, work};
@@ -240,7 +241,12 @@ fn process_input(
     match input {
         Input::Doorbell => inner.sq.note_posted(),
         Input::Resume | Input::Sweep => {}
-        Input::Work(_) | Input::Bulk => inner.transport.handle_timeout(now, &mut inner.sq),
+        Input::Work(_) | Input::Bulk => {
+            let before = trace::before(|| inner.transport.snapshot());
+            inner.transport.handle_timeout(now, &mut inner.sq);
+            let snapshot = || inner.transport.snapshot();
+            trace::after(&qp.ctx, before, snapshot, Trigger::Timeout);
+        }
         Input::Flush => inner.transport.flush_delayed(),
         Input::Multicast(packet) => handle(qp, inner, now, RxPacket::Wire(packet), deferred),
         Input::Packets(group) => {
@@ -269,13 +275,17 @@ fn handle(
     if inner.transport.has_completion() && packet.repr().bth.opcode.kind().is_request() {
         complete(qp, inner, deferred);
     }
+    trace::receive(&qp.ctx, &packet);
+    let before = trace::before(|| inner.transport.snapshot());
     let queues = (&mut inner.sq, &mut inner.rq);
     let handled = inner
         .transport
         .handle(&qp.ctx, queues, now, packet, deferred);
     if let Err(cause) = handled {
-        qp.ctx.port.counters.dropped(cause);
+        qp.ctx.port.counters.dropped(cause, qp.ctx.qpn);
     }
+    let input = Trigger::Packet(packet.repr(), handled.err());
+    trace::after(&qp.ctx, before, || inner.transport.snapshot(), input);
 }
 
 /// Delivers all loopback packets of `from` to their queue pairs of this device. No lock held.
@@ -289,7 +299,7 @@ fn flush_loopback(from: &Qp, loopback: &mut LoopbackQueue) -> bool {
         match from.qps.get(qpn) {
             Some(qp) => deliver_loopback(from, &qp, loopback),
             None => {
-                from.ctx.port.counters.count(Count::NoQp);
+                from.ctx.port.counters.lost(Count::NoQp, qpn);
                 let _ = loopback.next_for(qpn);
             }
         }

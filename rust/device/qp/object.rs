@@ -12,6 +12,7 @@ use super::progress::Deferred;
 use super::recv_queue::RecvQueue;
 use super::send_queue::SendQueue;
 use super::service::Transport;
+use super::trace;
 use crate::device::cq::completion::Completion;
 use crate::device::limits::{self, Kind};
 use crate::device::mem::mkeys::Mkeys;
@@ -373,9 +374,11 @@ impl Inner {
     /// Publishes the state for readers without the lock.
     #[inline]
     pub(crate) fn publish_state(&self, qp: &Qp) {
-        let state = self.state() as u32;
-        if qp.state.load(Relaxed) != state {
-            qp.state.store(state, Relaxed);
+        let state = self.state();
+        if qp.state.load(Relaxed) != state as u32 {
+            let cause = self.cause.text().unwrap_or_default();
+            trace::qp_state(&qp.ctx, qp.state(), state, cause);
+            qp.state.store(state as u32, Relaxed);
             // Pairs with `Driver::posted_recv`: a receive that is posted now is either found in
             // the ring by the flush that follows, or its consumer finds the error state.
             barrier::full();
@@ -401,8 +404,7 @@ impl Inner {
             };
             deferred.recv.merge(
                 qp.ctx
-                    .recv_cq
-                    .push(&Completion::recv_flushed(qp.ctx.id(), wr_id)),
+                    .complete_recv(&Completion::recv_flushed(qp.ctx.id(), wr_id)),
             );
         }
         true

@@ -14,6 +14,7 @@ use super::context::QpContext;
 use super::operation::{Form, Operation, Response};
 use super::send_slot::{storage, Slot};
 use super::send_wqe::SqLimits;
+use super::trace;
 use crate::device::cq::completion::Completion;
 use crate::device::cq::{Cq, Wake};
 use crate::device::limits;
@@ -176,7 +177,15 @@ impl SendQueue {
                 slot.op = op;
             }
         }
+        self.trace(qp, n);
         true
+    }
+
+    #[inline(always)]
+    fn trace(&self, qp: &QpContext, n: u32) {
+        if let Some(slot) = self.slot(n) {
+            trace::post(qp, slot.wr_id, slot.op, slot.request.len);
+        }
     }
 
     /// Allocates more slots, if there may be more. Without memory, requests wait for the existing
@@ -372,7 +381,7 @@ impl SendQueue {
         }
         let opcode = Operation::of(op).completion;
         let wc = Completion::send(qp.id(), wr_id, opcode, done.status, done.byte_len);
-        self.cq.push(&wc)
+        qp.complete_send(&self.cq, &wc)
     }
 
     /// Drops the references that slot `n` holds.

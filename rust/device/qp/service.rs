@@ -20,7 +20,7 @@ use crate::device::packet::rx_packet::RxPacket;
 use crate::device::packet::tx_batch::Batch;
 use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{
-    Connection, DropReason, Events, Instant, SendCompletion, State, UcQp,
+    Connection, DropReason, Events, Instant, SendCompletion, Snapshot, State, UcQp,
 };
 use crate::proto::wire::PacketRepr;
 use crate::rdma::attr::Mtu;
@@ -90,6 +90,10 @@ impl Transport {
 
     pub(crate) fn query(&self, path_mtu: Mtu, out: &mut QpQuery<'_>) {
         dispatch!(self, service => service.query(path_mtu, out));
+    }
+
+    pub(crate) fn snapshot(&self) -> Option<Snapshot> {
+        dispatch!(self, service => service.snapshot())
     }
 
     pub(crate) fn details(&self, out: &mut Details) {

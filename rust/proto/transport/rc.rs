@@ -16,6 +16,7 @@ use super::{common, wire};
 
 pub use connection::Connection;
 pub use requester::cwnd::MAX_CWND;
+pub use requester::snapshot::{Cause, Change, Snapshot, Trigger};
 pub use requester::{Requester, RequesterDetails};
 pub use responder::resource::Resource;
 pub use responder::Responder;

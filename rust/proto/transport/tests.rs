@@ -27,6 +27,7 @@ mod rnr;
 mod run_state;
 mod segments;
 mod sink;
+mod snapshot;
 mod tail_loss;
 mod uc;
 mod uc_receive;

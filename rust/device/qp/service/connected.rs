@@ -21,6 +21,7 @@ use crate::device::qp::service::attr::connected_change;
 use crate::device::qp::service::env::Env;
 use crate::device::qp::service::remote::lookup;
 use crate::device::qp::service::resources::{ReadKeys, Resources};
+use crate::device::qp::trace;
 use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{
     ConnectedQp, Connection, DropReason, Instant, Modify, Payload, State, UcQp, Verdict,
@@ -157,8 +158,10 @@ impl<C: ConnectedQp> Connected<C> {
                 payload(qp, &transmit.payload, slots, keys, (skip, len), out)
             });
             let Err(Unsent { why, done }) = built else {
+                trace::transmit(qp, &transmit, transmit.segments, false);
                 continue;
             };
+            trace::transmit(qp, &transmit, done, false);
             let Some(rest) = transmit.rest(done) else {
                 continue;
             };
@@ -212,6 +215,7 @@ impl<C: ConnectedQp> Connected<C> {
             match source {
                 Ok(source) => {
                     self.conn.lend(&transmit);
+                    trace::transmit(qp, &transmit, 1, true);
                     loopback.put(LoopbackPacket {
                         repr: transmit.header,
                         sender: LoopbackOrigin::connected(qp.qpn, path),
@@ -264,15 +268,15 @@ impl<C: ConnectedQp> Connected<C> {
         let path = self.link.path.as_ref().ok_or(DropReason::State)?;
         // A connection takes packets from its peer alone.
         if !packet.arrived_on(path) {
-            qp.port.counters.count(Count::WrongAddress);
+            qp.port.counters.lost(Count::WrongAddress, qp.qpn);
             return Ok(());
         }
         if packet.namespace() != path.namespace() {
-            qp.port.counters.count(Count::WrongNamespace);
+            qp.port.counters.lost(Count::WrongNamespace, qp.qpn);
             return Ok(());
         }
         if !packet.may_be_from(self.conn.attr().dest_qpn.get()) {
-            qp.port.counters.count(Count::WrongSrcQp);
+            qp.port.counters.lost(Count::WrongSrcQp, qp.qpn);
             return Ok(());
         }
         let count = packet.count();

@@ -105,7 +105,7 @@ impl ResponderOps for Env<'_> {
     fn recv_done(&mut self, completion: RecvCompletion) {
         if let Some(wr_id) = self.rq.finish() {
             let wc = Completion::recv(self.qp.id(), wr_id, &completion);
-            self.deferred.recv.merge(self.qp.recv_cq.push(&wc));
+            self.deferred.recv.merge(self.qp.complete_recv(&wc));
         }
     }
 

@@ -11,7 +11,7 @@ use crate::device::qp::progress::{Deferred, Progress};
 use crate::device::qp::recv_queue::RecvQueue;
 use crate::device::qp::send_queue::SendQueue;
 use crate::net::tx_limit::TxLimitHandler;
-use crate::proto::transport::{DropReason, Events, Instant, SendCompletion, State};
+use crate::proto::transport::{DropReason, Events, Instant, SendCompletion, Snapshot, State};
 use crate::proto::wire::PacketRepr;
 use crate::rdma::attr::Mtu;
 use crate::rdma::details::Details;
@@ -45,6 +45,11 @@ pub(crate) trait Service {
 
     /// Writes details for `rdma resource show`, where it has any.
     fn details(&self, _out: &mut Details) {}
+
+    /// The requester, for traces, where the service has one that recovers losses.
+    fn snapshot(&self) -> Option<Snapshot> {
+        None
+    }
 
     /// Builds packets until none is due or the batch is full.
     fn transmit<Q: TxLimitHandler>(

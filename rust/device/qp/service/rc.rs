@@ -13,7 +13,9 @@ use crate::device::qp::progress::{Deferred, Progress};
 use crate::device::qp::recv_queue::RecvQueue;
 use crate::device::qp::send_queue::SendQueue;
 use crate::net::tx_limit::TxLimitHandler;
-use crate::proto::transport::{ConnectedQp, DropReason, Events, Instant, SendCompletion, State};
+use crate::proto::transport::{
+    ConnectedQp, DropReason, Events, Instant, SendCompletion, Snapshot, State,
+};
 use crate::proto::wire::PacketRepr;
 use crate::rdma::attr::Mtu;
 use crate::rdma::details::Details;
@@ -59,6 +61,10 @@ impl Service for Rc {
     fn details(&self, out: &mut Details) {
         self.link.details(out);
         attr::requester_details(&self.conn.requester().details(self.conn.attr()), out);
+    }
+
+    fn snapshot(&self) -> Option<Snapshot> {
+        Some(self.conn.requester().snapshot())
     }
 
     #[inline]

@@ -18,6 +18,7 @@ use crate::device::qp::send_queue::SendQueue;
 use crate::device::qp::service::attr::datagram_change;
 use crate::device::qp::service::ops::Service;
 use crate::device::qp::service::resources::NewResources;
+use crate::device::qp::trace;
 use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{
     DropReason, Events, Instant, Origin, PlaceError, RecvCompletion, RecvStart, SendCompletion,
@@ -123,7 +124,7 @@ impl Service for Ud {
         deferred: &mut Deferred,
     ) -> Result<(), DropReason> {
         if !qp.may_receive_in(packet.namespace()) {
-            qp.port.counters.count(Count::WrongNamespace);
+            qp.port.counters.lost(Count::WrongNamespace, qp.qpn);
             return Ok(());
         }
         let mut env = Env {
@@ -185,7 +186,9 @@ fn send<Q: TxLimitHandler>(
                 |_, len, out| sq.gather(n, 0, len, out),
             )
         });
-        return built.map_err(|unsent| unsent.why);
+        built.map_err(|unsent| unsent.why)?;
+        trace::transmit(qp, transmit, 1, false);
+        return Ok(());
     };
     let loopback = &mut batch.loopback;
     loopback
@@ -196,6 +199,7 @@ fn send<Q: TxLimitHandler>(
         Err(PayloadError::NoMemory) => return Err(NoPacket::NoMemory),
         Err(PayloadError::Gone(why)) => return Err(NoPacket::Payload(why)),
     };
+    trace::transmit(qp, transmit, 1, true);
     loopback.put(LoopbackPacket {
         repr: transmit.header,
         sender,
@@ -246,6 +250,6 @@ impl UdResponderOps for Env<'_> {
         completion.wc.grh = Some(self.packet.network());
         completion.wc.smac = self.packet.source_mac();
         completion.wc.vlan = self.packet.vlan();
-        self.deferred.recv.merge(self.qp.recv_cq.push(&completion));
+        self.deferred.recv.merge(self.qp.complete_recv(&completion));
     }
 }

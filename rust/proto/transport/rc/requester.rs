@@ -28,6 +28,7 @@ mod local;
 pub mod read_chunk;
 mod recovery;
 mod request_packet;
+pub mod snapshot;
 pub mod tail_loss;
 mod undo;
 

@@ -91,6 +91,11 @@ impl Recovery {
         self.tail_loss.srtt()
     }
 
+    /// Retransmissions, and RNR NAKs, without progress.
+    pub(super) fn retries(&self) -> (u8, u8) {
+        (self.retries, self.rnr_retries)
+    }
+
     /// How many retransmissions, and how many of those that RNR NAKs ask for, are left before the
     /// QP fails. `None` for no limit of the latter.
     pub(super) fn retries_left(&self, attr: &Attr) -> (u8, Option<u8>) {
