@@ -3,7 +3,7 @@
 //! The counters of a port. `rdma statistic show` and the files under `hw_counters` show them.
 
 use crate::net::netdev::Name;
-use crate::proto::transport::DropReason;
+use crate::proto::transport::{DropReason, EventCounts, RequesterEvent};
 use crate::proto::wire::perf_mgmt::PortCounters;
 use crate::proto::wire::{counted, ParseError};
 use crate::rdma::trace::{self, Event, TracedQp};
@@ -11,13 +11,19 @@ use kernel::str::CStr;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
 counted! {
-    /// Counters that are neither an error of the parser nor a drop reason of the transport.
-    pub(crate) enum Count {
+    /// Counters of packets, whatever becomes of them.
+    pub(crate) enum Traffic {
         SentPackets = c"sent_pkts",
         RcvdPackets = c"rcvd_pkts",
         /// Bytes of packets, each from its BTH to its ICRC.
         SentBytes = c"sent_bytes",
         RcvdBytes = c"rcvd_bytes",
+    }
+}
+
+counted! {
+    /// Counters that are of no queue pair, and no error of the parser.
+    pub(crate) enum Count {
         SendErrors = c"send_err",
         LinkDowned = c"link_downed",
         BadIcrc = c"rcvd_bad_icrc",
@@ -32,32 +38,45 @@ counted! {
     }
 }
 
-/// The counters of each kind, in the order in which they are kept.
-const OWN: &[&CStr] = Count::COUNTERS;
-const PARSER: &[&CStr] = ParseError::COUNTERS;
-const DROPS: &[&CStr] = DropReason::COUNTERS;
+/// The counters, kind by kind, in the order in which they are kept.
+const KINDS: [&[&CStr]; 5] = [
+    Traffic::COUNTERS,
+    RequesterEvent::COUNTERS,
+    DropReason::COUNTERS,
+    Count::COUNTERS,
+    ParseError::COUNTERS,
+];
+
+/// Where the kind at `kind` begins.
+const fn begin(kind: usize) -> usize {
+    let (mut index, mut before) = (0, 0);
+    while before < kind {
+        index += KINDS[before].len();
+        before += 1;
+    }
+    index
+}
+
+const EVENTS: usize = begin(1);
+const DROPS: usize = begin(2);
+const OWN: usize = begin(3);
+const PARSER: usize = begin(4);
 
 /// The number of counters.
-const TOTAL: usize = OWN.len() + PARSER.len() + DROPS.len();
-
-/// The name of the counter at `index`.
-const fn name(index: usize) -> &'static CStr {
-    if index < OWN.len() {
-        return OWN[index];
-    }
-    match (index - OWN.len()).checked_sub(PARSER.len()) {
-        None => PARSER[index - OWN.len()],
-        Some(index) => DROPS[index],
-    }
-}
+const TOTAL: usize = begin(KINDS.len());
 
 /// The names of the counters, in the order of their values.
 pub(crate) const NAMES: [&CStr; TOTAL] = {
     let mut names = [c""; TOTAL];
-    let mut index = 0;
-    while index < TOTAL {
-        names[index] = name(index);
-        index += 1;
+    let (mut kind, mut index) = (0, 0);
+    while kind < KINDS.len() {
+        let mut each = 0;
+        while each < KINDS[kind].len() {
+            names[index] = KINDS[kind][each];
+            index += 1;
+            each += 1;
+        }
+        kind += 1;
     }
     names
 };
@@ -94,34 +113,47 @@ impl Counters {
         }
     }
 
+    /// Counts packets, or their bytes.
+    #[inline]
+    pub(crate) fn traffic(&self, what: Traffic, by: u32) {
+        self.bump(what as usize, by);
+    }
+
     /// Counts `by`.
     #[inline]
     pub(crate) fn add(&self, what: Count, by: u32) {
-        self.bump(what as usize, by);
+        self.bump(OWN + what as usize, by);
     }
 
     /// Counts one.
     #[inline]
     pub(crate) fn count(&self, what: Count) {
-        self.bump(what as usize, 1);
+        self.add(what, 1);
     }
 
     /// Counts a packet to QP `qpn` that is dropped before its QP has it.
     #[cold]
     pub(crate) fn lost(&self, what: Count, qpn: u32) {
-        self.drop_at(what as usize, qpn);
+        self.drop_at(OWN + what as usize, qpn);
     }
 
     /// Counts a datagram that is no packet.
     #[cold]
     pub(crate) fn parse_error(&self, error: ParseError) {
-        self.drop_at(OWN.len() + error as usize, 0);
+        self.drop_at(PARSER + error as usize, 0);
     }
 
     /// Counts a packet that QP `qpn` has dropped.
     #[inline]
     pub(crate) fn dropped(&self, cause: DropReason, qpn: u32) {
-        self.drop_at(OWN.len() + PARSER.len() + cause as usize, qpn);
+        self.drop_at(DROPS + cause as usize, qpn);
+    }
+
+    /// Counts what happened to a requester.
+    pub(crate) fn events(&self, counts: &EventCounts) {
+        for (index, by) in (EVENTS..).zip(counts) {
+            self.bump(index, *by);
+        }
     }
 
     /// Counts a packet for QP `qpn` that was dropped.
@@ -141,13 +173,14 @@ impl Counters {
                 .get(index)
                 .map_or(0, |counter| counter.load(Relaxed))
         };
-        let own = |what: Count| value(what as usize);
-        let parser = (0..PARSER.len()).map(|index| value(OWN.len() + index));
+        let traffic = |what: Traffic| value(what as usize);
+        let own = |what: Count| value(OWN + what as usize);
+        let parser = (PARSER..TOTAL).map(value);
         PortCounters {
-            sent_bytes: own(Count::SentBytes),
-            rcvd_bytes: own(Count::RcvdBytes),
-            sent_packets: own(Count::SentPackets),
-            rcvd_packets: own(Count::RcvdPackets),
+            sent_bytes: traffic(Traffic::SentBytes),
+            rcvd_bytes: traffic(Traffic::RcvdBytes),
+            sent_packets: traffic(Traffic::SentPackets),
+            rcvd_packets: traffic(Traffic::RcvdPackets),
             send_errors: own(Count::SendErrors),
             rcv_errors: parser.fold(own(Count::BadIcrc), u64::saturating_add),
             link_downed: own(Count::LinkDowned),

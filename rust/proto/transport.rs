@@ -46,8 +46,8 @@ pub use common::{
 };
 pub use cq::{Armed, Ends, EventModeration, Moderated, Notification};
 pub use rc::{
-    Cause, Change, Connection, Requester, RequesterDetails, Resource, Responder, Snapshot, Trigger,
-    MAX_CWND,
+    Cause, Change, Connection, EventCounts, Requester, RequesterDetails, RequesterEvent, Resource,
+    Responder, Snapshot, Trigger, MAX_CWND,
 };
 pub use uc::UcQp;
 pub use ud::{

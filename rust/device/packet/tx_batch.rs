@@ -5,7 +5,7 @@
 use super::gso::{GsoBuilder, Packets, Whole};
 use super::loopback::LoopbackQueue;
 use super::path::Path;
-use crate::device::counters::Count;
+use crate::device::counters::{Count, Traffic};
 use crate::device::mem::error::MemError;
 use crate::device::port::Port;
 use crate::net::queue::TxQueue;
@@ -207,8 +207,8 @@ impl<'bh, Q: TxLimitHandler> Batch<'bh, Q> {
         let any = self.packets != 0;
         self.packets = 0;
         let sent = self.queue.send();
-        port.counters.add(Count::SentPackets, sent.packets);
-        port.counters.add(Count::SentBytes, sent.bytes);
+        port.counters.traffic(Traffic::SentPackets, sent.packets);
+        port.counters.traffic(Traffic::SentBytes, sent.bytes);
         port.counters.add(Count::SendErrors, sent.failed);
         any
     }

@@ -2,7 +2,7 @@
 
 //! Packets from the wire: headers, ICRC, and the segments of a GSO super-packet.
 
-use crate::device::counters::{Count, Counters};
+use crate::device::counters::{Count, Counters, Traffic};
 use crate::net::crc::crc32_le;
 use crate::net::skb::RxSkb;
 use crate::proto::wire::bth::{self, BTH_LEN};
@@ -102,8 +102,8 @@ impl WirePacket {
         let bytes = u32::from(more).saturating_mul(self.skb.len() as u32);
         self.skb.skip(more);
         self.count = self.count.saturating_add(more);
-        counters.add(Count::RcvdPackets, more.into());
-        counters.add(Count::RcvdBytes, bytes);
+        counters.traffic(Traffic::RcvdPackets, more.into());
+        counters.traffic(Traffic::RcvdBytes, bytes);
     }
 
     /// The number of next packets that are intact and like this one, up to `limit`. Adds their
@@ -191,8 +191,8 @@ fn read(
     head: &mut IcrcHead,
     first_id: u16,
 ) -> Option<Parsed> {
-    counters.count(Count::RcvdPackets);
-    counters.add(Count::RcvdBytes, skb.len() as u32);
+    counters.traffic(Traffic::RcvdPackets, 1);
+    counters.traffic(Traffic::RcvdBytes, skb.len() as u32);
     let mut copy = [0; MAX_HEADER_LEN];
     let headers = skb.headers(&mut copy)?;
     let parsed = match PacketRepr::parse(headers, skb.len()) {

@@ -260,6 +260,8 @@ fn process_input(
             }
         }
     }
+    // What the transport did last time is counted now, too: something follows each retransmission.
+    inner.count_events(&qp.ctx);
 }
 
 /// Passes a received packet to the transport, and counts it if it is dropped. Requests that an
@@ -328,6 +330,7 @@ fn deliver_loopback(from: &Qp, qp: &Arc<Qp>, loopback: &mut LoopbackQueue) {
             handle(qp, inner, now, RxPacket::Loopback(packet), &mut deferred);
         }
     }
+    inner.count_events(&qp.ctx);
     // Before the receiver's lock is released: after that it may respond.
     if loopback.dest().is_none() {
         from.delivered.store(1, Release);

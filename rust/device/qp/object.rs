@@ -20,7 +20,7 @@ use crate::device::packet::ah::Ahs;
 use crate::device::packet::loopback::LoopbackQueue;
 use crate::device::port::Port;
 use crate::net::tx_limit::TxLimit;
-use crate::proto::transport::{Events, Instant, RunState, State};
+use crate::proto::transport::{EventCounts, Events, Instant, RunState, State};
 use crate::rdma::access::Access;
 use crate::rdma::events::QpEvents;
 use crate::rdma::gid::AhAttr;
@@ -369,6 +369,19 @@ impl Inner {
     #[inline]
     pub(crate) fn may_transmit(&self) -> bool {
         self.transport.may_transmit(&self.sq) || self.sq.has_unfetched()
+    }
+
+    /// Counts what happened to the requester, if anything did.
+    #[inline]
+    pub(crate) fn count_events(&mut self, qp: &QpContext) {
+        if let Some(counts) = self.transport.take_counts() {
+            self.add_events(qp, &counts);
+        }
+    }
+
+    #[cold]
+    fn add_events(&self, qp: &QpContext, counts: &EventCounts) {
+        qp.port.counters.events(counts);
     }
 
     /// Publishes the state for readers without the lock.

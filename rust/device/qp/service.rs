@@ -20,7 +20,7 @@ use crate::device::packet::rx_packet::RxPacket;
 use crate::device::packet::tx_batch::Batch;
 use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{
-    Connection, DropReason, Events, Instant, SendCompletion, Snapshot, State, UcQp,
+    Connection, DropReason, EventCounts, Events, Instant, SendCompletion, Snapshot, State, UcQp,
 };
 use crate::proto::wire::PacketRepr;
 use crate::rdma::attr::Mtu;
@@ -198,6 +198,16 @@ impl Transport {
     #[inline]
     pub(crate) fn take_events(&mut self) -> Events {
         dispatch!(self, service => service.take_events())
+    }
+
+    /// What happened to the requester since the last call, if anything did. Only RC has such
+    /// events.
+    #[inline]
+    pub(crate) fn take_counts(&mut self) -> Option<EventCounts> {
+        match self {
+            Transport::Rc(rc) => rc.conn.take_counts(),
+            _ => None,
+        }
     }
 
     pub(crate) fn link(&mut self) -> Option<&mut Link> {

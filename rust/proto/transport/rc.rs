@@ -17,6 +17,6 @@ use super::{common, wire};
 pub use connection::Connection;
 pub use requester::cwnd::MAX_CWND;
 pub use requester::snapshot::{Cause, Change, Snapshot, Trigger};
-pub use requester::{Requester, RequesterDetails};
+pub use requester::{EventCounts, Requester, RequesterDetails, RequesterEvent};
 pub use responder::resource::Resource;
 pub use responder::Responder;

@@ -29,6 +29,7 @@ mod segments;
 mod sink;
 mod snapshot;
 mod tail_loss;
+mod tally;
 mod uc;
 mod uc_receive;
 mod uc_send;

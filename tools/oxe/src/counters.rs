@@ -159,6 +159,37 @@ pub(crate) const ERRORS: &[Counter] = &[
         "See to the peers' rkeys, ranges and lengths, and to access flags of regions and QPs here.",
     ),
     counter(
+        "ack_timeouts",
+        "requests that the peer did not acknowledge in time.",
+        "See whether the peer lives, and what it counts: oxe why there. Then the path to it: oxe \
+         check ADDRESS.",
+    ),
+    counter(
+        "rcvd_seq_err",
+        "gaps that peers reported: packets were lost or overtaken.",
+        LOSS,
+    ),
+    counter(
+        "rcvd_rnr_err",
+        "messages for which the peer had no receive posted; they are sent again.",
+        "Let the peer post more receives, or post them sooner.",
+    ),
+    counter(
+        "rcvd_inv_req_err",
+        "requests that a peer refused as invalid.",
+        "See to the length of the messages, and to what the peer's queue pair allows.",
+    ),
+    counter(
+        "rcvd_access_err",
+        "requests that a peer refused for its memory.",
+        "See to rkeys, addresses and lengths, and to the access flags at the peer.",
+    ),
+    counter(
+        "rcvd_op_err",
+        "requests at which a peer failed for its own reasons.",
+        "See to the peer: its receive names memory that it cannot use, or its process has ended.",
+    ),
+    counter(
         "response_gap",
         "responses after a gap: packets were lost or overtaken.",
         LOSS,
@@ -181,13 +212,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Counters that move where all is well, or only tell more of one above.
-    const OTHERS: [&str; 11] = [
+    const OTHERS: [&str; 12] = [
         "sent_pkts",
         "rcvd_pkts",
         "sent_bytes",
         "rcvd_bytes",
         "link_downed",
         "rcvd_bad_icrc_gso",
+        "retransmits",
         "duplicate_request",
         "page_fault",
         "early_ack",

@@ -10,7 +10,7 @@ use super::common::{
     RequesterOps, ResponderOps, SendCompletion, State, Status, Transmit, Verdict,
 };
 use super::lent::Lent;
-use super::requester::Requester;
+use super::requester::{EventCounts, Requester};
 use super::responder::resource::Resource;
 use super::responder::Responder;
 use super::wire::{PacketRepr, Position, Psn, Service};
@@ -52,6 +52,13 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     #[inline]
     pub fn requester(&self) -> &Requester {
         &self.requester
+    }
+
+    /// The events of the send half since the last call, if there are any. To be called before the
+    /// queue pair is reset, which forgets them.
+    #[inline]
+    pub fn take_counts(&mut self) -> Option<EventCounts> {
+        self.requester.take_counts()
     }
 
     /// The receive half, for queries.

@@ -16,7 +16,7 @@
 //!
 //! The rest of the state belongs to the parts that decide by it: `recovery` when to send again,
 //! with the windows in `cwnd` and the round trip time in `tail_loss`; `ack_req` which packets ask
-//! for an acknowledgement; `in_flight` counts what the windows limit.
+//! for an acknowledgement; `in_flight` counts what the windows limit, `tally` what went wrong.
 
 mod ack_req;
 mod completer;
@@ -30,6 +30,7 @@ mod recovery;
 mod request_packet;
 pub mod snapshot;
 pub mod tail_loss;
+mod tally;
 mod undo;
 
 use super::common::autocork::Autocork;
@@ -44,6 +45,8 @@ use in_flight::InFlight;
 use read_chunk::READ_CHUNK;
 use recovery::Recovery;
 use request_packet::rd_atomic_request_packet;
+use tally::Tally;
+pub use tally::{EventCounts, RequesterEvent};
 
 /// Room for less than the window divided by this counts as little (SWS avoidance).
 const SWS_DIVISOR: u16 = 4;
@@ -82,6 +85,7 @@ pub struct Requester {
     ack_req: AckReq,
     recovery: Recovery,
     autocork: Autocork,
+    tally: Tally,
     /// The status of request `una.n`, which has failed, until its completion is returned.
     failed: Option<Status>,
 }
@@ -101,6 +105,7 @@ impl Requester {
             ack_req: AckReq::NEW,
             recovery: Recovery::NEW,
             autocork: Autocork::NEW,
+            tally: Tally::NEW,
             failed: None,
         }
     }
@@ -357,6 +362,10 @@ impl Requester {
         };
         if self.cursor.psn == request.end_psn() {
             self.cursor.n = self.after(n, q);
+        }
+        if psn != self.max {
+            self.tally
+                .on_sent_again(psn, self.cursor.psn, transmit.segments, self.max);
         }
         let fresh = self.offset(self.cursor.psn) > self.offset(self.max);
         if fresh {

@@ -10,6 +10,7 @@ use super::common::{
 use super::in_flight::InFlight;
 use super::read_chunk::READ_CHUNK;
 use super::recovery::Expired;
+use super::tally::RequesterEvent;
 use super::wire::{AethRepr, Kind, NakCode, PacketRepr, Position, Psn, Syndrome};
 use super::Requester;
 
@@ -314,6 +315,7 @@ impl Requester {
             // The network duplicated the NAK.
             return Verdict::Dropped(DropReason::RepeatedNak);
         }
+        self.tally.note(RequesterEvent::RnrNak);
         match self.recovery.on_rnr_nak(now, attr, code) {
             Ok(()) => self.rewind(),
             Err(status) => self.fail(status),
@@ -342,12 +344,22 @@ impl Requester {
                 if self.recovery.is_repairing() {
                     return Verdict::Dropped(DropReason::RepeatedNak);
                 }
+                self.tally.note(RequesterEvent::SequenceNak);
                 self.recovery.on_loss();
                 self.retry(attr);
             }
-            NakCode::InvalidRequest => self.fail(Status::RemInvReq),
-            NakCode::RemoteAccess => self.fail(Status::RemAccess),
-            NakCode::RemoteOperational => self.fail(Status::RemOp),
+            NakCode::InvalidRequest => {
+                self.tally.note(RequesterEvent::InvalidRequestNak);
+                self.fail(Status::RemInvReq);
+            }
+            NakCode::RemoteAccess => {
+                self.tally.note(RequesterEvent::AccessNak);
+                self.fail(Status::RemAccess);
+            }
+            NakCode::RemoteOperational => {
+                self.tally.note(RequesterEvent::OperationalNak);
+                self.fail(Status::RemOp);
+            }
             // This code is not for this service. It is ignored like the reserved ones.
             NakCode::InvalidRdRequest => return Verdict::Dropped(DropReason::BadResponse),
         }
@@ -367,6 +379,7 @@ impl Requester {
             None => {}
             Some(Expired::Probe) => self.send_probe(q),
             Some(Expired::Ack) => {
+                self.tally.note(RequesterEvent::AckTimeout);
                 self.retry(attr);
                 self.recovery.on_ack_timeout();
             }

@@ -3,6 +3,7 @@
 //! Details of a requester, for those who look into a connection.
 
 use super::common::Attr;
+use super::tally::EventCounts;
 use super::Requester;
 
 /// A moment in the life of a requester.
@@ -27,6 +28,12 @@ pub struct RequesterDetails {
 }
 
 impl Requester {
+    /// See [`Connection::take_counts`](super::super::Connection::take_counts).
+    #[inline]
+    pub(in super::super) fn take_counts(&mut self) -> Option<EventCounts> {
+        self.tally.take()
+    }
+
     /// The requester now; `attr` are the attributes of its QP.
     pub fn details(&self, attr: &Attr) -> RequesterDetails {
         let (retries_left, rnr_retries_left) = self.recovery.retries_left(attr);

@@ -17,6 +17,7 @@ impl Requester {
         if self.offset(psn) >= self.offset(self.cursor.psn) {
             return;
         }
+        self.tally.on_undo(psn, self.cursor.psn);
         let undone = if wants_response {
             self.in_flight.remove_rd_atomic();
             1
