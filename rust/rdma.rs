@@ -57,6 +57,7 @@ mod mm;
 mod object;
 mod ops;
 mod ops_ah;
+mod ops_counter;
 mod ops_cq;
 mod ops_device;
 mod ops_gid;

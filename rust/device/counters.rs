@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The counters of a port. `rdma statistic show` and the files under `hw_counters` show them.
+//! The counters of a port. `rdma statistic show` and the files under `hw_counters` show them, and
+//! `rdma statistic qp` those that a queue pair has, too.
 
 use crate::net::netdev::Name;
 use crate::proto::transport::{DropReason, EventCounts, RequesterEvent};
@@ -62,6 +63,9 @@ const DROPS: usize = begin(2);
 const OWN: usize = begin(3);
 const PARSER: usize = begin(4);
 
+/// The number of counters that a queue pair has: the first ones of a port.
+pub(crate) const QP_TOTAL: usize = OWN;
+
 /// The number of counters.
 const TOTAL: usize = begin(KINDS.len());
 
@@ -81,18 +85,76 @@ pub(crate) const NAMES: [&CStr; TOTAL] = {
     names
 };
 
+/// Values of the first `N` counters. Read and written in any context.
+pub(crate) struct Values<const N: usize>([Atomic<u64>; N]);
+
+/// The values of the counters that a queue pair has.
+pub(crate) type QpValues = Values<QP_TOTAL>;
+
+impl<const N: usize> Values<N> {
+    /// All zero.
+    pub(crate) fn new() -> Self {
+        Values(core::array::from_fn(|_| Atomic::new(0)))
+    }
+
+    #[inline]
+    fn bump(&self, index: usize, by: u32) {
+        if let Some(counter) = self.0.get(index).filter(|_| by != 0) {
+            counter.add(u64::from(by), Relaxed);
+        }
+    }
+
+    /// The value at `index` of [`NAMES`].
+    pub(crate) fn get(&self, index: usize) -> u64 {
+        self.0.get(index).map_or(0, |counter| counter.load(Relaxed))
+    }
+
+    /// Counts packets, or their bytes.
+    #[inline]
+    pub(crate) fn traffic(&self, what: Traffic, by: u32) {
+        self.bump(what as usize, by);
+    }
+
+    /// Counts a packet that was dropped.
+    #[inline]
+    pub(crate) fn dropped(&self, cause: DropReason) {
+        self.bump(DROPS + cause as usize, 1);
+    }
+
+    /// Counts what happened to a requester.
+    pub(crate) fn events(&self, counts: &EventCounts) {
+        for (index, by) in (EVENTS..).zip(counts) {
+            self.bump(index, *by);
+        }
+    }
+}
+
 /// The counters of one port. Read and written in any context.
 pub(crate) struct Counters {
-    values: [Atomic<u64>; TOTAL],
+    all: Values<TOTAL>,
+    /// The part of it that queue pairs have counted for `rdma statistic qp`, see [`QpCounter`].
+    ///
+    /// [`QpCounter`]: super::qp::counter::QpCounter
+    pub(crate) bound: QpValues,
     /// The netdev's name when the port was made, by which traces name the port.
     netdev: Name,
+}
+
+impl core::ops::Deref for Counters {
+    type Target = Values<TOTAL>;
+
+    #[inline]
+    fn deref(&self) -> &Values<TOTAL> {
+        &self.all
+    }
 }
 
 impl Counters {
     /// All zero.
     pub(crate) fn new(netdev: Name) -> Self {
         Counters {
-            values: core::array::from_fn(|_| Atomic::new(0)),
+            all: Values::new(),
+            bound: Values::new(),
             netdev,
         }
     }
@@ -104,19 +166,6 @@ impl Counters {
             netdev: self.netdev.as_c_str(),
             qpn,
         }
-    }
-
-    #[inline]
-    fn bump(&self, index: usize, by: u32) {
-        if let Some(counter) = self.values.get(index).filter(|_| by != 0) {
-            counter.add(u64::from(by), Relaxed);
-        }
-    }
-
-    /// Counts packets, or their bytes.
-    #[inline]
-    pub(crate) fn traffic(&self, what: Traffic, by: u32) {
-        self.bump(what as usize, by);
     }
 
     /// Counts `by`.
@@ -145,15 +194,8 @@ impl Counters {
 
     /// Counts a packet that QP `qpn` has dropped.
     #[inline]
-    pub(crate) fn dropped(&self, cause: DropReason, qpn: u32) {
+    pub(crate) fn dropped_by(&self, qpn: u32, cause: DropReason) {
         self.drop_at(DROPS + cause as usize, qpn);
-    }
-
-    /// Counts what happened to a requester.
-    pub(crate) fn events(&self, counts: &EventCounts) {
-        for (index, by) in (EVENTS..).zip(counts) {
-            self.bump(index, *by);
-        }
     }
 
     /// Counts a packet for QP `qpn` that was dropped.
@@ -168,14 +210,9 @@ impl Counters {
 
     /// The counters that every port has (IBTA 16.1.3.5).
     pub(crate) fn of_port(&self) -> PortCounters {
-        let value = |index: usize| {
-            self.values
-                .get(index)
-                .map_or(0, |counter| counter.load(Relaxed))
-        };
-        let traffic = |what: Traffic| value(what as usize);
-        let own = |what: Count| value(OWN + what as usize);
-        let parser = (PARSER..TOTAL).map(value);
+        let traffic = |what: Traffic| self.get(what as usize);
+        let own = |what: Count| self.get(OWN + what as usize);
+        let parser = (PARSER..TOTAL).map(|index| self.get(index));
         PortCounters {
             sent_bytes: traffic(Traffic::SentBytes),
             rcvd_bytes: traffic(Traffic::RcvdBytes),
@@ -187,10 +224,13 @@ impl Counters {
         }
     }
 
-    /// Copies the values to `out`, in the order of [`NAMES`].
-    pub(crate) fn read(&self, out: &mut [u64]) {
-        for (value, counter) in out.iter_mut().zip(&self.values) {
-            *value = counter.load(Relaxed);
+    /// Copies the values to `out`, in the order of [`NAMES`], without what is counted for `rdma
+    /// statistic qp`: ib_core adds the values of those counters, and of earlier ones. It reads them
+    /// later, so that this is read first, and a sum may be behind, but not ahead.
+    pub(crate) fn read_unbound(&self, out: &mut [u64]) {
+        for (index, value) in out.iter_mut().enumerate() {
+            *value = self.get(index);
+            *value = value.wrapping_sub(self.bound.get(index));
         }
     }
 }

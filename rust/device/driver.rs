@@ -10,6 +10,7 @@ use super::mem::range::Range;
 use super::object::Oxe;
 use super::packet::ah::AhObject;
 use super::pd::PdObject;
+use super::qp::counter::QpCounterObject;
 use super::qp::object::{Qp, QpObject};
 use super::qp::progress::Input;
 use super::qp::srq::{Srq, SrqObject};
@@ -92,11 +93,13 @@ impl Driver for Oxe {
     type Ah = AhObject;
     type Mr = MkeyObject;
     type Mw = MkeyObject;
+    type Counter = QpCounterObject;
     type GidUse = GidUse;
 
     const DRIVER_ID: DriverId = limits::DRIVER_ID;
     const ABI_VERSION: u32 = uabi::VERSION;
     const COUNTERS: &'static [&'static CStr] = &counters::NAMES;
+    const QP_COUNTERS: usize = counters::QP_TOTAL;
 
     fn query_device(dev: &Device<Self>, attr: &mut DeviceAttr) {
         let (vendor_id, vendor_part_id) = match dev.compat {
@@ -167,7 +170,7 @@ impl Driver for Oxe {
     }
 
     fn counters(dev: &Device<Self>, out: &mut [u64]) {
-        dev.port.counters.read(out);
+        dev.port.counters.read_unbound(out);
     }
 
     fn reply_to_mad(dev: &Device<Self>, request: &[u8; MAD_SIZE]) -> Option<[u8; MAD_SIZE]> {
@@ -312,6 +315,24 @@ impl Driver for Oxe {
         engine::run(&qp.qp, Input::Flush);
         removal::destroying(&qp.qp);
         qp.qp.close();
+    }
+
+    fn alloc_counter(dev: &Device<Self>) -> Result<(QpCounterObject, u32)> {
+        let counter = QpCounterObject::new(&dev.counter_numbers, &dev.port)?;
+        let number = counter.number();
+        Ok((counter, number))
+    }
+
+    fn bind_counter(counter: &QpCounterObject, qp: &QpObject) {
+        qp.qp.set_counter(Some(counter.counter()));
+    }
+
+    fn unbind_counter(qp: &QpObject) {
+        qp.qp.set_counter(None);
+    }
+
+    fn counter_value(counter: &QpCounterObject, index: usize) -> u64 {
+        counter.value(index)
     }
 
     fn post_send(qp: &QpObject, wr: &SendWr<'_, AhObject>) -> Result {

@@ -30,8 +30,10 @@ pub(crate) enum Kind {
     Pd,
     /// A multicast group that the user is in.
     Group,
+    /// A counter of `rdma statistic qp`.
+    Counter,
 }
-const _: () = assert!((Kind::Group as usize) < KINDS);
+const _: () = assert!((Kind::Counter as usize) < KINDS);
 
 /// The quota for a kind of object with the reported limit `limit`.
 pub(crate) const fn quota(kind: Kind, limit: u32) -> Quota {
@@ -46,6 +48,8 @@ pub(crate) const KERNEL_RESERVE: u32 = 16_384;
 pub(crate) const MAX_QP: u32 = 16_384;
 pub(crate) const MIN_QPN: u32 = 17;
 pub(crate) const MAX_QPN: u32 = 0xff_fffe;
+/// Counters of `rdma statistic qp`: each has a QP. Their numbers are small, as people type them.
+pub(crate) const MAX_COUNTER_NUMBER: u32 = MAX_QP * USERS + KERNEL_RESERVE;
 /// The most work requests of a queue.
 pub(crate) const MAX_QP_WR: u32 = 32_768;
 /// The most work requests of a shared receive queue.

@@ -9,6 +9,7 @@ use super::mem::mkeys::Mkeys;
 use super::packet::ah::Ahs;
 use super::pd::Pds;
 use super::port::Port;
+use super::qp::counter::{self, CounterNumbers};
 use super::qp::object::Qps;
 use super::settings::Settings;
 use crate::net::netdev::NetDevice;
@@ -30,6 +31,8 @@ pub(crate) struct Oxe {
     pub(super) srqs: Arc<Quota>,
     pub(super) ahs: Arc<Ahs>,
     pub(super) qps: Arc<Qps>,
+    /// The numbers of the counters that queue pairs are bound to.
+    pub(super) counter_numbers: Arc<CounterNumbers>,
     pub(super) delivery: Arc<Delivery>,
     pub(super) gid_rescan: Arc<GidRescan>,
     /// The number of objects of each user, by the user.
@@ -57,6 +60,7 @@ impl Oxe {
             srqs: Arc::new(limits::quota(Kind::Srq, limits::MAX_SRQ), GFP_KERNEL)?,
             ahs,
             delivery: Delivery::new(port.clone(), qps.clone())?,
+            counter_numbers: counter::numbers()?,
             gid_rescan: GidRescan::new(port.clone())?,
             qps,
             port,

@@ -5,6 +5,7 @@
 pub(crate) mod attr;
 mod cause;
 pub(crate) mod context;
+pub(crate) mod counter;
 pub(crate) mod details;
 pub(crate) mod engine;
 pub(crate) mod flush;

@@ -79,6 +79,12 @@ struct ib_device *oxe_ib_device_alloc(size_t size, struct net_device *ndev)
 	return _ib_alloc_device(size, dev_net(ndev));
 }
 
+/* ib_core looks at it without a lock when it lists the queue pairs of a counter. */
+void oxe_ib_qp_set_counter(struct ib_qp *qp, struct rdma_counter *counter)
+{
+	WRITE_ONCE(qp->counter, counter);
+}
+
 /* Keeps the memory of a device, even when the device is unregistered. */
 void oxe_ib_device_hold(struct ib_device *ib)
 {

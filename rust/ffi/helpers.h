@@ -9,11 +9,13 @@
 #include <linux/types.h>
 
 struct ib_device;
+struct ib_qp;
 struct ib_ucontext;
 struct ib_udata;
 struct ib_umem;
 struct net_device;
 struct nlattr;
+struct rdma_counter;
 struct sk_buff;
 struct uverbs_attr_bundle;
 struct vm_area_struct;
@@ -58,6 +60,7 @@ void oxe_details_end(struct sk_buff *msg, struct nlattr *nest, bool keep);
 const char *oxe_version(void);
 u64 oxe_fw_ver(void);
 void oxe_ib_fw_str(struct ib_device *ib, char *str);
+void oxe_ib_qp_set_counter(struct ib_qp *qp, struct rdma_counter *counter);
 void oxe_ib_set_device_group(struct ib_device *ib);
 unsigned int oxe_possible_cpus(void);
 bool oxe_path_exists(const char *path);

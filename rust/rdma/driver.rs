@@ -58,6 +58,9 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// A memory window.
     type Mw: Send + Sync;
 
+    /// A counter that queue pairs are bound to (`rdma statistic qp`).
+    type Counter: Send + Sync;
+
     /// What the driver keeps for each GID. Dropped in process context, perhaps under RTNL.
     type GidUse: Send + Sync;
 
@@ -71,6 +74,9 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// The names of the port's counters; at most 64.
     const COUNTERS: &'static [&'static CStr];
 
+    /// How many of these a [`Driver::Counter`] has, the first ones.
+    const QP_COUNTERS: usize;
+
     /// Fills in limits and capabilities. Called while the device is being registered and later.
     fn query_device(dev: &Device<Self>, attr: &mut DeviceAttr);
 
@@ -81,7 +87,7 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     fn query_port(dev: &Device<Self>, attr: &mut PortAttr) -> Result;
 
     /// Writes the counters' values, in the order of [`Driver::COUNTERS`]. `out` has the same
-    /// length.
+    /// length. ib_core adds the values of each [`Driver::Counter`] that there is, or was.
     fn counters(dev: &Device<Self>, out: &mut [u64]);
 
     /// The reply to a management datagram, if the driver has one: to a request for the performance
@@ -213,6 +219,20 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Called before a queue pair is destroyed. Once this returns, its events are closed and it is
     /// dropped.
     fn destroy_qp(qp: &Self::Qp);
+
+    /// Makes a counter, without queue pairs. Also returns its number, not zero and no other's.
+    fn alloc_counter(dev: &Device<Self>) -> Result<(Self::Counter, u32)>;
+
+    /// Binds a queue pair, which is bound to no counter, to this one.
+    fn bind_counter(counter: &Self::Counter, qp: &Self::Qp);
+
+    /// Takes [`Driver::bind_counter`] back: nothing is added to the counter after this. ib_core
+    /// does so before it destroys a queue pair.
+    fn unbind_counter(qp: &Self::Qp);
+
+    /// The value of a counter that [`Driver::COUNTERS`] names at `index`, one of the first
+    /// [`Driver::QP_COUNTERS`].
+    fn counter_value(counter: &Self::Counter, index: usize) -> u64;
 
     /// Posts one send request of a kernel user. [`Driver::doorbell`] follows after the last one.
     /// Any context.

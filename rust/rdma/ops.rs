@@ -8,8 +8,8 @@
 
 use super::driver::Driver;
 use super::{
-    device, mmap, ops_ah, ops_cq, ops_device, ops_gid, ops_mad, ops_mr, ops_mw, ops_pd, ops_post,
-    ops_qp, ops_srq, ops_ucontext,
+    device, mmap, ops_ah, ops_counter, ops_cq, ops_device, ops_gid, ops_mad, ops_mr, ops_mw,
+    ops_pd, ops_post, ops_qp, ops_srq, ops_ucontext,
 };
 use crate::ffi;
 
@@ -43,6 +43,12 @@ impl<D: Driver> Table<D> {
         } else {
             Some(ops_device::get_hw_stats::<D>)
         },
+        counter_init: Some(ops_counter::counter_init::<D>),
+        counter_alloc_stats: Some(ops_counter::counter_alloc_stats::<D>),
+        counter_bind_qp: Some(ops_counter::counter_bind_qp::<D>),
+        counter_unbind_qp: Some(ops_counter::counter_unbind_qp::<D>),
+        counter_update_stats: Some(ops_counter::counter_update_stats::<D>),
+        counter_dealloc: Some(ops_counter::counter_dealloc::<D>),
         process_mad: Some(ops_mad::process_mad::<D>),
         add_gid: Some(ops_gid::add_gid::<D>),
         del_gid: Some(ops_gid::del_gid::<D>),
@@ -122,6 +128,7 @@ impl<D: Driver> Table<D> {
         size_ib_qp: ops_qp::QpObject::<D>::SIZE,
         size_ib_srq: ops_srq::SrqObject::<D>::SIZE,
         size_ib_ucontext: ops_ucontext::ContextObject::<D>::SIZE,
+        size_rdma_counter: ops_counter::CounterObject::<D>::SIZE,
         ..pin_init::zeroed()
     };
 }

@@ -145,13 +145,13 @@ pub(super) unsafe extern "C" fn get_link_layer(
 const MAX_COUNTERS: usize = 64;
 
 /// How long ib_core may report values before it reads them again, in milliseconds (its default).
-const LIFESPAN: kernel::ffi::c_ulong = 10;
+pub(super) const LIFESPAN: kernel::ffi::c_ulong = 10;
 
 /// Holds the names of each driver's counters.
-struct Counters<D>(core::marker::PhantomData<D>);
+pub(super) struct Counters<D>(core::marker::PhantomData<D>);
 
 impl<D: Driver> Counters<D> {
-    const DESCS: [ffi::rdma_stat_desc; MAX_COUNTERS] = {
+    pub(super) const DESCS: [ffi::rdma_stat_desc; MAX_COUNTERS] = {
         assert!(D::COUNTERS.len() <= MAX_COUNTERS);
         let mut descs = [ffi::rdma_stat_desc {
             name: core::ptr::null(),

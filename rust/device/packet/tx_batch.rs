@@ -8,7 +8,7 @@ use super::path::Path;
 use crate::device::counters::{Count, Traffic};
 use crate::device::mem::error::MemError;
 use crate::device::port::Port;
-use crate::net::queue::TxQueue;
+use crate::net::queue::{Sent, TxQueue};
 use crate::net::skb::{TxSkb, TX_MAX};
 use crate::net::tx_limit::{TxLimit, TxLimitHandler};
 use crate::rdma::strided::StridedDst;
@@ -200,9 +200,9 @@ impl<'bh, Q: TxLimitHandler> Batch<'bh, Q> {
     /// Sends all packets, in order. No lock held.
     ///
     /// A packet that the network stack drops counts as lost on the wire: the retransmission timer
-    /// recovers it. Returns whether there were any packets.
+    /// recovers it. Returns whether there were any packets, and how many were sent.
     #[inline]
-    pub(crate) fn send(&mut self, port: &Port) -> bool {
+    pub(crate) fn send(&mut self, port: &Port) -> (bool, Sent) {
         self.close();
         let any = self.packets != 0;
         self.packets = 0;
@@ -210,6 +210,6 @@ impl<'bh, Q: TxLimitHandler> Batch<'bh, Q> {
         port.counters.traffic(Traffic::SentPackets, sent.packets);
         port.counters.traffic(Traffic::SentBytes, sent.bytes);
         port.counters.add(Count::SendErrors, sent.failed);
-        any
+        (any, sent)
     }
 }

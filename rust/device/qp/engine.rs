@@ -14,6 +14,8 @@ use crate::device::counters::Count;
 use crate::device::packet::loopback::LoopbackQueue;
 use crate::device::packet::rx_packet::RxPacket;
 use crate::device::packet::tx_batch::Batch;
+use crate::device::packet::wire_packet::WirePacket;
+use crate::net::queue::Sent;
 use crate::proto::transport::{Events, Instant, Rest, Trigger};
 use crate::rdma::events::QpEvent;
 use crate::sync::bh::{self, BhGuard};
@@ -116,12 +118,12 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
             break;
         }
         drop(inner);
-        let packets = batch.send(&qp.ctx.port);
+        let (packets, sent) = batch.send(&qp.ctx.port);
         let lent = flush_loopback(qp, &mut batch.loopback);
         notify(qp, core::mem::take(&mut deferred));
         batches += 1;
         inner = qp.inner.lock();
-        let released = release(qp, &mut inner, lent);
+        let released = release(qp, &mut inner, &sent, lent);
         let flush = inner.run.take_flush();
         if inner.run.is_stopped() && !flush {
             end(qp, &mut inner, &mut batch, Rest::None);
@@ -196,10 +198,13 @@ fn rest_for(qp: &Qp, inner: &Inner, input: &Input<'_>) -> Rest {
     }
 }
 
-/// The packets of a batch are sent or delivered; `lent` if they were loopback packets. Returns as
-/// [`Transport::release`] does.
+/// The packets of a batch are sent or delivered; `lent` if they were loopback packets, which do not
+/// count. Returns as [`Transport::release`] does.
 #[inline]
-fn release(qp: &Qp, inner: &mut Inner, lent: bool) -> bool {
+fn release(qp: &Qp, inner: &mut Inner, sent: &Sent, lent: bool) -> bool {
+    if let Some(counter) = &inner.counter {
+        counter.sent(sent);
+    }
     if lent {
         qp.delivered.store(0, Relaxed);
     }
@@ -248,7 +253,7 @@ fn process_input(
             trace::after(&qp.ctx, before, snapshot, Trigger::Timeout);
         }
         Input::Flush => inner.transport.flush_delayed(),
-        Input::Multicast(packet) => handle(qp, inner, now, RxPacket::Wire(packet), deferred),
+        Input::Multicast(packet) => handle_wire(qp, inner, now, packet, deferred),
         Input::Packets(group) => {
             while let Some(packet) = group.next(&qp.ctx.port.counters) {
                 if packet.skb.is_gso() {
@@ -256,12 +261,27 @@ fn process_input(
                     let limit = inner.transport.max_segments(repr, len, &inner.sq);
                     packet.extend(&qp.ctx.port.counters, limit);
                 }
-                handle(qp, inner, now, RxPacket::Wire(packet), deferred);
+                handle_wire(qp, inner, now, packet, deferred);
             }
         }
     }
     // What the transport did last time is counted now, too: something follows each retransmission.
     inner.count_events(&qp.ctx);
+}
+
+/// As [`handle`], for a packet from the wire.
+#[inline]
+fn handle_wire(
+    qp: &Arc<Qp>,
+    inner: &mut Inner,
+    now: Instant,
+    packet: &WirePacket,
+    deferred: &mut Deferred,
+) {
+    if let Some(counter) = &inner.counter {
+        counter.received(packet.count, packet.skb.len());
+    }
+    handle(qp, inner, now, RxPacket::Wire(packet), deferred);
 }
 
 /// Passes a received packet to the transport, and counts it if it is dropped. Requests that an
@@ -284,7 +304,10 @@ fn handle(
         .transport
         .handle(&qp.ctx, queues, now, packet, deferred);
     if let Err(cause) = handled {
-        qp.ctx.port.counters.dropped(cause, qp.ctx.qpn);
+        qp.ctx.port.counters.dropped_by(qp.ctx.qpn, cause);
+        if let Some(counter) = &inner.counter {
+            counter.dropped(cause);
+        }
     }
     let input = Trigger::Packet(packet.repr(), handled.err());
     trace::after(&qp.ctx, before, || inner.transport.snapshot(), input);

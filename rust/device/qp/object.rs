@@ -6,6 +6,7 @@ mod create;
 
 use super::cause::Cause;
 use super::context::QpContext;
+use super::counter::QpCounter;
 use super::flush::{FlushPoll, Sweep, SWEEP_PERIOD};
 use super::producer::WqProducer;
 use super::progress::Deferred;
@@ -68,6 +69,8 @@ pub(crate) struct Inner {
     /// Which context sends for this QP.
     pub(crate) run: RunState,
     pub(crate) flush_poll: FlushPoll,
+    /// Where this QP counts for `rdma statistic qp`, if anywhere.
+    pub(crate) counter: Option<Arc<QpCounter>>,
     /// How often in a row a page of a payload was missing.
     pub(crate) page_stalls: u16,
     /// The QP was destroyed.
@@ -274,6 +277,16 @@ impl Qp {
         }
     }
 
+    /// Has the QP count at this counter from now on, besides its port. Nothing is added to the one
+    /// before when this has returned.
+    pub(crate) fn set_counter(&self, counter: Option<Arc<QpCounter>>) {
+        let mut inner = self.inner.lock();
+        inner.count_events(&self.ctx);
+        let old = core::mem::replace(&mut inner.counter, counter);
+        drop(inner);
+        drop(old);
+    }
+
     /// Drops the cached route to the peer.
     pub(crate) fn forget_route(&self) {
         if let Some(link) = self.inner.lock().transport.link() {
@@ -316,6 +329,7 @@ impl Inner {
             cause: Cause::None,
             run: RunState::Idle,
             flush_poll: FlushPoll::NEW,
+            counter: None,
             page_stalls: 0,
             closed: false,
         })
@@ -373,7 +387,7 @@ impl Inner {
 
     /// Counts what happened to the requester, if anything did.
     #[inline]
-    pub(crate) fn count_events(&mut self, qp: &QpContext) {
+    pub(super) fn count_events(&mut self, qp: &QpContext) {
         if let Some(counts) = self.transport.take_counts() {
             self.add_events(qp, &counts);
         }
@@ -382,6 +396,9 @@ impl Inner {
     #[cold]
     fn add_events(&self, qp: &QpContext, counts: &EventCounts) {
         qp.port.counters.events(counts);
+        if let Some(counter) = &self.counter {
+            counter.events(counts);
+        }
     }
 
     /// Publishes the state for readers without the lock.
