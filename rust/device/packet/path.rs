@@ -196,6 +196,15 @@ impl Path {
         self.namespace
     }
 
+    /// Whether messages to the peer may be segmented by the network stack or a network card
+    /// (UDP GSO); `None` before the first packet, which finds the route.
+    ///
+    /// Softirq or process context with bottom halves off.
+    pub(crate) fn uses_gso(&self, port: &Port) -> Option<bool> {
+        let route = self.route.as_ref()?;
+        Some(port.settings().segmentation && route.supports_udp_gso())
+    }
+
     /// Drops the cached route.
     #[inline]
     pub(crate) fn forget_route(&mut self) {

@@ -170,6 +170,7 @@ impl<'bh, Q: TxLimitHandler> Batch<'bh, Q> {
             NoPacket::NoRoute
         })?;
         let mut memory = Err(ENOMEM);
+        // As `Path::uses_gso` has it.
         if more != 0 && route.supports_udp_gso() && port.settings().segmentation {
             let count = (more as usize).saturating_add(1).min(TX_MAX / len.max(1));
             memory = TxSkb::alloc(

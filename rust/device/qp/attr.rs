@@ -144,6 +144,7 @@ fn reset(inner: &mut Inner) {
     inner.rq.reset();
     inner.av = None;
     inner.cause = Cause::None;
+    inner.last_sent = None;
     inner.attr_cache = QpAttrCache::default();
     inner.flush_poll = FlushPoll::NEW;
 }

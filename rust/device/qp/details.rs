@@ -4,6 +4,7 @@
 
 use super::object::Qp;
 use crate::rdma::details::Details;
+use crate::sync::timer;
 
 /// Writes the details of `qp`: see debugging.rst, which describes each. Process context.
 pub(crate) fn write(qp: &Qp, out: &mut Details) {
@@ -13,7 +14,10 @@ pub(crate) fn write(qp: &Qp, out: &mut Details) {
     if let Some(posted) = inner.rq.posted() {
         out.number(c"recvs", posted);
     }
-    inner.transport.details(out);
+    inner.transport.details(&qp.ctx, out);
+    if let Some(sent) = inner.last_sent {
+        out.number(c"since_sent_ns", timer::now_ns().saturating_sub(sent.0));
+    }
     if let Some(text) = inner.cause.text() {
         out.text(c"error", text);
     }

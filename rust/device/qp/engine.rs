@@ -123,7 +123,7 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
         notify(qp, core::mem::take(&mut deferred));
         batches += 1;
         inner = qp.inner.lock();
-        let released = release(qp, &mut inner, &sent, lent);
+        let released = release(qp, &mut inner, now, &sent, (packets, lent));
         let flush = inner.run.take_flush();
         if inner.run.is_stopped() && !flush {
             end(qp, &mut inner, &mut batch, Rest::None);
@@ -198,10 +198,19 @@ fn rest_for(qp: &Qp, inner: &Inner, input: &Input<'_>) -> Rest {
     }
 }
 
-/// The packets of a batch are sent or delivered; `lent` if they were loopback packets, which do not
-/// count. Returns as [`Transport::release`] does.
+/// The `packets` of a batch are sent, or delivered; `lent` if there were loopback packets, which do
+/// not count. Returns as [`Transport::release`] does.
 #[inline]
-fn release(qp: &Qp, inner: &mut Inner, sent: &Sent, lent: bool) -> bool {
+fn release(
+    qp: &Qp,
+    inner: &mut Inner,
+    now: Instant,
+    sent: &Sent,
+    (packets, lent): (bool, bool),
+) -> bool {
+    if packets || lent {
+        inner.last_sent = Some(now);
+    }
     if let Some(counter) = &inner.counter {
         counter.sent(sent);
     }

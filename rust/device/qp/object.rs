@@ -71,6 +71,8 @@ pub(crate) struct Inner {
     pub(crate) flush_poll: FlushPoll,
     /// Where this QP counts for `rdma statistic qp`, if anywhere.
     pub(crate) counter: Option<Arc<QpCounter>>,
+    /// When packets were sent last, on the wire or by loopback, since the last reset.
+    pub(crate) last_sent: Option<Instant>,
     /// How often in a row a page of a payload was missing.
     pub(crate) page_stalls: u16,
     /// The QP was destroyed.
@@ -330,6 +332,7 @@ impl Inner {
             run: RunState::Idle,
             flush_poll: FlushPoll::NEW,
             counter: None,
+            last_sent: None,
             page_stalls: 0,
             closed: false,
         })

@@ -96,8 +96,8 @@ impl Transport {
         dispatch!(self, service => service.snapshot())
     }
 
-    pub(crate) fn details(&self, out: &mut Details) {
-        dispatch!(self, service => service.details(out));
+    pub(crate) fn details(&self, qp: &QpContext, out: &mut Details) {
+        dispatch!(self, service => service.details(qp, out));
     }
 
     #[inline]

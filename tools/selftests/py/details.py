@@ -6,6 +6,7 @@ them.
 import json
 import os
 import subprocess
+import time
 
 import enums as e
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
@@ -56,15 +57,26 @@ def of_rc():
     a, b = pair()
     has(of_qp(a), sends=0, recvs=0, path=PATH, cwnd=128, ssthresh=128, in_flight=0, rd_atomic=0)
     has(of_qp(a), retries_left=7, rnr_retries_left=None, srtt_ns=None, error=None)
+    has(of_qp(a), rto_ns=None, gso=None, since_sent_ns=None)
     for _ in range(3):
         a.recv(a.sge(8))
     b.send(e.IBV_WR_SEND, b.sge(8), flags=SIG)
     good(poll(b.cq))
     has(of_qp(a), recvs=2)
     until(lambda: PATH == "loopback" or of_qp(b).get("srtt_ns", 0) > 0, "a round trip time")
+    if PATH == "wire":
+        # A veth takes super-packets, and the shortest timeout of a probe is a millisecond or more.
+        has(of_qp(b), gso="yes")
+        found = of_qp(b)
+        same(found["rto_ns"] >= max(1_000_000, found["srtt_ns"]), True, "the timeout")
+    else:
+        has(of_qp(b), gso=None)
+    began = time.monotonic_ns()
     a.send(e.IBV_WR_SEND, a.sge(8), flags=SIG)
     a.send(e.IBV_WR_SEND, a.sge(8), flags=SIG)
     has(of_qp(a), sends=2)
+    since, most = of_qp(a)["since_sent_ns"], time.monotonic_ns() - began
+    same(since <= most, True, f"{since} ns since packets were sent, {most} at most")
     for _ in range(2):
         b.recv(b.sge(8))
     good(poll(a.cq, 2))
@@ -110,7 +122,7 @@ def first_causes():
     a.to_state(e.IBV_QPS_ERR)
     has(of_qp(a), error="request: REM_ACCESS_ERR")
     a.to_state(e.IBV_QPS_RESET)
-    has(of_qp(a), error=None, path="none")
+    has(of_qp(a), error=None, path="none", since_sent_ns=None)
     shut(a, b)
     # The responder takes no READs.
     a, b = pair(rd_dest=0)
@@ -133,6 +145,8 @@ def dead_peer():
     b.to_state(e.IBV_QPS_RESET)
     a.send(e.IBV_WR_SEND, a.sge(8), flags=SIG)
     same(status(poll(a.cq)[0]), "RETRY_EXC_ERR", "the status")
+    time.sleep(0.3)
+    same(of_qp(a)["since_sent_ns"] >= 300_000_000, True, "0.3 s since packets were sent")
     has(of_qp(a), error="request: RETRY_EXC_ERR, the peer did not acknowledge")
     shut(a, b)
 

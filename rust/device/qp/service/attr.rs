@@ -90,6 +90,7 @@ pub(super) fn requester_details(requester: &RequesterDetails, out: &mut Details)
     // Before the first sample there is none.
     if requester.srtt != 0 {
         out.number(c"srtt_ns", requester.srtt);
+        out.number(c"rto_ns", requester.rto);
     }
     out.number(c"retries_left", requester.retries_left);
     if let Some(left) = requester.rnr_retries_left {

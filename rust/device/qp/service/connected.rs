@@ -12,6 +12,7 @@ use crate::device::packet::loopback::{LoopbackOrigin, LoopbackPacket, LoopbackQu
 use crate::device::packet::path::Path;
 use crate::device::packet::rx_packet::RxPacket;
 use crate::device::packet::tx_batch::{Batch, NoPacket, Unsent};
+use crate::device::port::Port;
 use crate::device::qp::context::QpContext;
 use crate::device::qp::local_ops;
 use crate::device::qp::progress::{Deferred, Progress};
@@ -43,14 +44,18 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Writes the details of the path.
-    pub(super) fn details(&self, out: &mut Details) {
+    /// Writes the details of the path from `port`.
+    pub(super) fn details(&self, port: &Port, out: &mut Details) {
         let path = match &self.path {
             None => c"none",
             Some(path) if path.is_loopback() => c"loopback",
             Some(_) => c"wire",
         };
         out.text(c"path", path);
+        let gso = self.path.as_ref().and_then(|path| path.uses_gso(port));
+        if let Some(gso) = gso {
+            out.text(c"gso", if gso { c"yes" } else { c"no" });
+        }
     }
 
     /// Drops the references to memory regions: a QP that does nothing any more must not hold them.

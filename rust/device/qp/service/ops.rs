@@ -44,7 +44,7 @@ pub(crate) trait Service {
     fn query(&self, path_mtu: Mtu, out: &mut QpQuery<'_>);
 
     /// Writes details for `rdma resource show`, where it has any.
-    fn details(&self, _out: &mut Details) {}
+    fn details(&self, _qp: &QpContext, _out: &mut Details) {}
 
     /// The requester, for traces, where the service has one that recovers losses.
     fn snapshot(&self) -> Option<Snapshot> {

@@ -58,8 +58,8 @@ impl Service for Rc {
         out.set_max_rd_atomic(attr.max_rd_atomic);
     }
 
-    fn details(&self, out: &mut Details) {
-        self.link.details(out);
+    fn details(&self, qp: &QpContext, out: &mut Details) {
+        self.link.details(&qp.port, out);
         attr::requester_details(&self.conn.requester().details(self.conn.attr()), out);
     }
 

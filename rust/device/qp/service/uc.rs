@@ -46,8 +46,8 @@ impl Service for Uc {
         out.set_rq_psn(self.conn.expected_psn().get());
     }
 
-    fn details(&self, out: &mut Details) {
-        self.link.details(out);
+    fn details(&self, qp: &QpContext, out: &mut Details) {
+        self.link.details(&qp.port, out);
     }
 
     #[inline]

@@ -21,6 +21,9 @@ pub struct RequesterDetails {
     pub read_window: u32,
     /// The smoothed round trip time in nanoseconds, or 0 before the first sample (RFC 6298 2).
     pub srtt: u64,
+    /// How long after a request for an acknowledgement a probe is due, in nanoseconds, or 0 before
+    /// the first sample (RFC 6298 2).
+    pub rto: u64,
     /// Retransmissions that are left before the QP fails, if there is no progress.
     pub retries_left: u8,
     /// The same for RNR NAKs; `None` if there is no limit.
@@ -44,6 +47,7 @@ impl Requester {
             rd_atomic: self.in_flight.rd_atomic(),
             read_window: self.recovery.read_window(),
             srtt: self.recovery.srtt(),
+            rto: self.recovery.rto(),
             retries_left,
             rnr_retries_left,
         }

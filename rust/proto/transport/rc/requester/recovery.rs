@@ -96,6 +96,11 @@ impl Recovery {
         (self.retries, self.rnr_retries)
     }
 
+    /// The probe timeout in nanoseconds; 0 before the first sample of the round trip time.
+    pub(super) fn rto(&self) -> u64 {
+        self.tail_loss.rto().unwrap_or(0)
+    }
+
     /// How many retransmissions, and how many of those that RNR NAKs ask for, are left before the
     /// QP fails. `None` for no limit of the latter.
     pub(super) fn retries_left(&self, attr: &Attr) -> (u8, Option<u8>) {

@@ -106,6 +106,13 @@ impl TailLoss {
         self.srtt
     }
 
+    /// The timeout of the next probe in nanoseconds; `None` before the first sample.
+    #[inline]
+    pub(super) fn rto(&self) -> Option<u64> {
+        let rto = self.srtt.saturating_add(self.rttvar.saturating_mul(4));
+        (self.srtt != 0).then_some(rto.max(self.min_timeout) << self.probes)
+    }
+
     /// The time of the next probe, if one is due.
     #[inline]
     pub(in super::super::super) fn deadline(&self) -> Option<Instant> {
@@ -130,11 +137,10 @@ impl TailLoss {
     #[inline]
     fn arm(&mut self, now: Instant, timeout: Option<u64>) {
         self.deadline = None;
-        if self.srtt == 0 || self.probes >= MAX_PROBES {
+        if self.probes >= MAX_PROBES {
             return;
         }
-        let rto = self.srtt.saturating_add(self.rttvar.saturating_mul(4));
-        let nanos = rto.max(self.min_timeout) << self.probes;
+        let Some(nanos) = self.rto() else { return };
         if timeout.is_some_and(|timeout| nanos < timeout / 2) {
             self.deadline = Some(now.after(nanos));
         }
