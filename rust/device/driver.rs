@@ -173,6 +173,14 @@ impl Driver for Oxe {
         dev.port.counters.read_unbound(out);
     }
 
+    fn loopback(dev: &Device<Self>) -> bool {
+        dev.port.loopback()
+    }
+
+    fn set_loopback(dev: &Device<Self>, on: bool) {
+        dev.port.set_loopback(on);
+    }
+
     fn reply_to_mad(dev: &Device<Self>, request: &[u8; MAD_SIZE]) -> Option<[u8; MAD_SIZE]> {
         perf_mgmt::reply(request, &dev.port.counters.of_port())
     }

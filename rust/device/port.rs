@@ -15,6 +15,7 @@ use crate::rdma::gid_table;
 use crate::rdma::lookup::IbDeviceRef;
 use crate::sync::lock::{new_spinlock_bh, SpinLockBh};
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Mutex;
 
 /// The largest overhead of a packet, for which the netdev's MTU must leave room, in bytes: IPv6 40,
@@ -31,6 +32,8 @@ pub(crate) struct Port {
     tunnel: Mutex<Option<Tunnel>>,
     home: Namespace,
     settings: Settings,
+    /// Whether connections that are made now, and address handles, may take the loopback.
+    loopback: Atomic<bool>,
     pub(crate) counters: Counters,
 }
 
@@ -80,6 +83,7 @@ impl Port {
             tunnel <- kernel::new_mutex!(Some(Tunnel::open::<R>(on)?), "oxe_tunnel"),
             home: on.present_namespace(),
             settings,
+            loopback: Atomic::new(settings.loopback),
             counters: Counters::new(on.name()),
         })
     }
@@ -112,6 +116,17 @@ impl Port {
     #[inline]
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Whether a path that is made now, and leads back to the device, takes the loopback, and not
+    /// packets. Any context.
+    pub(crate) fn loopback(&self) -> bool {
+        self.loopback.load(Relaxed)
+    }
+
+    /// Sets that. Paths that there are stay as they are. Any context.
+    pub(crate) fn set_loopback(&self, on: bool) {
+        self.loopback.store(on, Relaxed);
     }
 
     /// Whether the calling process may send from this source GID: an address in its own network

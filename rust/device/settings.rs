@@ -9,7 +9,7 @@ use kernel::sync::SetOnce;
 pub(crate) struct Settings {
     /// How long a port's GID table is to be.
     pub(crate) gids: u16,
-    /// Messages from a device to itself go without packets.
+    /// Messages from a device to itself go without packets, until that is switched in sysfs.
     pub(crate) loopback: bool,
     /// Super-packets may be sent.
     pub(crate) segmentation: bool,

@@ -58,12 +58,42 @@ static ssize_t parent_show(struct device *dev, struct device_attribute *attr, ch
 }
 static DEVICE_ATTR_RO(parent);
 
-static struct attribute *oxe_device_attrs[] = { &dev_attr_parent.attr, NULL };
+static bool (*oxe_loopback)(struct ib_device *ib);
+static void (*oxe_set_loopback)(struct ib_device *ib, bool on);
+
+/* "loopback" in sysfs: whether messages of a device to itself go without packets. */
+static ssize_t loopback_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", oxe_loopback(rdma_device_to_ibdev(dev)));
+}
+
+static ssize_t loopback_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			      size_t len)
+{
+	bool on;
+	int err = kstrtobool(buf, &on);
+
+	if (err)
+		return err;
+	oxe_set_loopback(rdma_device_to_ibdev(dev), on);
+	return len;
+}
+static DEVICE_ATTR_RW(loopback);
+
+static struct attribute *oxe_device_attrs[] = {
+	&dev_attr_loopback.attr, &dev_attr_parent.attr, NULL
+};
 static const struct attribute_group oxe_device_group = { .attrs = oxe_device_attrs };
 
-/* Before the device is registered. */
-void oxe_ib_set_device_group(struct ib_device *ib)
+/*
+ * Before the device is registered. The functions are those of its file "loopback", the same for all
+ * devices.
+ */
+void oxe_ib_set_device_group(struct ib_device *ib, bool (*loopback)(struct ib_device *ib),
+			     void (*set_loopback)(struct ib_device *ib, bool on))
 {
+	oxe_loopback = loopback;
+	oxe_set_loopback = set_loopback;
 	ib->ops.device_group = &oxe_device_group;
 }
 

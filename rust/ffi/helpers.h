@@ -61,7 +61,8 @@ const char *oxe_version(void);
 u64 oxe_fw_ver(void);
 void oxe_ib_fw_str(struct ib_device *ib, char *str);
 void oxe_ib_qp_set_counter(struct ib_qp *qp, struct rdma_counter *counter);
-void oxe_ib_set_device_group(struct ib_device *ib);
+void oxe_ib_set_device_group(struct ib_device *ib, bool (*loopback)(struct ib_device *ib),
+			     void (*set_loopback)(struct ib_device *ib, bool on));
 unsigned int oxe_possible_cpus(void);
 bool oxe_path_exists(const char *path);
 

@@ -90,6 +90,13 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// length. ib_core adds the values of each [`Driver::Counter`] that there is, or was.
     fn counters(dev: &Device<Self>, out: &mut [u64]);
 
+    /// Whether messages of the device to itself go without packets, from now on. The file
+    /// `loopback` of the device in sysfs shows it.
+    fn loopback(dev: &Device<Self>) -> bool;
+
+    /// Sets that.
+    fn set_loopback(dev: &Device<Self>, on: bool);
+
     /// The reply to a management datagram, if the driver has one: to a request for the performance
     /// counters. Called while the device is being registered and later; process context.
     fn reply_to_mad(dev: &Device<Self>, request: &[u8; MAD_SIZE]) -> Option<[u8; MAD_SIZE]>;

@@ -206,3 +206,19 @@ pub(super) unsafe extern "C" fn get_hw_stats<D: Driver>(
         Ok(n as c_int)
     })
 }
+
+/// # Safety
+///
+/// Only the device's file in sysfs calls this, which is there while it is registered.
+pub(super) unsafe extern "C" fn loopback<D: Driver>(ib: *mut ffi::ib_device) -> bool {
+    // SAFETY: it is a device of ours.
+    D::loopback(unsafe { Device::<D>::from_raw(ib) })
+}
+
+/// # Safety
+///
+/// As for [`loopback`].
+pub(super) unsafe extern "C" fn set_loopback<D: Driver>(ib: *mut ffi::ib_device, on: bool) {
+    // SAFETY: it is a device of ours.
+    D::set_loopback(unsafe { Device::<D>::from_raw(ib) }, on);
+}

@@ -6,7 +6,7 @@ use super::device::{set_node_desc, Device};
 use super::driver::Driver;
 use super::lookup::DeviceRef;
 use super::port::PORT;
-use super::{link, ops, owner};
+use super::{link, ops, ops_device, owner};
 use crate::ffi;
 use crate::net::netdev::{Kind, NetDevice};
 use crate::sync::random_u32;
@@ -63,7 +63,11 @@ impl<D: Driver> Device<D> {
         unsafe {
             ffi::ib_set_device_ops(ib, ops::table::<D>());
             (*ib).ops.owner = owner;
-            ffi::oxe_ib_set_device_group(ib);
+            ffi::oxe_ib_set_device_group(
+                ib,
+                Some(ops_device::loopback::<D>),
+                Some(ops_device::set_loopback::<D>),
+            );
             (*ib).link_ops = link_ops;
             (*ib).name_assign_type = ffi::rdma_nl_name_assign_type_RDMA_NAME_ASSIGN_TYPE_USER;
             // CAST: it is 1.

@@ -3,7 +3,8 @@
 #
 # wire: each opcode is on the wire as tshark and scapy expect it, over IPv4 and IPv6. Every opcode
 # is brought onto the wire and captured (py/opcodes.py); tshark finds nothing malformed in it, scapy
-# computes the same ICRC for every packet, and the opcodes are all there.
+# computes the same ICRC for every packet, and the opcodes are all there. So are messages between
+# queue pairs of one device, when these are switched to packets (py/switched.py).
 . "$(dirname "$0")/lib.sh"
 command -v tshark >/dev/null || skip_all "tshark is missing"
 hosts_up 1500
@@ -74,4 +75,26 @@ tshark_parses() {
 	[ "$parsed" = "$packets" ] && [ "$packets" -gt 100 ]
 }
 t "tshark parses every packet" tshark_parses
+
+# A device's messages to itself, by packets while its file loopback says 0: on lo, as any packets of
+# a host to its own address.
+[ "$LINK_TYPE" = oxe ] || finish
+nsenter --net=/run/netns/$NS_A tcpdump -q -U -B 16384 -s 0 -i lo -w "$pcap.lo" udp port 4791 \
+	>"$TMP/tcpdump.lo" 2>&1 9>&- &
+dump=$!
+poll 60 grep -q 'listening on' "$TMP/tcpdump.lo"
+relay_py switched
+near_packets() { tshark -n -r "$pcap.lo" -Y "$1" 2>/dev/null | grep -c .; }
+# SENDs of RC and UC, which begin with a FIRST, an ACK, a datagram.
+near_seen() {
+	local opcode
+	for opcode in 0 17 32 100; do
+		[ "$(near_packets "infiniband.bth.opcode == $opcode")" -gt 0 ] ||
+			{ echo "opcode $opcode was not seen"; return 1; }
+	done
+}
+t "tshark sees the messages of a device to itself" poll 60 near_seen
+kill -INT $dump
+wait $dump
+cp "$pcap.lo" "${OXE_OUT:-$TMP}/" 2>/dev/null
 finish

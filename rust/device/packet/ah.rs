@@ -42,6 +42,11 @@ impl Ahs {
         self.table.get(number)
     }
 
+    /// The path of an address handle that is made, or changed, now.
+    fn path(&self, attr: &AhAttr) -> Result<Path> {
+        Path::new(attr, (0, 0), self.port.loopback())
+    }
+
     /// Drops the cached routes of all address handles. One that has just left the table may keep
     /// its route until it is dropped. Process context, sleeps; may be called under RTNL.
     pub(crate) fn forget_routes(&self) {
@@ -80,7 +85,7 @@ impl Ah {
         };
         let state = State {
             attr: attr.clone(),
-            path: Path::new(&ahs.port, attr, 0, 0).inspect_err(|_| ahs.table.cancel(number))?,
+            path: ahs.path(attr).inspect_err(|_| ahs.table.cancel(number))?,
         };
         let ah = Arc::pin_init(
             pin_init!(Ah {
@@ -157,7 +162,7 @@ impl AhObject {
     /// Changes the address. It also applies to requests that are posted but not sent yet. EINVAL as
     /// for [`Ah::new`].
     pub(crate) fn modify(&self, attr: &AhAttr) -> Result {
-        let path = Path::new(&self.ahs.port, attr, 0, 0)?;
+        let path = self.ahs.path(attr)?;
         let mut state = self.ah.state.lock();
         state.attr = attr.clone();
         state.path = path;

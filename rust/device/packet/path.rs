@@ -64,10 +64,15 @@ fn source_port(flow_label: u32, local_qpn: u32, remote_qpn: u32) -> u16 {
 }
 
 impl Path {
-    /// The path from `port` that `attr` describes, between these QPs (0 for one that is not known).
+    /// The path that `attr` describes, between these QPs (0 for one that is not known). If it leads
+    /// back to the device, it takes the loopback if `loopback`, or else packets.
     ///
     /// EINVAL if its addresses are not of one IP version.
-    pub(crate) fn new(port: &Port, attr: &AhAttr, local_qpn: u32, remote_qpn: u32) -> Result<Self> {
+    pub(crate) fn new(
+        attr: &AhAttr,
+        (local_qpn, remote_qpn): (u32, u32),
+        loopback: bool,
+    ) -> Result<Self> {
         let flow = Flow {
             source: *attr.sgid(),
             destination: *attr.dgid(),
@@ -96,7 +101,7 @@ impl Path {
             route: None,
             vlan: attr.vlan(),
             to_group: Gid::new(*attr.dgid()).is_multicast(),
-            loopback: attr.own().is_some() && port.settings().loopback,
+            loopback: attr.own().is_some() && loopback,
             generation: attr.own().unwrap_or(0),
         })
     }

@@ -31,17 +31,18 @@ pub(crate) fn modify(qp: &Arc<Qp>, attr: &QpAttr<'_>) -> Result {
         Some(count) => Some((Resources::new(count.into())?, read_keys(count.into())?)),
         None => None,
     };
+    let loopback = takes_loopback(qp, attr);
     if attr.state() == Some(QpState::Reset) {
         engine::run(qp, Input::Flush);
     }
     let leftover = match attr.state() {
         Some(QpState::Reset) => {
             let mut inner = qp.stop();
-            let leftover = apply(qp, &mut inner, attr, resources);
+            let leftover = apply(qp, &mut inner, attr, loopback, resources);
             inner.run.restart();
             leftover
         }
-        _ => apply(qp, &mut qp.inner.lock(), attr, resources),
+        _ => apply(qp, &mut qp.inner.lock(), attr, loopback, resources),
     };
     // If it failed, too: what was due while the QP was stopped is due now.
     engine::run(qp, Input::Doorbell);
@@ -90,11 +91,21 @@ fn check_mtu(qp: &Qp, asked: Mtu) -> Result {
     Err(EINVAL)
 }
 
+/// Whether `qp`, if it is connected now to a QP of its own device, takes the loopback: as its peer
+/// does, if that is connected already, or else as the port is switched. No lock held.
+fn takes_loopback(qp: &Qp, attr: &QpAttr<'_>) -> bool {
+    attr.dest_qp_num()
+        .and_then(|dest| qp.qps.get(dest))
+        .and_then(|peer| peer.inner.lock().transport.loopback_to(qp.ctx.qpn))
+        .unwrap_or_else(|| qp.ctx.port.loopback())
+}
+
 /// Changes the QP; returns the old resources, which are to be dropped without the lock.
 fn apply(
     qp: &Qp,
     inner: &mut Inner,
     attr: &QpAttr<'_>,
+    loopback: bool,
     resources: Option<NewResources>,
 ) -> Result<Option<NewResources>> {
     if qp.is_user && qp.qps.removal.has_begun() {
@@ -107,6 +118,9 @@ fn apply(
     let to = attr.state().unwrap_or(from);
     if !attr.is_ok(from, to, qp.kind) {
         return Err(EINVAL);
+    }
+    if let Some(link) = inner.transport.link().filter(|link| link.path.is_none()) {
+        link.loopback = loopback;
     }
     let old = inner.transport.modify(&qp.ctx, attr, resources)?;
     if let Some(av) = attr.av() {

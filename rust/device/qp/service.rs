@@ -214,6 +214,15 @@ impl Transport {
         dispatch!(self, service => service.link())
     }
 
+    /// Whether a connected QP takes the loopback to QP `qpn` of this device, if that is its peer.
+    pub(crate) fn loopback_to(&self, qpn: u32) -> Option<bool> {
+        match self {
+            Transport::Rc(rc) => rc.loopback_to(qpn),
+            Transport::Uc(uc) => uc.loopback_to(qpn),
+            Transport::Datagram(_) => None,
+        }
+    }
+
     /// Drops the message that is arriving, and the references to the memory that the peer accesses.
     pub(crate) fn abandon_recv(&mut self) {
         dispatch!(self, service => service.abandon_recv());

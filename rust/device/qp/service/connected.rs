@@ -37,6 +37,9 @@ use kernel::prelude::*;
 /// The path of a connection, and the memory that its peer may access.
 pub(crate) struct Link {
     pub(crate) path: Option<Path>,
+    /// The connection takes the loopback if both ends are on this device. Set before there is a
+    /// path: both ends must be of one mind, whatever is switched meanwhile.
+    pub(crate) loopback: bool,
     /// Empty for UC, which has no READs.
     pub(crate) read_keys: ReadKeys,
     write_key: Option<Grant>,
@@ -85,11 +88,18 @@ impl<C: ConnectedQp> Connected<C> {
     pub(crate) fn new(conn: C) -> Self {
         let link = Link {
             path: None,
+            loopback: true,
             read_keys: KVec::new(),
             write_key: None,
             peer_cache: None,
         };
         Connected { conn, link }
+    }
+
+    /// Whether this end takes the loopback to QP `qpn` of this device, if it is connected to that.
+    pub(super) fn loopback_to(&self, qpn: u32) -> Option<bool> {
+        let connected = self.link.path.is_some() && self.conn.attr().dest_qpn.get() == qpn;
+        connected.then_some(self.link.loopback)
     }
 
     /// Moves to the error state, which any state may become.
@@ -106,7 +116,7 @@ impl<C: ConnectedQp> Connected<C> {
         let mut change = connected_change(attr);
         let dest = change.dest_qpn.unwrap_or(self.conn.attr().dest_qpn.get());
         let path = match attr.av() {
-            Some(av) => Some(Path::new(&qp.port, av, qp.qpn, dest)?),
+            Some(av) => Some(Path::new(av, (qp.qpn, dest), self.link.loopback)?),
             None => None,
         };
         if let Some(path) = &path {
