@@ -113,7 +113,7 @@ pub(crate) const ERRORS: &[Counter] = &[
         "Give sender and receiver the same Q_Key.",
     ),
     counter(
-        "cnp_ignored",
+        "rp_cnp_ignored",
         "congestion notification packets, which oxe does not act upon.",
         "The network marks packets (ECN); oxe slows down for lost packets alone.",
     ),

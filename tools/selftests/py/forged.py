@@ -356,7 +356,7 @@ def datagram_causes():
     a.recv(a.sge(60))
     with OnlyCause("rcvd_longer_than_buffer"):
         attacker.send(datagram + bytes(24))
-    with OnlyCause("cnp_ignored"):
+    with OnlyCause("rp_cnp_ignored"):
         attacker.send(roce.bth(roce.CNP, a.qp.qp_num, 0) + bytes(16))
     attacker.send(datagram + bytes(20))
     good(poll(a.rcq))
@@ -372,7 +372,7 @@ def request_causes():
         attacker.send(roce.bth(roce.SEND_ONLY, a.qp.qp_num, PSN_B) + bytes(8))
     shut(a)
     a, b = victim()
-    with OnlyCause("cnp_ignored"):
+    with OnlyCause("rp_cnp_ignored"):
         attacker.send(roce.bth(roce.CNP, a.qp.qp_num, 0) + bytes(16))
     b.send(e.IBV_WR_RDMA_READ, b.sge(100), remote=a.remote())
     good(poll(b.cq))
