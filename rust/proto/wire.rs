@@ -47,7 +47,7 @@ pub use header::HeaderRepr;
 pub use icrc::{Icrc, IcrcHead, IcrcSegments, ICRC_LEN};
 pub use ieth::IethRepr;
 pub use immdt::ImmDtRepr;
-pub use ip::{NetworkType, ROCE_UDP_PORT};
+pub use ip::{Ecn, NetworkType, ROCE_UDP_PORT};
 pub use opcode::{ExtKind, Kind, Opcode, PayloadRule, Position, Service, Tail};
 pub use packet::{pad_for, Ext, PacketRepr, Parsed, MAX_HEADER_LEN};
 pub use pkey::PKey;

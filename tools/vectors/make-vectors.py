@@ -39,6 +39,7 @@ OPCODES = {
     "uc-send-only": (0x24, 0, True),
     "ud-send-only": (0x64, 8, True),
     "ud-send-only-imm": (0x65, 12, True),
+    "cnp": (0x81, 16, False),
 }
 
 SIZES = [0, 1, 2, 3, 4, 5, 63, 64, 255, 256, 1021, 1024, 4096]
@@ -116,6 +117,8 @@ def main():
     for kind in ("ipv4", "ipv6", "ipv4opt"):
         for vlan in (False, True):
             for name, (_, _, has_payload) in OPCODES.items():
+                if name == "cnp":
+                    continue
                 # The long ones once a network are enough: the file is to stay readable.
                 every = name == "rc-send-only" and not vlan and kind != "ipv4opt"
                 sizes = SIZES if every else SIZES[:6] + [64 + rnd.number(6)]
@@ -123,6 +126,10 @@ def main():
                     data, udp_len, size, pad = frame(name, kind, vlan, size, rnd)
                     label = "-".join([kind, "vlan" if vlan else "plain", name])
                     print(label, udp_len, size, pad, data.hex())
+    # Added later, behind the others, which stay as they were.
+    for kind in ("ipv4", "ipv6"):
+        data, udp_len, size, pad = frame("cnp", kind, False, 0, rnd)
+        print(f"{kind}-plain-cnp", udp_len, size, pad, data.hex())
 
 
 main()

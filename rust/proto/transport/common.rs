@@ -7,13 +7,15 @@
 //!   memory in [`responder_ops`], moments in [`time`]. [`run_state`] says which
 //!   context sends for a queue pair. [`connected`] is the interface of RC and UC.
 //! - Parts of the services: [`autocork`], [`followers`], [`message_packet`] and [`reassembly`] of
-//!   RC and UC, [`unreliable`] of UC and UD, [`qp_state`] of all three.
+//!   RC and UC, [`unreliable`] of UC and UD, [`qp_state`] of all three. [`notification_point`] is
+//!   beside the services.
 
 pub mod attr;
 pub mod autocork;
 pub mod connected;
 pub mod followers;
 pub mod message_packet;
+pub mod notification_point;
 pub mod qp_state;
 pub mod reassembly;
 pub mod report;
@@ -29,6 +31,7 @@ use super::wire;
 
 pub use attr::{Attr, Invalid, Modify, Pmtu, RemoteAccess, LOOPBACK_MTU};
 pub use connected::ConnectedQp;
+pub use notification_point::{Arrival, NotificationPoint};
 pub use report::{DropReason, Events, Verdict};
 pub use request::{
     Flags, PlaceError, Request, RequestQueue, RequesterOps, SendCompletion, SendOp, Status, Streaks,

@@ -18,6 +18,7 @@ mod local;
 mod loss;
 mod lossless;
 mod naks;
+mod notification_point;
 mod page_faults;
 mod placement;
 mod placement_errors;

@@ -21,6 +21,39 @@ pub const IPV4_MAX_LEN: usize = 60;
 /// notification (RFC 3168 5).
 pub const ECN: u8 = 0x03;
 
+/// Explicit congestion notification: the ECN field of an IP header (RFC 3168 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Ecn {
+    /// The transport of the packet does not react to marks: routers drop instead.
+    NotEct = 0,
+    /// ECN-capable, ECT(1).
+    Ect1 = 1,
+    /// ECN-capable, ECT(0).
+    Ect0 = 2,
+    /// Congestion experienced: a router has marked the packet.
+    Ce = 3,
+}
+
+impl Ecn {
+    /// The field of an IP header of either version. Of bytes that are no IP header: not ECT.
+    #[inline]
+    pub fn of_header(header: &[u8]) -> Self {
+        let field = match header {
+            [first, class, ..] if first >> 4 == 4 => *class,
+            // The traffic class begins in the middle of the first byte.
+            [first, class, ..] if first >> 4 == 6 => *class >> 4,
+            _ => 0,
+        };
+        match field & ECN {
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            3 => Ecn::Ce,
+            _ => Ecn::NotEct,
+        }
+    }
+}
+
 /// The network layer of a RoCEv2 packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkType {
@@ -80,6 +113,23 @@ pub(super) fn checksum(header: &[u8; IPV4_MIN_LEN]) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// RFC 3168 5: the ECN field is the low two bits of the IPv4 TOS and of the IPv6 traffic class.
+    #[test]
+    fn the_ecn_field_is_found_in_both_versions() {
+        let fields = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce];
+        for (bits, ecn) in (0_u8..).zip(fields) {
+            for dscp in [0, 48, 63] {
+                let class = (dscp << 2) | bits;
+                assert_eq!(Ecn::of_header(&[0x45, class, 0xff]), ecn);
+                let v6 = [0x60 | (class >> 4), (class << 4) | 0xf, 0xff];
+                assert_eq!(Ecn::of_header(&v6), ecn);
+            }
+        }
+        for bytes in [&[][..], &[0x45], &[0x60], &[0x55, 0xff], &[0xff; 3]] {
+            assert_eq!(Ecn::of_header(bytes), Ecn::NotEct);
+        }
+    }
 
     #[test]
     fn the_gid_decides_the_network() {

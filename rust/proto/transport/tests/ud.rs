@@ -18,7 +18,7 @@ const GRH: [u8; GRH_LEN] = [7; GRH_LEN];
 
 /// The owner of a queue pair: its send queue, which keeps all requests, and its receive queue.
 #[derive(Default)]
-struct Owner {
+pub struct Owner {
     requests: Vec<Request>,
     /// The results of `recv_start`, the next one first.
     receives: Vec<(RecvStart, u32)>,
@@ -75,7 +75,7 @@ impl UdResponderOps for Owner {
 }
 
 /// A queue pair in `state`, reached as the specification allows, and its owner.
-fn in_state(state: State) -> (UdQp, Owner) {
+pub fn in_state(state: State) -> (UdQp, Owner) {
     let mut qp = UdQp::new(Qpn::new(17), PKey::DEFAULT);
     let way: &[State] = match state {
         Reset => &[],
@@ -129,7 +129,7 @@ fn statuses(qp: &mut UdQp, owner: &Owner) -> Vec<Status> {
 }
 
 /// A packet of `len` bytes for the queue pair.
-fn packet(len: u32) -> PacketRepr {
+pub fn packet(len: u32) -> PacketRepr {
     let (mut qp, mut owner) = in_state(Rts);
     owner.requests.push(send(len));
     transmit(&mut qp, &owner).header
@@ -141,7 +141,7 @@ fn receive(owner: &mut Owner, state: State, len: u32) -> (Verdict, State) {
     (verdict, qp.state())
 }
 
-fn receives(room: u32) -> Owner {
+pub fn receives(room: u32) -> Owner {
     Owner {
         receives: vec![(RecvStart::Taken, room)],
         ..Owner::default()
