@@ -5,7 +5,7 @@
 //! * [`netdev`]: network devices; [`notifier`]: their events; [`addr`]: their addresses;
 //!   [`lookup`]: the device that has an address;
 //! * [`udp`]: the sockets of each network namespace, which receive packets;
-//! * [`skb`]: packets, received and to be sent;
+//! * [`skb`]: packets, received and to be sent; [`page_cache`]: their memory;
 //! * [`route`]: the route to a destination, and the headers in front of a packet;
 //! * [`queue`]: packets that are ready to be sent; [`tx_limit`]: the bytes that a sender may have
 //!   in flight;
@@ -21,6 +21,7 @@ pub(crate) mod lookup;
 pub(crate) mod mcast;
 pub(crate) mod netdev;
 pub(crate) mod notifier;
+pub(crate) mod page_cache;
 pub(crate) mod queue;
 pub(crate) mod route;
 pub(crate) mod skb;

@@ -73,7 +73,7 @@ struct OxeModule {
     exclusion: Pin<KBox<Exclusion>>,
     queues: sync::work::Queues,
     faults: rdma::fault::Faults,
-    page_cache: net::skb::PageCache,
+    page_cache: net::page_cache::PageCache,
     reclaim: sync::table::Reclaim,
 }
 
@@ -83,7 +83,7 @@ impl kernel::InPlaceModule for OxeModule {
         settings().provide();
         try_pin_init!(Self {
             reclaim: sync::table::Reclaim,
-            page_cache: net::skb::PageCache::new()?,
+            page_cache: net::page_cache::PageCache::new()?,
             faults: rdma::fault::Faults::new()?,
             queues: sync::work::Queues::new()?,
             exclusion: Exclusion::new(c"rdma_rxe", device::RXE)?,

@@ -12,7 +12,6 @@ use core::mem::ManuallyDrop;
 use core::ptr::{null, null_mut, NonNull};
 use kernel::error::to_result;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Full, Release};
 
 /// A UDP datagram that arrived, in a [`struct sk_buff`]: the payload, and the headers in front of
 /// it. Dropping it frees it (any context) as a consumed packet, not as a lost one.
@@ -359,31 +358,6 @@ impl Drop for RxSkb {
     fn drop(&mut self) {
         // SAFETY: the packet is ours, and not used again.
         unsafe { ffi::oxe_rx_end(self.skb.as_ptr(), &self.rx) };
-    }
-}
-
-/// Whether there is a [`PageCache`].
-static PAGE_CACHE: Atomic<u32> = Atomic::new(0);
-
-/// Frees the page cache of packets when dropped. The module has the only one, and no packets are
-/// sent any more when that is dropped.
-pub(crate) struct PageCache(());
-
-impl PageCache {
-    /// EBUSY if there is one.
-    pub(crate) fn new() -> Result<Self> {
-        match PAGE_CACHE.xchg(1, Full) {
-            0 => Ok(PageCache(())),
-            _ => Err(EBUSY),
-        }
-    }
-}
-
-impl Drop for PageCache {
-    fn drop(&mut self) {
-        // SAFETY: this is the only one, the module's, and packets are sent no more.
-        unsafe { ffi::oxe_page_cache_free() };
-        PAGE_CACHE.store(0, Release);
     }
 }
 
