@@ -43,6 +43,14 @@ module! {
             default: 1,
             description: "0: send no super-packets (UDP GSO), for NICs that give wrong IPv4 IDs",
         },
+        roce_np: u8 {
+            default: 1,
+            description: "0: send no CNPs to the senders of packets that are marked CE (ECN)",
+        },
+        np_min_time_between_cnps: u32 {
+            default: 4,
+            description: "microseconds between two CNPs of a queue pair, at least",
+        },
         rxe_compat: u8 {
             default: 0,
             description: "1: also answer to the link type rxe",
@@ -52,7 +60,10 @@ module! {
 
 /// The settings that the module's parameters give.
 fn settings() -> Settings {
+    let np = parameter::<u8>(module_parameters::roce_np.value()) != 0;
+    let micros: u32 = parameter(module_parameters::np_min_time_between_cnps.value());
     Settings {
+        cnp_interval: np.then_some(u64::from(micros).saturating_mul(1000)),
         gids: parameter(module_parameters::gids.value()),
         loopback: parameter::<u8>(module_parameters::loopback.value()) != 0,
         segmentation: parameter::<u8>(module_parameters::segmentation.value()) != 0,

@@ -36,6 +36,8 @@ counted! {
         BadIcrcGso = c"rcvd_bad_icrc_gso",
         GroupOverflow = c"rcvd_group_overflow",
         WrongNamespace = c"rcvd_wrong_netns",
+        CnpsSent = c"np_cnp_sent",
+        CeMarked = c"np_ecn_marked_roce_packets",
     }
 }
 

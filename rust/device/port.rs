@@ -106,6 +106,11 @@ impl Port {
         self.netdev.lock().as_deref().map(with)
     }
 
+    /// The identity of the netdev, if there is one. Any context but hard irqs.
+    pub(crate) fn netdev_id(&self) -> Option<NetdevId> {
+        self.with_netdev(NetDevice::id)
+    }
+
     /// The network namespace of the netdev, as long as the port has one.
     #[inline]
     pub(crate) fn home(&self) -> Namespace {

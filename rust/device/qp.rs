@@ -11,6 +11,7 @@ pub(crate) mod engine;
 pub(crate) mod flush;
 pub(crate) mod handlers;
 pub(crate) mod local_ops;
+mod notification;
 pub(crate) mod object;
 pub(crate) mod operation;
 pub(crate) mod producer;

@@ -13,6 +13,8 @@ pub(crate) struct Settings {
     pub(crate) loopback: bool,
     /// Super-packets may be sent.
     pub(crate) segmentation: bool,
+    /// The least time between two CNPs of a queue pair, in nanoseconds. `None`: CNPs are not sent.
+    pub(crate) cnp_interval: Option<u64>,
 }
 
 /// What [`Settings::provide`] was called with.

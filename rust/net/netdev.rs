@@ -42,6 +42,11 @@ impl NetDevice {
         self.0.get()
     }
 
+    /// Its identity.
+    pub(crate) fn id(&self) -> NetdevId {
+        NetdevId(self.as_raw() as usize)
+    }
+
     /// Takes a reference. The network stack waits for it (and warns about it) when the device is to
     /// go, so drop it on [`super::notifier::Event::Unregister`].
     pub(crate) fn hold(&self) -> Netdev {

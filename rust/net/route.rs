@@ -115,6 +115,17 @@ impl Header {
         self.bytes.get(..len).unwrap_or(&[])
     }
 
+    /// Sets the IPv4 type of service or IPv6 traffic class.
+    pub(crate) fn set_traffic_class(&mut self, class: u8) {
+        if self.v6 {
+            // The class begins in the middle of the first byte.
+            self.bytes[0] = self.bytes[0] & 0xf0 | class >> 4;
+            self.bytes[1] = self.bytes[1] & 0x0f | class << 4;
+        } else {
+            self.bytes[1] = class;
+        }
+    }
+
     /// Sets the IPv4 identification; IPv6 has none.
     #[inline]
     pub(crate) fn set_id(&mut self, id: u16) {

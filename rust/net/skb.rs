@@ -2,7 +2,7 @@
 
 //! Packets: those that a UDP socket received, and those to be sent.
 
-use super::netdev::{Namespace, NetDevice};
+use super::netdev::{Namespace, NetDevice, NetdevId};
 use super::route::{Header, Route};
 use super::tx_limit::{TxLimit, TxLimitHandler};
 use crate::ffi;
@@ -99,6 +99,12 @@ impl RxSkb {
         self.rx.gso_size < self.rx.len
     }
 
+    /// How many datagrams the super-packet has; 1 if it is none.
+    pub(crate) fn segments(&self) -> u32 {
+        let whole = self.rx.len.checked_next_multiple_of(self.rx.gso_size);
+        whole.map_or(1, |len| len / self.rx.gso_size)
+    }
+
     /// The number of the datagram in its super-packet: 0 for the first, or only, one.
     #[inline]
     pub(crate) fn index(&self) -> u16 {
@@ -113,6 +119,11 @@ impl RxSkb {
     pub(crate) unsafe fn device<'a>(&self) -> &'a NetDevice {
         // SAFETY: a packet's device is there as long as the RCU section in which it arrived.
         unsafe { NetDevice::from_raw(self.rx.dev) }
+    }
+
+    /// The identity of the receiving device; of none once it is detached.
+    pub(crate) fn device_id(&self) -> NetdevId {
+        NetdevId(self.rx.dev as usize)
     }
 
     /// The network namespace in which it arrived.

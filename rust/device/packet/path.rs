@@ -3,6 +3,7 @@
 //! The path to a peer: addresses from an address vector, and a route that is looked up once and
 //! cached until the routing tables change.
 
+use super::wire_packet::WirePacket;
 use crate::device::port::Port;
 use crate::net::netdev::{Namespace, NetdevId};
 use crate::net::route::{Flow, Header, Route};
@@ -27,6 +28,13 @@ fn priority_class(service_level: u8) -> u8 {
         _ => 0,
     }
 }
+
+/// The DSCP of a CNP, as ConnectX's are: class selector 6, which networks set apart from the data
+/// that congest them (RFC 2474 4.2.2).
+const CNP_DSCP: u8 = 48;
+
+/// The traffic class of a CNP, which is not ECN-capable.
+const CNP_CLASS: u8 = CNP_DSCP << 2;
 
 /// The path to a peer.
 pub(crate) struct Path {
@@ -88,22 +96,72 @@ impl Path {
                 limit => limit,
             },
         };
+        let mut path = Self::with_flow(flow, attr.netdev(), attr.namespace())?;
+        path.vlan = attr.vlan();
+        path.loopback = attr.own().is_some() && loopback;
+        path.generation = attr.own().unwrap_or(0);
+        Ok(path)
+    }
+
+    /// The path of packets of `flow`, by the wire. EINVAL as for [`Path::new`].
+    fn with_flow(flow: Flow, netdev: NetdevId, namespace: Namespace) -> Result<Self> {
         let header = flow.header().ok_or(EINVAL)?;
         let (ip, udp) = header.as_bytes().split_last_chunk().ok_or(EINVAL)?;
         let icrc = IcrcHead::ip(ip, udp).map_err(|_| EINVAL)?;
         Ok(Path {
+            to_group: Gid::new(flow.destination).is_multicast(),
             flow,
-            netdev: attr.netdev(),
-            namespace: attr.namespace(),
+            netdev,
+            namespace,
             header,
             icrc,
             next_id: 0,
             route: None,
-            vlan: attr.vlan(),
-            to_group: Gid::new(*attr.dgid()).is_multicast(),
-            loopback: attr.own().is_some() && loopback,
-            generation: attr.own().unwrap_or(0),
+            vlan: None,
+            loopback: false,
+            generation: 0,
         })
+    }
+
+    /// The path of a CNP from QP `local_qpn` of `port` to the sender of `packet`, a datagram of QP
+    /// `remote_qpn`: between the packet's addresses, the other way (annex A17.9.3).
+    ///
+    /// EINVAL if its addresses are not of one IP version.
+    #[cold]
+    pub(crate) fn of_cnp(
+        port: &Port,
+        packet: &WirePacket,
+        local_qpn: u32,
+        remote_qpn: u32,
+    ) -> Result<Self> {
+        let source = packet.destination;
+        // A packet may arrive at a VRF above the netdev that has the address, or at lo.
+        let arrived = packet.skb.device_id();
+        let netdev = match gid_table::with_netdev(arrived, &source, |_| ()) {
+            Some(()) => arrived,
+            None => port.netdev_id().ok_or(ENODEV)?,
+        };
+        let flow = Flow {
+            source,
+            destination: packet.source,
+            source_port: source_port(0, local_qpn, remote_qpn),
+            destination_port: ROCE_UDP_PORT,
+            traffic_class: CNP_CLASS,
+            priority_class: 0,
+            flow_label: 0,
+            hop_limit: DEFAULT_HOP_LIMIT,
+        };
+        Self::with_flow(flow, netdev, packet.skb.namespace())
+    }
+
+    /// Calls `with` with the path, whose packets are CNPs meanwhile: their traffic class is another
+    /// one. Route and priority stay those of the connection.
+    #[cold]
+    pub(crate) fn with_cnp_class<T>(&mut self, with: impl FnOnce(&mut Self) -> T) -> T {
+        self.header.set_traffic_class(CNP_CLASS);
+        let result = with(self);
+        self.header.set_traffic_class(self.flow.traffic_class);
+        result
     }
 
     /// Whether the path led back to this device when it was made: its packets take the loopback and

@@ -11,6 +11,7 @@ use crate::device::port::Port;
 use crate::net::queue::{Sent, TxQueue};
 use crate::net::skb::{TxSkb, TX_MAX};
 use crate::net::tx_limit::{TxLimit, TxLimitHandler};
+use crate::proto::wire::PacketRepr;
 use crate::rdma::strided::StridedDst;
 use crate::sync::bh::BhGuard;
 use kernel::prelude::*;
@@ -153,6 +154,21 @@ impl<'bh, Q: TxLimitHandler> Batch<'bh, Q> {
             done = done.saturating_add(count);
         }
         Ok(())
+    }
+
+    /// Builds a packet without payload, by itself, and adds it. It does not wait for its owner's
+    /// limit.
+    #[cold]
+    pub(crate) fn add_single(
+        &mut self,
+        port: &Port,
+        path: &mut Path,
+        header: &PacketRepr,
+    ) -> Result<(), NoPacket> {
+        self.close();
+        let packets = Packets::one(header, 0);
+        let built = self.add(port, path, &packets, || 0, |_, _, _| Ok(()));
+        built.map_err(|unsent| unsent.why)
     }
 
     /// Begins a super-packet whose first packet has `len` bytes, or allocates room for that packet

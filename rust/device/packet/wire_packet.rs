@@ -8,7 +8,7 @@ use crate::net::skb::RxSkb;
 use crate::proto::wire::bth::{self, BTH_LEN};
 use crate::proto::wire::ip::{DatagramFields, UDP_LEN};
 use crate::proto::wire::{
-    GrhLayout, IcrcHead, PacketRepr, Parsed, GRH_LEN, ICRC_LEN, MAX_HEADER_LEN,
+    Ecn, GrhLayout, IcrcHead, PacketRepr, Parsed, GRH_LEN, ICRC_LEN, MAX_HEADER_LEN,
 };
 use crate::rdma::strided::StridedSrc;
 use kernel::prelude::*;
@@ -31,6 +31,8 @@ pub(crate) struct WirePacket {
     /// The addresses of the super-packet, as GIDs.
     pub(crate) source: [u8; 16],
     pub(crate) destination: [u8; 16],
+    /// The ECN field of the super-packet. All packets of it had the same one: GRO merges no others.
+    pub(crate) ecn: Ecn,
     /// The part of the ICRC that covers the headers of the super-packet.
     head: IcrcHead,
     /// The IPv4 identification of the super-packet's first segment.
@@ -43,6 +45,10 @@ impl WirePacket {
     pub(crate) fn first(counters: &Counters, mut skb: RxSkb) -> Option<Self> {
         let mut head = IcrcHead::ip(skb.ip_header(), skb.udp_header()).ok()?;
         let first_id = head.datagram_fields().ip_id;
+        let ecn = Ecn::of_header(skb.ip_header());
+        if ecn == Ecn::Ce {
+            counters.add(Count::CeMarked, skb.segments());
+        }
         loop {
             if let Some(Parsed {
                 repr,
@@ -53,6 +59,7 @@ impl WirePacket {
                 return Some(WirePacket {
                     source: skb.source(),
                     destination: skb.destination(),
+                    ecn,
                     skb,
                     repr,
                     payload_at: header_len,

@@ -7,8 +7,9 @@
 //! CQs. Without the lock packets are sent and consumers are notified; both may call the engine
 //! again. One context at a time sends for a QP, so that its packets stay in order (`RunState`).
 
+use super::notification;
 use super::object::{Inner, Qp, Qps};
-use super::progress::{Deferred, Input, Progress};
+use super::progress::{Deferred, Dropped, Input, Progress};
 use super::trace;
 use crate::device::counters::Count;
 use crate::device::packet::loopback::LoopbackQueue;
@@ -17,6 +18,7 @@ use crate::device::packet::tx_batch::Batch;
 use crate::device::packet::wire_packet::WirePacket;
 use crate::net::queue::Sent;
 use crate::proto::transport::{Events, Instant, Rest, Trigger};
+use crate::proto::wire::Ecn;
 use crate::rdma::events::QpEvent;
 use crate::sync::bh::{self, BhGuard};
 use crate::sync::{timer, work};
@@ -93,10 +95,7 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
     if !takes(&mut inner, input) {
         return false;
     }
-    if inner.is_in_error() {
-        inner.flush_poll.begin(now, input);
-    }
-    process_input(qp, &mut inner, now, input, &mut deferred);
+    process_input(qp, &mut inner, now, input, &mut deferred, &mut batch);
     if corks(qp, &mut inner, now, input) {
         arm(qp, &mut inner, now, Progress::Idle);
         return false;
@@ -104,6 +103,7 @@ fn turn(qp: &Arc<Qp>, input: &mut Input<'_>) -> bool {
     if !inner.run.begin(matches!(input, Input::Flush)) {
         complete(qp, &mut inner, &mut deferred);
         drop(inner);
+        notification::send(qp, &mut batch);
         notify(qp, deferred);
         return false;
     }
@@ -243,7 +243,7 @@ pub(crate) fn schedule(qp: &Arc<Qp>) {
     }
 }
 
-/// Passes the input to the transport.
+/// Passes the input to the transport. `batch`, which is empty, gets the CNPs that are due for it.
 #[inline]
 fn process_input(
     qp: &Arc<Qp>,
@@ -251,7 +251,11 @@ fn process_input(
     now: Instant,
     input: &mut Input<'_>,
     deferred: &mut Deferred,
+    batch: &mut Batch<'_, Qp>,
 ) {
+    if inner.is_in_error() {
+        inner.flush_poll.begin(now, input);
+    }
     match input {
         Input::Doorbell => inner.sq.note_posted(),
         Input::Resume | Input::Sweep => {}
@@ -262,7 +266,10 @@ fn process_input(
             trace::after(&qp.ctx, before, snapshot, Trigger::Timeout);
         }
         Input::Flush => inner.transport.flush_delayed(),
-        Input::Multicast(packet) => handle_wire(qp, inner, now, packet, deferred),
+        // The sender of a packet to a group is not notified: each member would do so.
+        Input::Multicast(packet) => {
+            handle_wire(qp, inner, now, packet, deferred);
+        }
         Input::Packets(group) => {
             while let Some(packet) = group.next(&qp.ctx.port.counters) {
                 if packet.skb.is_gso() {
@@ -270,7 +277,10 @@ fn process_input(
                     let limit = inner.transport.max_segments(repr, len, &inner.sq);
                     packet.extend(&qp.ctx.port.counters, limit);
                 }
-                handle_wire(qp, inner, now, packet, deferred);
+                let accepted = handle_wire(qp, inner, now, packet, deferred);
+                if packet.ecn == Ecn::Ce {
+                    notification::notify(qp, inner, now, packet, accepted, batch);
+                }
             }
         }
     }
@@ -286,15 +296,16 @@ fn handle_wire(
     now: Instant,
     packet: &WirePacket,
     deferred: &mut Deferred,
-) {
+) -> bool {
     if let Some(counter) = &inner.counter {
         counter.received(packet.count, packet.skb.len());
     }
-    handle(qp, inner, now, RxPacket::Wire(packet), deferred);
+    handle(qp, inner, now, RxPacket::Wire(packet), deferred)
 }
 
-/// Passes a received packet to the transport, and counts it if it is dropped. Requests that an
-/// earlier packet completed have their completions before a receive that this one completes.
+/// Passes a received packet to the transport, and counts it if it is dropped. Returns whether it
+/// was accepted. Requests that an earlier packet completed have their completions before a receive
+/// that this one completes.
 #[inline]
 fn handle(
     qp: &Arc<Qp>,
@@ -302,7 +313,7 @@ fn handle(
     now: Instant,
     packet: RxPacket<'_>,
     deferred: &mut Deferred,
-) {
+) -> bool {
     if inner.transport.has_completion() && packet.repr().bth.opcode.kind().is_request() {
         complete(qp, inner, deferred);
     }
@@ -312,14 +323,23 @@ fn handle(
     let handled = inner
         .transport
         .handle(&qp.ctx, queues, now, packet, deferred);
-    if let Err(cause) = handled {
-        qp.ctx.port.counters.dropped_by(qp.ctx.qpn, cause);
-        if let Some(counter) = &inner.counter {
-            counter.dropped(cause);
+    let cause = match handled {
+        Ok(()) => None,
+        Err(Dropped::Transport(cause)) => {
+            qp.ctx.port.counters.dropped_by(qp.ctx.qpn, cause);
+            if let Some(counter) = &inner.counter {
+                counter.dropped(cause);
+            }
+            Some(cause)
         }
-    }
-    let input = Trigger::Packet(packet.repr(), handled.err());
+        Err(Dropped::Address(count)) => {
+            qp.ctx.port.counters.lost(count, qp.ctx.qpn);
+            None
+        }
+    };
+    let input = Trigger::Packet(packet.repr(), cause);
     trace::after(&qp.ctx, before, || inner.transport.snapshot(), input);
+    handled.is_ok()
 }
 
 /// Delivers all loopback packets of `from` to their queue pairs of this device. No lock held.

@@ -21,7 +21,7 @@ use crate::device::packet::ah::Ahs;
 use crate::device::packet::loopback::LoopbackQueue;
 use crate::device::port::Port;
 use crate::net::tx_limit::TxLimit;
-use crate::proto::transport::{EventCounts, Events, Instant, RunState, State};
+use crate::proto::transport::{EventCounts, Events, Instant, NotificationPoint, RunState, State};
 use crate::rdma::access::Access;
 use crate::rdma::events::QpEvents;
 use crate::rdma::gid::AhAttr;
@@ -58,6 +58,8 @@ pub(crate) struct Inner {
     pub(crate) transport: Transport,
     pub(crate) sq: SendQueue,
     pub(crate) rq: RecvQueue,
+    /// Tells the senders of packets that were marked CE.
+    pub(crate) notification_point: NotificationPoint,
     /// The address vector of a connection.
     pub(crate) av: Option<AhAttr>,
     pub(crate) attr_cache: QpAttrCache,
@@ -325,6 +327,7 @@ impl Inner {
             transport: Transport::new(kind, qpn)?,
             sq,
             rq,
+            notification_point: NotificationPoint::default(),
             av: None,
             attr_cache: QpAttrCache::default(),
             loopback: LoopbackQueue::new(),

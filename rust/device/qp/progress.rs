@@ -2,10 +2,11 @@
 
 //! Inputs of the QP progress engine, and the results of its steps.
 
+use crate::device::counters::Count;
 use crate::device::cq::Wake;
 use crate::device::packet::rx_batch::RxGroup;
 use crate::device::packet::wire_packet::WirePacket;
-use crate::proto::transport::{Events, Instant};
+use crate::proto::transport::{DropReason, Events, Instant};
 
 /// An input of the engine.
 pub(crate) enum Input<'a> {
@@ -35,6 +36,15 @@ pub(crate) struct Deferred {
     pub(crate) events: Events,
     /// The limit of the shared receive queue is reached.
     pub(crate) srq_limit: bool,
+}
+
+/// The reason for which a received packet was dropped.
+#[derive(Clone, Copy)]
+pub(crate) enum Dropped {
+    /// The transport dropped it.
+    Transport(DropReason),
+    /// It is not from the QP's peer, or not for the QP's namespace.
+    Address(Count),
 }
 
 /// The result of one transport step.

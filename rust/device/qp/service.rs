@@ -13,16 +13,17 @@ mod uc;
 mod ud;
 
 use super::context::QpContext;
-use super::progress::{Deferred, Progress};
+use super::progress::{Deferred, Dropped, Progress};
 use super::recv_queue::RecvQueue;
 use super::send_queue::SendQueue;
 use crate::device::packet::rx_packet::RxPacket;
-use crate::device::packet::tx_batch::Batch;
+use crate::device::packet::tx_batch::{Batch, NoPacket};
+use crate::device::packet::wire_packet::WirePacket;
 use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{
-    Connection, DropReason, EventCounts, Events, Instant, SendCompletion, Snapshot, State, UcQp,
+    Connection, EventCounts, Events, Instant, SendCompletion, Snapshot, State, UcQp,
 };
-use crate::proto::wire::PacketRepr;
+use crate::proto::wire::{PacketRepr, Qpn};
 use crate::rdma::attr::Mtu;
 use crate::rdma::details::Details;
 use crate::rdma::qp::{QpAttr, QpQuery, QpType};
@@ -146,8 +147,22 @@ impl Transport {
         now: Instant,
         packet: RxPacket<'_>,
         deferred: &mut Deferred,
-    ) -> Result<(), DropReason> {
+    ) -> Result<(), Dropped> {
         dispatch!(self, service => service.handle(qp, queues, now, packet, deferred))
+    }
+
+    pub(crate) fn peer(&self) -> Option<Qpn> {
+        dispatch!(self, service => service.peer())
+    }
+
+    pub(crate) fn notify<Q: TxLimitHandler>(
+        &mut self,
+        qp: &QpContext,
+        packet: &WirePacket,
+        header: &PacketRepr,
+        batch: &mut Batch<'_, Q>,
+    ) -> Result<(), NoPacket> {
+        dispatch!(self, service => service.notify(qp, packet, header, batch))
     }
 
     #[inline]

@@ -212,12 +212,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Counters that move where all is well, or only tell more of one above.
-    const OTHERS: [&str; 12] = [
+    const OTHERS: [&str; 14] = [
         "sent_pkts",
         "rcvd_pkts",
         "sent_bytes",
         "rcvd_bytes",
         "link_downed",
+        "np_ecn_marked_roce_packets",
+        "np_cnp_sent",
         "rcvd_bad_icrc_gso",
         "retransmits",
         "duplicate_request",

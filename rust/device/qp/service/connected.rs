@@ -15,7 +15,7 @@ use crate::device::packet::tx_batch::{Batch, NoPacket, Unsent};
 use crate::device::port::Port;
 use crate::device::qp::context::QpContext;
 use crate::device::qp::local_ops;
-use crate::device::qp::progress::{Deferred, Progress};
+use crate::device::qp::progress::{Deferred, Dropped, Progress};
 use crate::device::qp::recv_queue::RecvQueue;
 use crate::device::qp::send_queue::SendQueue;
 use crate::device::qp::service::attr::connected_change;
@@ -28,6 +28,7 @@ use crate::proto::transport::{
     ConnectedQp, Connection, DropReason, Instant, Modify, Payload, State, UcQp, Verdict,
     LOOPBACK_MTU,
 };
+use crate::proto::wire::PacketRepr;
 use crate::rdma::access::Access;
 use crate::rdma::details::Details;
 use crate::rdma::qp::QpAttr;
@@ -278,21 +279,19 @@ impl<C: ConnectedQp> Connected<C> {
         now: Instant,
         packet: RxPacket<'_>,
         deferred: &mut Deferred,
-    ) -> Result<(), DropReason> {
+    ) -> Result<(), Dropped> {
         // Without a path the queue pair has no peer yet.
-        let path = self.link.path.as_ref().ok_or(DropReason::State)?;
+        let path = self.link.path.as_ref();
+        let path = path.ok_or(Dropped::Transport(DropReason::State))?;
         // A connection takes packets from its peer alone.
         if !packet.arrived_on(path) {
-            qp.port.counters.lost(Count::WrongAddress, qp.qpn);
-            return Ok(());
+            return Err(Dropped::Address(Count::WrongAddress));
         }
         if packet.namespace() != path.namespace() {
-            qp.port.counters.lost(Count::WrongNamespace, qp.qpn);
-            return Ok(());
+            return Err(Dropped::Address(Count::WrongNamespace));
         }
         if !packet.may_be_from(self.conn.attr().dest_qpn.get()) {
-            qp.port.counters.lost(Count::WrongSrcQp, qp.qpn);
-            return Ok(());
+            return Err(Dropped::Address(Count::WrongSrcQp));
         }
         let count = packet.count();
         let mut env = Env {
@@ -310,8 +309,19 @@ impl<C: ConnectedQp> Connected<C> {
             .handle_segments(now, packet.repr(), count, packet.payload_len(), &mut env)
         {
             Verdict::Accepted => Ok(()),
-            Verdict::Dropped(cause) => Err(cause),
+            Verdict::Dropped(cause) => Err(Dropped::Transport(cause)),
         }
+    }
+
+    /// Builds a CNP to the peer. See `Service::notify`.
+    pub(super) fn notify_connected<Q: TxLimitHandler>(
+        &mut self,
+        qp: &QpContext,
+        header: &PacketRepr,
+        batch: &mut Batch<'_, Q>,
+    ) -> Result<(), NoPacket> {
+        let path = self.link.path.as_mut().ok_or(NoPacket::NoRoute)?;
+        path.with_cnp_class(|path| batch.add_single(&qp.port, path, header))
     }
 }
 

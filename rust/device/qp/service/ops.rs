@@ -5,14 +5,15 @@
 use super::connected::Link;
 use super::resources::NewResources;
 use crate::device::packet::rx_packet::RxPacket;
-use crate::device::packet::tx_batch::Batch;
+use crate::device::packet::tx_batch::{Batch, NoPacket};
+use crate::device::packet::wire_packet::WirePacket;
 use crate::device::qp::context::QpContext;
-use crate::device::qp::progress::{Deferred, Progress};
+use crate::device::qp::progress::{Deferred, Dropped, Progress};
 use crate::device::qp::recv_queue::RecvQueue;
 use crate::device::qp::send_queue::SendQueue;
 use crate::net::tx_limit::TxLimitHandler;
-use crate::proto::transport::{DropReason, Events, Instant, SendCompletion, Snapshot, State};
-use crate::proto::wire::PacketRepr;
+use crate::proto::transport::{Events, Instant, SendCompletion, Snapshot, State};
+use crate::proto::wire::{PacketRepr, Qpn};
 use crate::rdma::attr::Mtu;
 use crate::rdma::details::Details;
 use crate::rdma::qp::{QpAttr, QpQuery};
@@ -64,7 +65,7 @@ pub(crate) trait Service {
     ///
     /// # Errors
     ///
-    /// The reason for which it is dropped.
+    /// The reason for which it is dropped, under which the caller counts it.
     fn handle(
         &mut self,
         qp: &QpContext,
@@ -72,7 +73,26 @@ pub(crate) trait Service {
         now: Instant,
         packet: RxPacket<'_>,
         deferred: &mut Deferred,
-    ) -> Result<(), DropReason>;
+    ) -> Result<(), Dropped>;
+
+    /// The destination QP, if the service has one for all packets.
+    fn peer(&self) -> Option<Qpn> {
+        None
+    }
+
+    /// Builds the CNP `header` for `packet`, which was accepted. The CNP is the only packet of
+    /// `batch`, or among CNPs.
+    ///
+    /// # Errors
+    ///
+    /// It was not built, which the batch has counted; or this end has no path to the sender.
+    fn notify<Q: TxLimitHandler>(
+        &mut self,
+        qp: &QpContext,
+        packet: &WirePacket,
+        header: &PacketRepr,
+        batch: &mut Batch<'_, Q>,
+    ) -> Result<(), NoPacket>;
 
     /// How many packets like this one, the first, [`Service::handle`] processes as one.
     fn max_segments(&self, _repr: &PacketRepr, _payload_len: u32, _sq: &SendQueue) -> u16 {

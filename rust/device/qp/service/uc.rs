@@ -7,14 +7,15 @@ use super::connected::{Link, Uc};
 use super::ops::Service;
 use super::resources::NewResources;
 use crate::device::packet::rx_packet::RxPacket;
-use crate::device::packet::tx_batch::Batch;
+use crate::device::packet::tx_batch::{Batch, NoPacket};
+use crate::device::packet::wire_packet::WirePacket;
 use crate::device::qp::context::QpContext;
-use crate::device::qp::progress::{Deferred, Progress};
+use crate::device::qp::progress::{Deferred, Dropped, Progress};
 use crate::device::qp::recv_queue::RecvQueue;
 use crate::device::qp::send_queue::SendQueue;
 use crate::net::tx_limit::TxLimitHandler;
-use crate::proto::transport::{ConnectedQp, DropReason, Events, Instant, SendCompletion, State};
-use crate::proto::wire::PacketRepr;
+use crate::proto::transport::{ConnectedQp, Events, Instant, SendCompletion, State};
+use crate::proto::wire::{PacketRepr, Qpn};
 use crate::rdma::attr::Mtu;
 use crate::rdma::details::Details;
 use crate::rdma::qp::{QpAttr, QpQuery};
@@ -69,8 +70,22 @@ impl Service for Uc {
         now: Instant,
         packet: RxPacket<'_>,
         deferred: &mut Deferred,
-    ) -> Result<(), DropReason> {
+    ) -> Result<(), Dropped> {
         self.handle_connected(qp, queues, now, packet, deferred)
+    }
+
+    fn peer(&self) -> Option<Qpn> {
+        Some(self.conn.attr().dest_qpn)
+    }
+
+    fn notify<Q: TxLimitHandler>(
+        &mut self,
+        qp: &QpContext,
+        _packet: &WirePacket,
+        header: &PacketRepr,
+        batch: &mut Batch<'_, Q>,
+    ) -> Result<(), NoPacket> {
+        self.notify_connected(qp, header, batch)
     }
 
     #[inline]

@@ -9,10 +9,12 @@ use crate::device::mem::error::MemError;
 use crate::device::mem::payload::PayloadError;
 use crate::device::packet::gso::Packets;
 use crate::device::packet::loopback::{LoopbackOrigin, LoopbackPacket};
+use crate::device::packet::path::Path;
 use crate::device::packet::rx_packet::RxPacket;
 use crate::device::packet::tx_batch::{Batch, NoPacket};
+use crate::device::packet::wire_packet::WirePacket;
 use crate::device::qp::context::QpContext;
-use crate::device::qp::progress::{Deferred, Progress};
+use crate::device::qp::progress::{Deferred, Dropped, Progress};
 use crate::device::qp::recv_queue::RecvQueue;
 use crate::device::qp::send_queue::SendQueue;
 use crate::device::qp::service::attr::datagram_change;
@@ -21,10 +23,10 @@ use crate::device::qp::service::resources::NewResources;
 use crate::device::qp::trace;
 use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{
-    DropReason, Events, Instant, Origin, PlaceError, RecvCompletion, RecvStart, SendCompletion,
-    State, Transmit, UdModify, UdQp, UdResponderOps, Verdict,
+    Events, Instant, Origin, PlaceError, RecvCompletion, RecvStart, SendCompletion, State,
+    Transmit, UdModify, UdQp, UdResponderOps, Verdict,
 };
-use crate::proto::wire::{PKey, Qpn, GRH_LEN};
+use crate::proto::wire::{PKey, PacketRepr, Qpn, GRH_LEN};
 use crate::rdma::attr::Mtu;
 use crate::rdma::port::DEFAULT_PKEY;
 use crate::rdma::qp::{QpAttr, QpQuery};
@@ -122,10 +124,9 @@ impl Service for Ud {
         _now: Instant,
         packet: RxPacket<'_>,
         deferred: &mut Deferred,
-    ) -> Result<(), DropReason> {
+    ) -> Result<(), Dropped> {
         if !qp.may_receive_in(packet.namespace()) {
-            qp.port.counters.lost(Count::WrongNamespace, qp.qpn);
-            return Ok(());
+            return Err(Dropped::Address(Count::WrongNamespace));
         }
         let mut env = Env {
             qp,
@@ -138,9 +139,26 @@ impl Service for Ud {
             .handle_packet(packet.repr(), packet.payload_len(), &mut env)
         {
             Verdict::Accepted => Ok(()),
-            Verdict::Dropped(cause) => Err(cause),
+            Verdict::Dropped(cause) => Err(Dropped::Transport(cause)),
         }
     }
+
+    fn notify<Q: TxLimitHandler>(
+        &mut self,
+        qp: &QpContext,
+        packet: &WirePacket,
+        header: &PacketRepr,
+        batch: &mut Batch<'_, Q>,
+    ) -> Result<(), NoPacket> {
+        let dest = header.bth.dest_qp.get();
+        let path = Path::of_cnp(&qp.port, packet, qp.qpn, dest);
+        let mut path = path.map_err(|_| {
+            qp.port.counters.count(Count::SendErrors);
+            NoPacket::NoRoute
+        })?;
+        batch.add_single(&qp.port, &mut path, header)
+    }
+
     #[inline]
     fn poll_send_completion(&mut self, sq: &mut SendQueue) -> Option<SendCompletion> {
         self.qp.poll_send_completion(sq)
