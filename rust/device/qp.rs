@@ -14,6 +14,7 @@ pub(crate) mod local_ops;
 mod notification;
 pub(crate) mod object;
 pub(crate) mod operation;
+mod outcome;
 pub(crate) mod producer;
 pub(crate) mod progress;
 pub(crate) mod recv_queue;

@@ -9,6 +9,7 @@
 
 use super::notification;
 use super::object::{Inner, Qp, Qps};
+use super::outcome::{complete, notify};
 use super::progress::{Deferred, Dropped, Input, Progress};
 use super::trace;
 use crate::device::counters::Count;
@@ -17,9 +18,8 @@ use crate::device::packet::rx_packet::RxPacket;
 use crate::device::packet::tx_batch::Batch;
 use crate::device::packet::wire_packet::WirePacket;
 use crate::net::queue::Sent;
-use crate::proto::transport::{Events, Instant, Rest, Trigger};
+use crate::proto::transport::{Instant, Rest, Trigger};
 use crate::proto::wire::Ecn;
-use crate::rdma::events::QpEvent;
 use crate::sync::bh::{self, BhGuard};
 use crate::sync::{timer, work};
 use kernel::sync::atomic::{Acquire, Relaxed, Release};
@@ -429,37 +429,6 @@ fn step(
     Progress::More
 }
 
-/// What [`complete`] did.
-#[derive(Clone, Copy)]
-pub(super) struct Completed {
-    /// Slots of the send queue became free.
-    pub(super) released: bool,
-    /// Receives are left to be flushed.
-    pub(super) more: bool,
-}
-
-/// Pushes completions to their CQs and collects events. The context that is sending looks again if
-/// there is more.
-#[inline]
-pub(super) fn complete(qp: &Arc<Qp>, inner: &mut Inner, deferred: &mut Deferred) -> Completed {
-    let mut released = false;
-    while let Some(done) = inner.transport.poll_send_completion(&mut inner.sq) {
-        released = true;
-        inner.cause.note_completion(done.status);
-        deferred.send.merge(inner.sq.complete(&qp.ctx, &done));
-    }
-    let events = inner.transport.take_events();
-    inner.cause.note_events(events);
-    deferred.events = deferred.events.union(events);
-    // Before the flush: see there.
-    inner.publish_state(qp);
-    let more = inner.is_in_error() && inner.flush_receives(qp, deferred);
-    if more {
-        inner.run.rerun();
-    }
-    Completed { released, more }
-}
-
 /// Arms the timer if the transport has a timeout, or a process may post receives that must be
 /// flushed. A timer that is armed for an earlier time is left alone. It then finds nothing due and
 /// is armed again, which is cheaper than to modify it with every ACK.
@@ -490,36 +459,4 @@ fn arm(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, progress: Progress) {
 fn page_stall(stalls: u16) -> u64 {
     let times = u64::from(stalls / 8).saturating_add(1);
     PAGE_STALL.saturating_mul(times).min(MAX_PAGE_STALL)
-}
-
-/// Notifies CQ consumers and reports events. No lock held.
-#[inline]
-pub(super) fn notify(qp: &Arc<Qp>, deferred: Deferred) {
-    qp.ctx.send_cq.wake(deferred.send);
-    qp.ctx.recv_cq.wake(deferred.recv);
-    if deferred.srq_limit {
-        if let Some(srq) = &qp.ctx.srq {
-            srq.report_limit();
-        }
-    }
-    if !deferred.events.is_empty() {
-        report(qp, deferred.events);
-    }
-}
-
-#[cold]
-fn report(qp: &Arc<Qp>, events: Events) {
-    let table = [
-        (Events::COMM_EST, QpEvent::CommEst),
-        (Events::SQ_DRAINED, QpEvent::SqDrained),
-        (Events::REQ_ERR, QpEvent::ReqErr),
-        (Events::ACCESS_ERR, QpEvent::AccessErr),
-        (Events::FATAL, QpEvent::Fatal),
-        (Events::LAST_WQE, QpEvent::LastWqe),
-    ];
-    for (flag, event) in table {
-        if events.contains(flag) {
-            qp.events.raise(event);
-        }
-    }
 }

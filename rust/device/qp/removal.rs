@@ -14,6 +14,7 @@
 use super::cause::Cause;
 use super::engine;
 use super::object::{Inner, Qp, Qps};
+use super::outcome;
 use super::progress::{Deferred, Input};
 use crate::proto::transport::Instant;
 use crate::sync::{barrier, bh, timer};
@@ -66,7 +67,7 @@ fn flush(qp: &Arc<Qp>) {
             inner.run.restart();
         }
         drop(inner);
-        engine::notify(qp, deferred);
+        outcome::notify(qp, deferred);
         if !more {
             // Packets that became due while the QP was stopped. Not as a doorbell: a request whose
             // doorbell has not rung may be one that the process is told was not posted.
@@ -82,7 +83,7 @@ fn flush(qp: &Arc<Qp>) {
 fn flush_some(qp: &Arc<Qp>, inner: &mut Inner) -> (Deferred, bool) {
     let mut deferred = Deferred::default();
     inner.fetch(&qp.ctx);
-    let completed = engine::complete(qp, inner, &mut deferred);
+    let completed = outcome::complete(qp, inner, &mut deferred);
     let more = completed.more || completed.released && inner.sq.has_unfetched();
     (deferred, more)
 }
