@@ -47,8 +47,8 @@ pub use common::{
 };
 pub use cq::{Armed, Ends, EventModeration, Moderated, Notification};
 pub use rc::{
-    Cause, Change, Connection, EventCounts, Requester, RequesterDetails, RequesterEvent, Resource,
-    Responder, Snapshot, Trigger, MAX_CWND,
+    Ack, AckClocked, Cause, Change, CongestionControl, Connection, EventCounts, Loss, Requester,
+    RequesterDetails, RequesterEvent, Resource, Responder, Snapshot, Trigger, MAX_CWND,
 };
 pub use uc::UcQp;
 pub use ud::{

@@ -10,6 +10,7 @@ use super::common::{
     RequesterOps, ResponderOps, SendCompletion, State, Status, Transmit, Verdict,
 };
 use super::lent::Lent;
+use super::requester::cwnd::{CongestionControl, Standard};
 use super::requester::{EventCounts, Requester};
 use super::responder::resource::Resource;
 use super::responder::Responder;
@@ -20,12 +21,13 @@ use super::wire::{PacketRepr, Position, Psn, Service};
 const MAX_RESPONSES: u8 = 16;
 
 /// The protocol state of one RC queue pair. `R` is the storage for responder resources, which
-/// hold READs and atomics of the peer; its length is `max_dest_rd_atomic`, at most 256.
+/// hold READs and atomics of the peer; its length is `max_dest_rd_atomic`, at most 256. `C` is the
+/// congestion controller.
 #[derive(Debug)]
-pub struct Connection<R> {
+pub struct Connection<R, C = Standard> {
     state: QpState,
     attr: Attr,
-    requester: Requester,
+    requester: Requester<C>,
     responder: Responder<R>,
     lent: Lent,
     /// In the next poll the requester has its turn before the responder.
@@ -34,7 +36,7 @@ pub struct Connection<R> {
     responses: u8,
 }
 
-impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
+impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<R, C> {
     /// A queue pair in the reset state.
     pub fn new(resources: R) -> Self {
         Connection {
@@ -50,7 +52,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
 
     /// The send half, for queries.
     #[inline]
-    pub fn requester(&self) -> &Requester {
+    pub fn requester(&self) -> &Requester<C> {
         &self.requester
     }
 
@@ -251,7 +253,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
     }
 }
 
-impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ConnectedQp for Connection<R> {
+impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> ConnectedQp
+    for Connection<R, C>
+{
     #[inline]
     fn state(&self) -> State {
         self.state.get()

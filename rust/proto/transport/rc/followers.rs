@@ -6,10 +6,11 @@
 use super::common::followers::{is_plain, request_followers};
 use super::common::{ConnectedQp, Origin, Payload, RequestQueue, Transmit};
 use super::connection::Connection;
+use super::requester::cwnd::CongestionControl;
 use super::responder::resource::Resource;
 use super::wire::Position;
 
-impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
+impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<R, C> {
     /// See [`ConnectedQp::followers`].
     #[inline]
     pub(super) fn count_followers<Q: RequestQueue>(&self, transmit: &Transmit, q: &Q) -> u32 {

@@ -40,6 +40,7 @@ use super::common::{Attr, Instant, Request, RequestQueue, SendCompletion, Status
 use super::wire::{Psn, Service};
 use super::{common, wire};
 use ack_req::AckReq;
+use cwnd::CongestionControl;
 pub use details::RequesterDetails;
 use in_flight::InFlight;
 use read_chunk::READ_CHUNK;
@@ -67,7 +68,7 @@ struct Cursor {
 
 /// The send side of a connection.
 #[derive(Debug)]
-pub struct Requester {
+pub struct Requester<C> {
     /// The oldest request whose completion was not returned yet.
     head: u32,
     /// The oldest unacknowledged PSN and its request.
@@ -83,14 +84,14 @@ pub struct Requester {
     locals: u32,
     in_flight: InFlight,
     ack_req: AckReq,
-    recovery: Recovery,
+    recovery: Recovery<C>,
     autocork: Autocork,
     tally: Tally,
     /// The status of request `una.n`, which has failed, until its completion is returned.
     failed: Option<Status>,
 }
 
-impl Requester {
+impl<C: CongestionControl> Requester<C> {
     /// A requester that has sent nothing and will begin with `psn`.
     pub(super) const fn new(psn: Psn) -> Self {
         let begin = Cursor { n: 0, psn };

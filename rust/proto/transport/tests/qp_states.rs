@@ -372,7 +372,7 @@ fn after_a_reset_it_begins_anew() {
         node.conn.reset();
         assert_eq!(
             node.conn.attr(),
-            Connection::new(Vec::<Resource>::new()).attr()
+            <Connection<Vec<Resource>>>::new(Vec::new()).attr()
         );
         node.host = fresh.host;
         let (sq, rq) = (

@@ -4,10 +4,11 @@
 
 use super::super::common::time::earlier;
 use super::super::common::{Instant, RequestQueue};
+use super::super::requester::cwnd::CongestionControl;
 use super::super::responder::resource::Resource;
 use super::Connection;
 
-impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Connection<R> {
+impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<R, C> {
     /// The time to call [`Connection::handle_timeout`], if there is no other input before. A call
     /// that is early or repeated does no harm, so that a timer armed for an earlier time need not
     /// be stopped.

@@ -7,6 +7,7 @@ use super::common::{
     Attr, DropReason, Instant, PlaceError, Request, RequestQueue, RequesterOps, SendOp, Status,
     Verdict,
 };
+use super::cwnd::{Ack, CongestionControl, Loss};
 use super::in_flight::InFlight;
 use super::read_chunk::READ_CHUNK;
 use super::recovery::Expired;
@@ -23,7 +24,7 @@ enum Reach {
     Short,
 }
 
-impl Requester {
+impl<C: CongestionControl> Requester<C> {
     /// How many middle responses may be taken at a time; `psn` is that of the first.
     #[inline]
     pub(in super::super) fn max_segments<Q: RequestQueue>(&self, psn: Psn, q: &Q) -> u32 {
@@ -147,9 +148,11 @@ impl Requester {
         let index = self.una.psn.offset_from(request.first_psn);
         let after = index.saturating_add(segments.into());
         self.una.psn = self.una.psn.add(segments.into());
-        if after >= request.chunk_end(index) && !was_at_cursor {
+        let completes_chunk = after >= request.chunk_end(index) && !was_at_cursor;
+        if completes_chunk {
             self.in_flight.remove_rd_atomic();
-            self.recovery.on_read_response();
+            let packets = after.saturating_sub(index / READ_CHUNK * READ_CHUNK);
+            self.recovery.on_read_response(Ack { packets });
         }
         if after >= request.psns {
             self.leave_una(q);
@@ -159,7 +162,8 @@ impl Requester {
             // flight.
             self.cursor = self.una;
         }
-        self.progress(now, attr);
+        let packets = completes_chunk.into();
+        self.progress(now, attr, Ack { packets });
     }
 
     /// Takes an ACK or NAK.
@@ -227,7 +231,7 @@ impl Requester {
         let acked = self.una.psn.offset_from(before);
         if acked > 0 {
             self.leave_behind(before, acked);
-            self.progress(now, attr);
+            self.progress(now, attr, Ack { packets: acked });
         }
         reach
     }
@@ -249,9 +253,10 @@ impl Requester {
     /// A packet was acknowledged (IBTA 9.9.2.1): restores the retry counters and restarts the
     /// timer.
     #[inline]
-    fn progress(&mut self, now: Instant, attr: &Attr) {
+    fn progress(&mut self, now: Instant, attr: &Attr, ack: Ack) {
         let more = self.una.psn != self.cursor.psn;
-        self.recovery.on_progress(now, attr, self.una.psn, more);
+        self.recovery
+            .on_progress(now, attr, self.una.psn, more, ack);
         if !more {
             self.ack_req.clear();
         }
@@ -301,8 +306,8 @@ impl Requester {
     #[cold]
     fn implied_nak(&mut self, attr: &Attr) -> Verdict {
         if !self.recovery.is_repairing() {
-            let outstanding = self.offset(self.cursor.psn);
-            self.recovery.on_response_loss(outstanding);
+            let in_flight = self.offset(self.cursor.psn);
+            self.recovery.on_response_loss(Loss { in_flight });
             self.retry(attr);
         }
         Verdict::Dropped(DropReason::Gap)
@@ -345,7 +350,8 @@ impl Requester {
                     return Verdict::Dropped(DropReason::RepeatedNak);
                 }
                 self.tally.note(RequesterEvent::SequenceNak);
-                self.recovery.on_loss();
+                let in_flight = self.in_flight.packets().into();
+                self.recovery.on_loss(Loss { in_flight });
                 self.retry(attr);
             }
             NakCode::InvalidRequest => {
@@ -380,8 +386,10 @@ impl Requester {
             Some(Expired::Probe) => self.send_probe(q),
             Some(Expired::Ack) => {
                 self.tally.note(RequesterEvent::AckTimeout);
+                let requests = self.in_flight.packets().into();
+                let responses = self.offset(self.cursor.psn);
                 self.retry(attr);
-                self.recovery.on_ack_timeout();
+                self.recovery.on_ack_timeout(requests, responses);
             }
         }
     }

@@ -2,9 +2,10 @@
 
 //! Requests that wait for others, see `autocork.rs`.
 
+use super::cwnd::CongestionControl;
 use super::{Instant, RequestQueue, Requester};
 
-impl Requester {
+impl<C: CongestionControl> Requester<C> {
     /// Whether what is posted next may be corked.
     #[inline]
     pub fn may_cork(&self) -> bool {

@@ -1,114 +1,126 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Congestion window of the requester, and the window of outstanding READ responses.
+//! Congestion windows of the requester, and the interface of a congestion controller.
 //!
 //! The specification leaves the number of request packets in flight to the requester. A loss wastes
 //! every packet after it (go-back-N, IBTA 9.7.5.2), so the window shrinks on loss and grows with
-//! each acknowledgement, as in RFC 5681 3.1.
+//! acknowledgements.
 //!
 //! READ responses have no congestion window: a responder sends them as fast as it can and never
 //! learns that they are lost. The requester therefore splits a long READ into chunks, each a READ
 //! request of its own to the responder, and limits how many response PSNs are outstanding.
+//!
+//! A controller decides on one such window. A connection has two of them, since requests and READ
+//! responses travel in opposite directions, and it is one direction that is congested.
 
-use super::read_chunk::READ_CHUNK;
+pub mod ack_clocked;
+
+use core::fmt::Debug;
 
 /// Largest congestion window, in request packets.
 pub const MAX_CWND: u16 = 128;
 
-/// Congestion window after a timeout, in packets. It doubles with each acknowledgement. The lost
-/// packets may only be queued at a slow receiver, which a full window of retransmissions would keep
-/// busy.
-const RESTART_CWND: u16 = 4;
+/// The congestion controller of the driver's connections.
+pub type Standard = ack_clocked::AckClocked;
 
-/// Smallest congestion window after a loss, in packets.
-const MIN_CWND: u16 = 16;
+/// What a controller learns of an acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack {
+    /// How many packets were acknowledged: request packets, a READ being one for each chunk, or
+    /// READ response packets. 0 if the acknowledgement is of another kind.
+    pub packets: u32,
+}
 
-/// Growth of the congestion window per acknowledgement above `ssthresh`, in packets.
-const CWND_STEP: u16 = 4;
+/// What a controller learns of a loss.
+#[derive(Clone, Copy, Debug)]
+pub struct Loss {
+    /// How many packets were in flight, the lost ones included.
+    pub in_flight: u32,
+}
 
-/// Largest window of outstanding READ responses, in PSNs.
-const MAX_READ_WINDOW: u32 = 32 * READ_CHUNK;
+/// A congestion controller: the window of one direction of a connection, in packets of the path
+/// MTU. It is plain data and decides by what it is told alone. Nothing here may panic, and windows
+/// are at least 1.
+pub trait CongestionControl: Copy + Debug {
+    /// The controller of request packets before any was sent.
+    const REQUESTS: Self;
+    /// The controller of READ response packets before any was asked for.
+    const RESPONSES: Self;
 
-/// Initial window of outstanding READ responses, in PSNs: NICs queue some hundreds of packets.
-const INITIAL_READ_WINDOW: u32 = 4 * READ_CHUNK;
-
-/// Growth of that window per chunk whose response is complete, in PSNs.
-const READ_WINDOW_STEP: u32 = READ_CHUNK / 16;
+    /// How many packets may be in flight.
+    fn window(&self) -> u32;
+    /// The slow start threshold, for those who look into a connection.
+    fn ssthresh(&self) -> u32;
+    /// Packets were acknowledged. Called for every acknowledgement.
+    fn on_ack(&mut self, ack: Ack);
+    /// Packets were lost, and are about to be sent again. Called once for an episode: until one of
+    /// these is acknowledged, further signs are of the same loss.
+    fn on_loss(&mut self, loss: Loss);
+    /// The ACK timeout expired: everything in flight is lost, or the peer is very slow.
+    fn on_timeout(&mut self, loss: Loss);
+}
 
 /// The windows of one connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Congestion {
-    /// Congestion window, in request packets. A READ counts one packet per chunk.
-    cwnd: u16,
-    /// Slow start threshold: below it the congestion window doubles.
-    ssthresh: u16,
-    /// Window of READ responses: PSNs from the oldest unacknowledged one to the end of the newest
-    /// chunk.
-    read_window: u32,
+pub(super) struct Congestion<C> {
+    /// Of request packets. A READ counts one packet per chunk.
+    requests: C,
+    /// Of READ responses: PSNs from the oldest unacknowledged one to the end of the newest chunk.
+    responses: C,
 }
 
-impl Congestion {
+impl<C: CongestionControl> Congestion<C> {
     /// The windows of a connection that has sent nothing.
     pub(super) const NEW: Self = Congestion {
-        cwnd: MAX_CWND,
-        ssthresh: MAX_CWND,
-        read_window: INITIAL_READ_WINDOW,
+        requests: C::REQUESTS,
+        responses: C::RESPONSES,
     };
 
-    /// The congestion window.
+    /// The congestion window, in request packets.
     #[inline]
     pub(super) fn cwnd(&self) -> u16 {
-        self.cwnd
+        u16::try_from(self.requests.window()).unwrap_or(u16::MAX)
     }
 
-    /// The slow start threshold.
+    /// The slow start threshold, in request packets.
     pub(super) fn ssthresh(&self) -> u16 {
-        self.ssthresh
+        u16::try_from(self.requests.ssthresh()).unwrap_or(u16::MAX)
     }
 
     /// The window of READ responses.
     #[inline]
     pub(super) fn read_window(&self) -> u32 {
-        self.read_window
+        self.responses.window()
     }
 
     /// An acknowledgement advanced `una`.
     #[inline]
-    pub(super) fn on_ack(&mut self) {
-        self.cwnd = if self.cwnd < self.ssthresh {
-            self.cwnd.saturating_mul(2).min(self.ssthresh)
-        } else {
-            self.cwnd.saturating_add(CWND_STEP).min(MAX_CWND)
-        };
+    pub(super) fn on_ack(&mut self, ack: Ack) {
+        self.requests.on_ack(ack);
     }
 
     /// The last response packet of a chunk arrived.
     #[inline]
-    pub(super) fn on_read_response(&mut self) {
-        self.read_window = self
-            .read_window
-            .saturating_add(READ_WINDOW_STEP)
-            .min(MAX_READ_WINDOW);
+    pub(super) fn on_read_response(&mut self, ack: Ack) {
+        self.responses.on_ack(ack);
     }
 
     /// The responder reported a lost request packet (PSN sequence error NAK).
     #[cold]
-    pub(super) fn on_loss(&mut self) {
-        self.ssthresh = (self.cwnd / 2).max(MIN_CWND);
-        self.cwnd = self.ssthresh;
+    pub(super) fn on_loss(&mut self, loss: Loss) {
+        self.requests.on_loss(loss);
     }
 
-    /// A READ or atomic response was lost while `outstanding` PSNs were in flight.
+    /// A READ or atomic response was lost.
     #[cold]
-    pub(super) fn on_response_loss(&mut self, outstanding: u32) {
-        self.read_window = (outstanding.min(self.read_window) / 2).max(READ_CHUNK);
+    pub(super) fn on_response_loss(&mut self, loss: Loss) {
+        self.responses.on_loss(loss);
     }
 
-    /// The ACK timeout expired: everything in flight is lost, or the peer is very slow.
+    /// The ACK timeout expired.
     #[cold]
-    pub(super) fn on_timeout(&mut self) {
-        self.cwnd = RESTART_CWND;
-        self.ssthresh = MAX_CWND;
-        self.read_window = READ_CHUNK;
+    pub(super) fn on_timeout(&mut self, requests: Loss, responses: Loss) {
+        self.requests.on_timeout(requests);
+        self.responses.on_timeout(responses);
     }
 }

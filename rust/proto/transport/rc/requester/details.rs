@@ -3,6 +3,7 @@
 //! Details of a requester, for those who look into a connection.
 
 use super::common::Attr;
+use super::cwnd::CongestionControl;
 use super::tally::EventCounts;
 use super::Requester;
 
@@ -30,7 +31,7 @@ pub struct RequesterDetails {
     pub rnr_retries_left: Option<u8>,
 }
 
-impl Requester {
+impl<C: CongestionControl> Requester<C> {
     /// See [`Connection::take_counts`](super::super::Connection::take_counts).
     #[inline]
     pub(in super::super) fn take_counts(&mut self) -> Option<EventCounts> {

@@ -5,9 +5,10 @@
 //! the requester step over those that were carried out.
 
 use super::common::{RequestQueue, Status};
+use super::cwnd::CongestionControl;
 use super::Requester;
 
-impl Requester {
+impl<C: CongestionControl> Requester<C> {
     /// The request whose turn it is to begin, if it sends nothing. A fenced one waits until all
     /// requests before it are acknowledged (IBTA 10.8.3.3, local invalidate fence): a SEND or WRITE
     /// may have to be sent again, by the key that this one ends.

@@ -6,7 +6,7 @@
 
 use super::common::time::{ack_timeout, ack_wait, earlier, rnr_delay};
 use super::common::{Attr, Instant, Status};
-use super::cwnd::Congestion;
+use super::cwnd::{Ack, Congestion, CongestionControl, Loss};
 use super::tail_loss::TailLoss;
 use super::wire::Psn;
 
@@ -45,7 +45,7 @@ pub(super) enum Expired {
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(super) struct Recovery {
+pub(super) struct Recovery<C> {
     /// The cursor went back to `una` and no packet was acknowledged since.
     retransmitting: bool,
     /// `deadline` is the end of a wait that an RNR NAK asked for, or of one for a page.
@@ -56,13 +56,13 @@ pub(super) struct Recovery {
     rnr_retries: u8,
     /// Waits for a page without progress.
     page_waits: u8,
-    congestion: Congestion,
+    congestion: Congestion<C>,
     tail_loss: TailLoss,
     /// When the ACK timeout or the RNR wait ends.
     deadline: Option<Instant>,
 }
 
-impl Recovery {
+impl<C: CongestionControl> Recovery<C> {
     /// The state of a connection that has sent nothing.
     pub(super) const NEW: Self = Recovery {
         retransmitting: false,
@@ -157,16 +157,23 @@ impl Recovery {
         }
     }
 
-    /// All packets before `una` are acknowledged; `more` says whether later ones are in flight.
-    /// Restores the retry counters and restarts the timer (IBTA 9.9.2.1).
+    /// All packets before `una` are acknowledged, `ack` of requests; `more` says whether later ones
+    /// are in flight. Restores the retry counters and restarts the timer (IBTA 9.9.2.1).
     #[inline]
-    pub(super) fn on_progress(&mut self, now: Instant, attr: &Attr, una: Psn, more: bool) {
+    pub(super) fn on_progress(
+        &mut self,
+        now: Instant,
+        attr: &Attr,
+        una: Psn,
+        more: bool,
+        ack: Ack,
+    ) {
         self.retries = 0;
         self.rnr_retries = 0;
         self.page_waits = 0;
         self.retransmitting = false;
         self.rnr_wait = false;
-        self.congestion.on_ack();
+        self.congestion.on_ack(ack);
         self.tail_loss
             .on_ack(now, una, more, ack_timeout(attr.timeout));
         self.deadline = if more {
@@ -176,10 +183,10 @@ impl Recovery {
         };
     }
 
-    /// The last response packet of a READ chunk arrived.
+    /// The last response packet of a READ chunk arrived, which had the packets of `ack`.
     #[inline]
-    pub(super) fn on_read_response(&mut self) {
-        self.congestion.on_read_response();
+    pub(super) fn on_read_response(&mut self, ack: Ack) {
+        self.congestion.on_read_response(ack);
     }
 
     /// Packets were taken back, after which none is `in_flight`, or the last one in flight does not
@@ -237,14 +244,14 @@ impl Recovery {
 
     /// The responder reported a lost request packet (PSN sequence error NAK).
     #[cold]
-    pub(super) fn on_loss(&mut self) {
-        self.congestion.on_loss();
+    pub(super) fn on_loss(&mut self, loss: Loss) {
+        self.congestion.on_loss(loss);
     }
 
-    /// The response to a READ or atomic was lost while `outstanding` PSNs were in flight.
+    /// The response to a READ or atomic was lost.
     #[cold]
-    pub(super) fn on_response_loss(&mut self, outstanding: u32) {
-        self.congestion.on_response_loss(outstanding);
+    pub(super) fn on_response_loss(&mut self, loss: Loss) {
+        self.congestion.on_response_loss(loss);
     }
 
     /// Whether an RNR NAK is a duplicate of the one that asked for the current wait.
@@ -298,10 +305,12 @@ impl Recovery {
     }
 
     /// The retransmission that the ACK timeout asked for has begun. The packets in flight have long
-    /// arrived or are lost, or the receiver is slow: the next sign of a loss is a new one.
+    /// arrived or are lost, or the receiver is slow: the next sign of a loss is a new one. Gets the
+    /// request packets and the PSNs that were in flight.
     #[cold]
-    pub(super) fn on_ack_timeout(&mut self) {
+    pub(super) fn on_ack_timeout(&mut self, requests: u32, responses: u32) {
         self.retransmitting = false;
-        self.congestion.on_timeout();
+        let lost = |in_flight| Loss { in_flight };
+        self.congestion.on_timeout(lost(requests), lost(responses));
     }
 }

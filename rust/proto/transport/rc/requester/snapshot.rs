@@ -3,6 +3,7 @@
 //! The requester before and after an input: what a trace of a connection shows.
 
 use super::common::DropReason;
+use super::cwnd::CongestionControl;
 use super::wire::{PacketRepr, Psn, Syndrome};
 use super::Requester;
 
@@ -100,7 +101,7 @@ fn cause(packet: &PacketRepr, dropped: Option<DropReason>) -> Cause {
     }
 }
 
-impl Requester {
+impl<C: CongestionControl> Requester<C> {
     /// The requester now.
     pub fn snapshot(&self) -> Snapshot {
         let (retries, rnr_retries) = self.recovery.retries();

@@ -3,10 +3,11 @@
 //! Takes back packets that the requester has returned and that were not sent.
 
 use super::common::{RequestQueue, Status};
+use super::cwnd::CongestionControl;
 use super::Psn;
 use super::{Cursor, Requester};
 
-impl Requester {
+impl<C: CongestionControl> Requester<C> {
     /// Takes back the packets of request `n` from `psn` on, which were not sent.
     #[cold]
     pub(in super::super) fn undo<Q: RequestQueue>(&mut self, n: u32, psn: Psn, q: &Q) {
