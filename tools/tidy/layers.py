@@ -79,7 +79,7 @@ SIM = order(
         {"host"},
         {"program"},
         {"judge"},
-        {"run"},
+        {"run", "lab"},
     ),
 )
 TRANSPORT = order(

@@ -19,6 +19,7 @@ pub mod api;
 pub mod check;
 pub mod host;
 pub mod judge;
+pub mod lab;
 pub mod log;
 pub mod model;
 pub mod network;

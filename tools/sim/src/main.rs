@@ -3,6 +3,7 @@
 //! The simulator's command: runs seeds, or repeats one.
 
 use oxe_sim::host::sabotage::Saboteur;
+use oxe_sim::lab::report;
 use oxe_sim::log::Mode;
 use oxe_sim::profile::Profile;
 use oxe_sim::runner::{run, run_many, Outcome, Seeds};
@@ -12,10 +13,13 @@ use std::time::{Duration, Instant};
 const USAGE: &str =
     "usage: oxe-sim [--seeds N] [--first SEED] [--profile NAME]... [--stats] [--digest]
        oxe-sim --seed SEED --profile NAME [-v]
+       oxe-sim lab [SCENARIO] [CONTROLLER]
 
 Runs N seeds (10000), dealt out to all profiles in turn, or one seed. Numbers may be hexadecimal.
 --digest prints a line for each profile: a hash of all that its runs log and count. A change that
-changes no behaviour changes no digest.";
+changes no behaviour changes no digest.
+lab measures a congestion controller on a shared bottleneck: all scenarios, or those whose names
+begin with SCENARIO.";
 
 /// How often a long run says how far it is.
 const PROGRESS: Duration = Duration::from_secs(10);
@@ -150,7 +154,28 @@ fn many(options: &Options) -> ExitCode {
     }
 }
 
+/// `oxe-sim lab`, without these words.
+fn lab(args: &[String]) -> ExitCode {
+    let names: Vec<_> = report::CONTROLLERS.iter().map(|(name, _)| *name).collect();
+    let scenario = args.first().map_or("", String::as_str);
+    let controller = args.get(1).map_or(names[0], String::as_str);
+    match report::print(scenario, controller) {
+        Some(()) => ExitCode::SUCCESS,
+        None => {
+            eprintln!(
+                "no scenario {scenario} or no controller {controller}; there are {}",
+                names.join(", ")
+            );
+            ExitCode::from(2)
+        }
+    }
+}
+
 fn main() -> ExitCode {
+    let args: Vec<_> = std::env::args().skip(1).collect();
+    if args.first().is_some_and(|arg| arg == "lab") {
+        return lab(&args[1..]);
+    }
     let options = match parse(std::env::args().skip(1)) {
         Ok(options) => options,
         Err(text) => {

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The situations that a controller is judged by, and what it has to reach in each.
+
+use super::end::Workload;
+use crate::api::SendOp;
+use crate::profile::{MS, US};
+use crate::rng::Ppm;
+
+/// Bounds on what is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Least goodput, as a share of the ceiling.
+    pub share: f64,
+    /// Most packets dropped, as a share of those offered.
+    pub dropped: f64,
+    /// Least of Jain's index.
+    pub jain: f64,
+    /// Least goodput of a connection, as a share of the mean.
+    pub poorest: f64,
+    /// Most latency of 99 of 100 messages, as a multiple of the ideal.
+    pub latency: f64,
+}
+
+/// No bound at all.
+const ANY: Bounds = Bounds {
+    share: 0.0,
+    dropped: 1.0,
+    jain: 0.0,
+    poorest: 0.0,
+    latency: f64::INFINITY,
+};
+
+/// A situation. Times are in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub name: &'static str,
+    /// Connections, and the time between the first message of one and of the next.
+    pub flows: usize,
+    pub stagger: u64,
+    pub work: Workload,
+    pub pmtu: u32,
+    /// The bottleneck: bits in a second, bytes of the queue, packets lost on the way, and the time
+    /// of a packet from there to its destination.
+    pub rate: f64,
+    pub queue: u64,
+    pub loss: Ppm,
+    pub delay: u64,
+    /// Bits in a second of the hosts' own links.
+    pub link: f64,
+    pub warm_up: u64,
+    pub time: u64,
+    pub bounds: Bounds,
+}
+
+impl Scenario {
+    /// The direction of the payload: 0 from requesters to responders, 1 for READs.
+    pub fn data_way(&self) -> usize {
+        usize::from(self.work.op == SendOp::Read)
+    }
+
+    /// How much payload the bottleneck can carry in the time measured, in bytes.
+    pub fn ceiling(&self) -> f64 {
+        let payload = f64::from(self.pmtu);
+        self.rate / 8e9 * self.time as f64 * payload / (payload + 58.0)
+    }
+
+    /// How long a message of each connection takes if the bottleneck is never idle, ns.
+    pub fn ideal_latency(&self) -> f64 {
+        let bytes = f64::from(self.work.len) * self.work.depth as f64 * self.flows as f64;
+        let share = self.ceiling() / self.time as f64;
+        bytes / share + 2.0 * self.delay as f64
+    }
+}
+
+const MBIT: f64 = 1e6;
+const GBIT: f64 = 1e9;
+
+/// 8 connections through a slow link with a queue of 150 kB.
+fn base(name: &'static str, op: SendOp) -> Scenario {
+    Scenario {
+        name,
+        flows: 8,
+        stagger: 0,
+        work: Workload {
+            op,
+            len: 1 << 16,
+            depth: 16,
+        },
+        pmtu: 1024,
+        rate: 200.0 * MBIT,
+        queue: 150_000,
+        loss: 0,
+        delay: 50 * US,
+        link: 10.0 * GBIT,
+        warm_up: 500 * MS,
+        time: 2000 * MS,
+        bounds: Bounds {
+            share: 0.98,
+            dropped: 0.015,
+            ..ANY
+        },
+    }
+}
+
+fn crowd(name: &'static str, op: SendOp) -> Scenario {
+    Scenario {
+        flows: 100,
+        bounds: Bounds {
+            share: 0.95,
+            dropped: 0.03,
+            poorest: 0.1,
+            ..ANY
+        },
+        ..base(name, op)
+    }
+}
+
+/// One connection over a link that is as fast as the hosts, and loses packets.
+fn lossy(name: &'static str, op: SendOp, loss: Ppm, share: f64) -> Scenario {
+    Scenario {
+        flows: 1,
+        rate: 10.0 * GBIT,
+        queue: 1_000_000,
+        loss,
+        delay: 25 * US,
+        warm_up: 50 * MS,
+        time: 300 * MS,
+        bounds: Bounds { share, ..ANY },
+        ..base(name, op)
+    }
+}
+
+/// The same at 1 Gb/s.
+fn slow_lossy(name: &'static str, op: SendOp, loss: Ppm, share: f64) -> Scenario {
+    Scenario {
+        rate: GBIT,
+        queue: 150_000,
+        link: GBIT,
+        ..lossy(name, op, loss, share)
+    }
+}
+
+/// Two connections, one of which comes late, over a path of a millisecond.
+fn fairness(name: &'static str, op: SendOp) -> Scenario {
+    Scenario {
+        flows: 2,
+        stagger: 300 * MS,
+        rate: GBIT,
+        delay: 500 * US,
+        warm_up: 1000 * MS,
+        bounds: Bounds {
+            share: 0.8,
+            jain: 0.95,
+            ..ANY
+        },
+        ..base(name, op)
+    }
+}
+
+fn incast(name: &'static str, op: SendOp) -> Scenario {
+    Scenario {
+        flows: 32,
+        work: Workload {
+            op,
+            len: 1 << 20,
+            depth: 1,
+        },
+        rate: 10.0 * GBIT,
+        queue: 500_000,
+        delay: 10 * US,
+        warm_up: 100 * MS,
+        time: 300 * MS,
+        bounds: Bounds {
+            share: 0.85,
+            latency: 4.0,
+            ..ANY
+        },
+        ..base(name, op)
+    }
+}
+
+/// 10 ms at 10 Gb/s.
+fn long(name: &'static str, op: SendOp) -> Scenario {
+    Scenario {
+        flows: 1,
+        work: Workload {
+            op,
+            len: 1 << 20,
+            depth: 64,
+        },
+        rate: 10.0 * GBIT,
+        queue: 12_500_000,
+        delay: 5 * MS,
+        warm_up: 500 * MS,
+        time: 500 * MS,
+        bounds: Bounds { share: 0.8, ..ANY },
+        ..base(name, op)
+    }
+}
+
+/// All of them.
+pub fn all() -> Vec<Scenario> {
+    use SendOp::{Read, Send, Write};
+    vec![
+        base("bottleneck-send", Send),
+        base("bottleneck-read", Read),
+        crowd("crowd-send", Send),
+        crowd("crowd-read", Read),
+        lossy("lossless-write", Write, 0, 0.99),
+        lossy("lossless-read", Read, 0, 0.99),
+        lossy("loss-0.1-write", Write, 1_000, 0.95),
+        lossy("loss-1-write", Write, 10_000, 0.8),
+        lossy("loss-1-read", Read, 10_000, 0.8),
+        slow_lossy("loss-1-slow-write", Write, 10_000, 0.8),
+        slow_lossy("loss-1-slow-read", Read, 10_000, 0.8),
+        fairness("fairness-write", Write),
+        fairness("fairness-read", Read),
+        incast("incast-write", Write),
+        incast("incast-read", Read),
+        long("long-write", Write),
+        long("long-read", Read),
+    ]
+}
