@@ -218,7 +218,8 @@ impl<'bh, Q: TxLimitHandler> Batch<'bh, Q> {
     ///
     /// A packet that the network stack drops counts as lost on the wire: the retransmission timer
     /// recovers it. Returns whether there were any packets, and how many were sent.
-    #[inline]
+    // The engine's call is on the path of each message; the other one, for CNPs, is rare.
+    #[inline(always)]
     pub(crate) fn send(&mut self, port: &Port) -> (bool, Sent) {
         self.close();
         let any = self.packets != 0;

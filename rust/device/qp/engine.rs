@@ -18,7 +18,7 @@ use crate::device::packet::rx_packet::RxPacket;
 use crate::device::packet::tx_batch::Batch;
 use crate::device::packet::wire_packet::WirePacket;
 use crate::net::queue::Sent;
-use crate::proto::transport::{Instant, Rest, Trigger};
+use crate::proto::transport::{DropReason, Instant, Rest, Trigger};
 use crate::proto::wire::Ecn;
 use crate::sync::bh::{self, BhGuard};
 use crate::sync::{timer, work};
@@ -289,7 +289,7 @@ fn process_input(
 }
 
 /// As [`handle`], for a packet from the wire.
-#[inline]
+#[inline(always)]
 fn handle_wire(
     qp: &Arc<Qp>,
     inner: &mut Inner,
@@ -306,7 +306,7 @@ fn handle_wire(
 /// Passes a received packet to the transport, and counts it if it is dropped. Returns whether it
 /// was accepted. Requests that an earlier packet completed have their completions before a receive
 /// that this one completes.
-#[inline]
+#[inline(always)]
 fn handle(
     qp: &Arc<Qp>,
     inner: &mut Inner,
@@ -323,23 +323,30 @@ fn handle(
     let handled = inner
         .transport
         .handle(&qp.ctx, queues, now, packet, deferred);
-    let cause = match handled {
-        Ok(()) => None,
-        Err(Dropped::Transport(cause)) => {
+    let cause = handled
+        .err()
+        .and_then(|dropped| count_dropped(qp, inner, dropped));
+    let trigger = Trigger::Packet(packet.repr(), cause);
+    trace::after(&qp.ctx, before, || inner.transport.snapshot(), trigger);
+    handled.is_ok()
+}
+
+/// Counts a packet that was dropped. Returns the transport's reason, if it was that.
+#[cold]
+fn count_dropped(qp: &Qp, inner: &Inner, dropped: Dropped) -> Option<DropReason> {
+    match dropped {
+        Dropped::Transport(cause) => {
             qp.ctx.port.counters.dropped_by(qp.ctx.qpn, cause);
             if let Some(counter) = &inner.counter {
                 counter.dropped(cause);
             }
             Some(cause)
         }
-        Err(Dropped::Address(count)) => {
+        Dropped::Address(count) => {
             qp.ctx.port.counters.lost(count, qp.ctx.qpn);
             None
         }
-    };
-    let input = Trigger::Packet(packet.repr(), cause);
-    trace::after(&qp.ctx, before, || inner.transport.snapshot(), input);
-    handled.is_ok()
+    }
 }
 
 /// Delivers all loopback packets of `from` to their queue pairs of this device. No lock held.

@@ -46,6 +46,11 @@ pub(super) fn notify(
 #[inline]
 pub(super) fn send(qp: &Qp, batch: &mut Batch<'_, Qp>) {
     if !batch.is_empty() {
-        batch.send(&qp.ctx.port);
+        send_batch(qp, batch);
     }
+}
+
+#[cold]
+fn send_batch(qp: &Qp, batch: &mut Batch<'_, Qp>) {
+    batch.send(&qp.ctx.port);
 }

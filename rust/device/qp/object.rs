@@ -408,17 +408,22 @@ impl Inner {
     }
 
     /// Publishes the state for readers without the lock.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn publish_state(&self, qp: &Qp) {
         let state = self.state();
         if qp.state.load(Relaxed) != state as u32 {
-            let cause = self.cause.text().unwrap_or_default();
-            trace::qp_state(&qp.ctx, qp.state(), state, cause);
-            qp.state.store(state as u32, Relaxed);
-            // Pairs with `Driver::posted_recv`: a receive that is posted now is either found in
-            // the ring by the flush that follows, or its consumer finds the error state.
-            barrier::full();
+            self.publish_change(qp, state);
         }
+    }
+
+    #[cold]
+    fn publish_change(&self, qp: &Qp, state: State) {
+        let cause = self.cause.text().unwrap_or_default();
+        trace::qp_state(&qp.ctx, qp.state(), state, cause);
+        qp.state.store(state as u32, Relaxed);
+        // Pairs with `Driver::posted_recv`: a receive that is posted now is either found in
+        // the ring by the flush that follows, or its consumer finds the error state.
+        barrier::full();
     }
 
     /// Flushes posted receives, the one in use first. Returns whether some are left for the next
