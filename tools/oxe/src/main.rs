@@ -29,6 +29,7 @@ mod route;
 mod status;
 mod sysfs;
 mod top;
+mod trace;
 mod why;
 
 use check::Peer;
@@ -96,6 +97,8 @@ enum Command {
         #[arg(short = 'n', long, default_value_t = 0)]
         count: u64,
     },
+    /// What connections do, event by event, until it is ended by Ctrl-C (as root)
+    Trace(trace::Options),
 }
 
 fn interval(text: &str) -> Result<f64, &'static str> {
@@ -120,7 +123,8 @@ fn main() -> ExitCode {
             device,
             port,
         } => check::run(&address, device.as_deref(), port),
-        Command::Top { interval, count } => return watch(interval, count, cli.json),
+        Command::Top { interval, count } => return watch(top::run(interval, count, cli.json)),
+        Command::Trace(options) => return watch(trace::run(&options, cli.json)),
     };
     match result {
         Ok(report) => finish(&report, cli.json),
@@ -131,9 +135,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints again and again.
-fn watch(interval: f64, count: u64, json: bool) -> ExitCode {
-    match top::run(interval, count, json) {
+/// The end of a command that prints again and again.
+fn watch(result: std::io::Result<()>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         // A reader that has seen enough (head) is no error.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
