@@ -324,7 +324,10 @@ def datagrams():
 
 
 class OnlyCause(Counted):
-    """with OnlyCause("name"): one packet is dropped meanwhile, under this counter and no other."""
+    """with OnlyCause("name"): one packet is dropped meanwhile, under this counter and no other.
+    What the queue pair sends meanwhile, also again as time passes, is not compared."""
+
+    SENT = ("_pkts", "_bytes", "retransmits", "ack_timeouts")
 
     def __init__(self, name):
         super().__init__(name, 1)
@@ -337,7 +340,7 @@ class OnlyCause(Counted):
                 {
                     n: after[n] - self.before[n]
                     for n in after
-                    if after[n] != self.before[n] and not n.endswith(("_pkts", "_bytes"))
+                    if after[n] != self.before[n] and not n.endswith(self.SENT)
                 },
                 {self.name: 1},
                 "what was counted",
