@@ -284,7 +284,7 @@ fn process_input(
             }
         }
     }
-    // What the transport did last time is counted now, too: something follows each retransmission.
+    // This counts the events of the previous turn, too: an input follows each retransmission.
     inner.count_events(&qp.ctx);
 }
 

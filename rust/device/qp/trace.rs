@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The trace events of a queue pair: each costs one test while nobody traces it. Called under the
-//! QP's lock.
+//! The trace events of a queue pair. Each costs one test while it is off. Called under the QP's
+//! lock.
 
 use super::context::QpContext;
 use crate::device::packet::rx_packet::RxPacket;
