@@ -49,8 +49,8 @@ impl WorkItem for Delivery {
     fn run(this: Arc<Self>) {
         loop {
             let first = this.backlog.lock().remove(0);
-            let Ok(batch) = first else { return };
-            this.deliver_batch(batch, || {
+            let Ok(mut batch) = first else { return };
+            this.deliver_batch(&mut batch, || {
                 let _ = bh::cond_resched_killable();
             });
         }
@@ -80,15 +80,16 @@ impl Delivery {
 
     /// Delivers the packets of `skb` to their QPs. Softirq.
     pub(crate) fn deliver(this: &Arc<Self>, skb: RxSkb) {
-        let Some(batch) = RxBatch::new(&this.port.counters, skb) else {
+        let mut batch = RxBatch::new(skb);
+        if !batch.begin(&this.port.counters) {
             return;
-        };
+        }
         if let Some(gid) = batch.group() {
             if this.groups.count(&gid) > FANOUT {
                 return Self::deliver_later(this, batch);
             }
         }
-        this.deliver_batch(batch, || ());
+        this.deliver_batch(&mut batch, || ());
     }
 
     /// Has the packets delivered in process context.
@@ -105,7 +106,7 @@ impl Delivery {
     }
 
     /// Delivers packets to their QPs. Calls `pause` after each delivery to a member of a group.
-    fn deliver_batch(&self, mut batch: RxBatch, pause: impl Fn()) {
+    fn deliver_batch(&self, batch: &mut RxBatch, pause: impl Fn()) {
         let counters = &self.port.counters;
         while let Some(mut group) = batch.next_group(counters) {
             if group.is_to_group() || group.qpn() == Qpn::MULTICAST.get() {

@@ -54,29 +54,31 @@ impl RxSkb {
     /// `skb` is owned by the caller and is as `encap_rcv` gets it: its data begins with the UDP
     /// header, in front of which there is the IP header. Softirq, under RCU.
     pub(crate) unsafe fn new(skb: NonNull<ffi::sk_buff>) -> Option<Self> {
+        // Made where it stays, and dropped only once its attributes are there.
+        let mut packet = ManuallyDrop::new(Self {
+            skb,
+            rx: ffi::oxe_rx::default(),
+            base: 0,
+            len: 0,
+            index: 0,
+        });
+        let rx = &mut packet.rx;
         // SAFETY: the packet is the caller's, and the attributes are filled in before they are
         // read.
         unsafe {
-            let mut rx = ffi::oxe_rx::default();
-            if !ffi::oxe_rx_attrs(skb.as_ptr(), &mut rx) {
+            if !ffi::oxe_rx_attrs(skb.as_ptr(), rx) {
                 ffi::oxe_skb_drop(skb.as_ptr());
                 return None;
             }
             // GRO leaves the datagrams that it merges in buffers of their own. To search for the
             // buffer of each one again and again costs more than to copy them into one.
             if rx.gso_size < rx.len && rx.linear < rx.len {
-                ffi::oxe_rx_linearize(skb.as_ptr(), &mut rx);
+                ffi::oxe_rx_linearize(skb.as_ptr(), rx);
             }
-            // INVARIANT: the attributes are the helper's.
-            let len = rx.gso_size;
-            Some(Self {
-                skb,
-                rx,
-                base: 0,
-                len,
-                index: 0,
-            })
         }
+        // INVARIANT: the attributes are the helper's.
+        packet.len = packet.rx.gso_size;
+        Some(ManuallyDrop::into_inner(packet))
     }
 
     /// Goes on to the next datagram of the super-packet; `false` if this is the last one.

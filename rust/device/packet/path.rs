@@ -107,7 +107,7 @@ impl Path {
     fn with_flow(flow: Flow, netdev: NetdevId, namespace: Namespace) -> Result<Self> {
         let header = flow.header().ok_or(EINVAL)?;
         let (ip, udp) = header.as_bytes().split_last_chunk().ok_or(EINVAL)?;
-        let icrc = IcrcHead::ip(ip, udp).map_err(|_| EINVAL)?;
+        let icrc = IcrcHead::new(ip, udp).map_err(|_| EINVAL)?;
         Ok(Path {
             to_group: Gid::new(flow.destination).is_multicast(),
             flow,

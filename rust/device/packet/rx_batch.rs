@@ -20,14 +20,20 @@ pub(crate) struct RxBatch {
 }
 
 impl RxBatch {
-    /// The packets of `skb`; `None` if none is intact.
+    /// The packets of `skb`, before the first one: [`RxBatch::begin`] goes on to that.
     #[inline(always)]
-    pub(crate) fn new(counters: &Counters, skb: RxSkb) -> Option<Self> {
-        Some(RxBatch {
-            packet: WirePacket::first(counters, skb)?,
+    pub(crate) fn new(skb: RxSkb) -> Self {
+        RxBatch {
+            packet: WirePacket::new(skb),
             pending: true,
             over: false,
-        })
+        }
+    }
+
+    /// Goes on to the first intact packet; `false` if there is none.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self, counters: &Counters) -> bool {
+        self.packet.first(counters)
     }
 
     /// The destination address of its packets, if that is one of a multicast group.

@@ -7,9 +7,7 @@ use crate::net::crc::crc32_le;
 use crate::net::skb::RxSkb;
 use crate::proto::wire::bth::{self, BTH_LEN};
 use crate::proto::wire::ip::{DatagramFields, UDP_LEN};
-use crate::proto::wire::{
-    Ecn, GrhLayout, IcrcHead, PacketRepr, Parsed, GRH_LEN, ICRC_LEN, MAX_HEADER_LEN,
-};
+use crate::proto::wire::{Ecn, GrhLayout, IcrcHead, PacketRepr, GRH_LEN, ICRC_LEN, MAX_HEADER_LEN};
 use crate::rdma::strided::StridedSrc;
 use kernel::prelude::*;
 
@@ -40,60 +38,120 @@ pub(crate) struct WirePacket {
 }
 
 impl WirePacket {
-    /// The first intact packet of the super-packet `skb`.
+    /// The super-packet `skb`, before its first packet: [`WirePacket::first`] goes on to that.
     #[inline(always)]
-    pub(crate) fn first(counters: &Counters, mut skb: RxSkb) -> Option<Self> {
-        let mut head = IcrcHead::ip(skb.ip_header(), skb.udp_header()).ok()?;
-        let first_id = head.datagram_fields().ip_id;
-        let ecn = Ecn::of_header(skb.ip_header());
-        if ecn == Ecn::Ce {
-            counters.add(Count::CeMarked, skb.segments());
-        }
-        loop {
-            if let Some(Parsed {
-                repr,
-                header_len,
-                payload_len,
-            }) = read(counters, &mut skb, &mut head, first_id)
-            {
-                return Some(WirePacket {
-                    source: skb.source(),
-                    destination: skb.destination(),
-                    ecn,
-                    skb,
-                    repr,
-                    payload_at: header_len,
-                    payload_len: payload_len as u32,
-                    count: 1,
-                    head,
-                    first_id,
-                });
-            }
-            if !skb.advance() {
-                return None;
-            }
+    pub(crate) fn new(skb: RxSkb) -> Self {
+        WirePacket {
+            source: skb.source(),
+            destination: skb.destination(),
+            ecn: Ecn::of_header(skb.ip_header()),
+            skb,
+            repr: PacketRepr::EMPTY,
+            payload_at: 0,
+            payload_len: 0,
+            count: 0,
+            head: IcrcHead::EMPTY,
+            first_id: 0,
         }
     }
 
+    /// Goes on to the first intact packet of the super-packet; `false` if there is none.
+    #[inline(always)]
+    pub(crate) fn first(&mut self, counters: &Counters) -> bool {
+        let (ip, udp) = (self.skb.ip_header(), self.skb.udp_header());
+        if self.head.set(ip, udp).is_err() {
+            return false;
+        }
+        self.first_id = self.head.datagram_fields().ip_id;
+        if self.ecn == Ecn::Ce {
+            counters.add(Count::CeMarked, self.skb.segments());
+        }
+        self.find_intact(counters)
+    }
+
     /// Goes on to the next intact packet of the super-packet; `false` if there is none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn advance(&mut self, counters: &Counters) -> bool {
-        while self.skb.is_gso() && self.skb.advance() {
-            let parsed = read(counters, &mut self.skb, &mut self.head, self.first_id);
-            if let Some(Parsed {
-                repr,
-                header_len,
-                payload_len,
-            }) = parsed
-            {
-                self.repr = repr;
-                self.payload_at = header_len;
-                self.payload_len = payload_len as u32;
-                self.count = 1;
-                return true;
+        self.skb.advance() && self.find_intact(counters)
+    }
+
+    /// Goes on to the first packet that is intact, from the one that `skb` is at on.
+    fn find_intact(&mut self, counters: &Counters) -> bool {
+        while self.read(counters).is_none() {
+            if !self.skb.advance() {
+                return false;
             }
         }
-        false
+        true
+    }
+
+    /// Reads the headers and checks the ICRC of the packet that `skb` is at; counts it. `None` if
+    /// it is dropped.
+    #[inline(always)]
+    fn read(&mut self, counters: &Counters) -> Option<()> {
+        counters.traffic(Traffic::RcvdPackets, 1);
+        counters.traffic(Traffic::RcvdBytes, self.skb.len() as u32);
+        let mut copy = [0; MAX_HEADER_LEN];
+        let headers = self.skb.headers(&mut copy)?;
+        match PacketRepr::parse(headers, self.skb.len()) {
+            Ok(parsed) => {
+                self.repr = parsed.repr;
+                self.payload_at = parsed.header_len;
+                self.payload_len = parsed.payload_len as u32;
+                self.count = 1;
+            }
+            Err(error) => {
+                counters.parse_error(error);
+                return None;
+            }
+        }
+        if self.skb.is_gso() {
+            // Segmentation counts the identification up by one.
+            let id = self.first_id.wrapping_add(self.skb.index());
+            self.head.set_datagram_fields(datagram(&self.skb, id)?);
+        }
+        if self.check_icrc().is_none() && self.retry().is_none() {
+            counters.lost(Count::BadIcrc, self.repr.bth.dest_qp.get());
+            if self.skb.is_gso() {
+                counters.count(Count::BadIcrcGso);
+            }
+            return None;
+        }
+        Some(())
+    }
+
+    /// Checks the ICRC once more, with the first segment's identification: the packets of a
+    /// super-packet may all have had the same one (RFC 6864 allows that) when GRO merged them on
+    /// this machine.
+    #[cold]
+    fn retry(&mut self) -> Option<()> {
+        if self.skb.index() == 0 {
+            return None;
+        }
+        let fields = datagram(&self.skb, self.first_id)?;
+        self.head.set_datagram_fields(fields);
+        self.check_icrc()
+    }
+
+    /// Whether the ICRC is right.
+    #[inline(always)]
+    fn check_icrc(&mut self) -> Option<()> {
+        let (skb, head) = (&mut self.skb, &mut self.head);
+        if let Some(all) = skb.exclusive() {
+            let end = all.len().checked_sub(ICRC_LEN)?;
+            let (packet, sent) = all.split_at_mut_checked(end)?;
+            return (head.over(crc32_le, packet)? == *sent).then_some(());
+        }
+        let end = skb.len().checked_sub(ICRC_LEN)?;
+        let (mut bth, mut sent) = ([0; BTH_LEN], [0; ICRC_LEN]);
+        skb.copy(0, &mut bth).ok()?;
+        skb.copy(end, &mut sent).ok()?;
+        let mut icrc = head.start(crc32_le, &bth);
+        skb.for_each(BTH_LEN, end.checked_sub(BTH_LEN)?, |bytes| {
+            icrc.update(bytes)
+        })
+        .ok()?;
+        (sent == icrc.finish()).then_some(())
     }
 
     /// Coalesces the following packets into this one while they are intact and like it, up to
@@ -190,74 +248,9 @@ impl WirePacket {
     }
 }
 
-/// Reads the headers and checks the ICRC of the packet that `skb` is at; counts it.
-#[inline(always)]
-fn read(
-    counters: &Counters,
-    skb: &mut RxSkb,
-    head: &mut IcrcHead,
-    first_id: u16,
-) -> Option<Parsed> {
-    counters.traffic(Traffic::RcvdPackets, 1);
-    counters.traffic(Traffic::RcvdBytes, skb.len() as u32);
-    let mut copy = [0; MAX_HEADER_LEN];
-    let headers = skb.headers(&mut copy)?;
-    let parsed = match PacketRepr::parse(headers, skb.len()) {
-        Ok(parsed) => parsed,
-        Err(error) => {
-            counters.parse_error(error);
-            return None;
-        }
-    };
-    if skb.is_gso() {
-        // Segmentation counts the identification up by one.
-        head.set_datagram_fields(datagram(skb, first_id.wrapping_add(skb.index()))?);
-    }
-    if check_icrc(skb, head).is_none() && retry(skb, head, first_id).is_none() {
-        counters.lost(Count::BadIcrc, parsed.repr.bth.dest_qp.get());
-        if skb.is_gso() {
-            counters.count(Count::BadIcrcGso);
-        }
-        return None;
-    }
-    Some(parsed)
-}
-
 /// Length and IPv4 identification of the segment that `skb` is at.
 #[inline]
 fn datagram(skb: &RxSkb, ip_id: u16) -> Option<DatagramFields> {
     let udp_len = u16::try_from(skb.len().checked_add(UDP_LEN)?).ok()?;
     Some(DatagramFields { udp_len, ip_id })
-}
-
-/// Checks the ICRC once more, with the first segment's identification: the packets of a
-/// super-packet may all have had the same one (RFC 6864 allows that) when GRO merged them on this
-/// machine.
-#[cold]
-fn retry(skb: &mut RxSkb, head: &mut IcrcHead, first_id: u16) -> Option<()> {
-    if skb.index() == 0 {
-        return None;
-    }
-    head.set_datagram_fields(datagram(skb, first_id)?);
-    check_icrc(skb, head)
-}
-
-/// Whether the ICRC is right.
-#[inline(always)]
-fn check_icrc(skb: &mut RxSkb, head: &mut IcrcHead) -> Option<()> {
-    if let Some(all) = skb.exclusive() {
-        let end = all.len().checked_sub(ICRC_LEN)?;
-        let (packet, sent) = all.split_at_mut_checked(end)?;
-        return (head.over(crc32_le, packet)? == *sent).then_some(());
-    }
-    let end = skb.len().checked_sub(ICRC_LEN)?;
-    let (mut bth, mut sent) = ([0; BTH_LEN], [0; ICRC_LEN]);
-    skb.copy(0, &mut bth).ok()?;
-    skb.copy(end, &mut sent).ok()?;
-    let mut icrc = head.start(crc32_le, &bth);
-    skb.for_each(BTH_LEN, end.checked_sub(BTH_LEN)?, |bytes| {
-        icrc.update(bytes)
-    })
-    .ok()?;
-    (sent == icrc.finish()).then_some(())
 }

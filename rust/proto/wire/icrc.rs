@@ -135,97 +135,95 @@ pub struct IcrcHead {
 }
 
 impl IcrcHead {
-    /// Takes the IPv4 header, options included, and the UDP header of a packet.
-    ///
-    /// # Errors
-    ///
-    /// [`HeadError::NotIp`] unless `ip` is as long as its own length field says.
-    #[inline]
-    pub fn ipv4(ip: &[u8], udp: &[u8; UDP_LEN]) -> Result<Self, HeadError> {
-        let Some(fixed) = ip.first_chunk::<IPV4_MIN_LEN>() else {
-            return Err(HeadError::NotIp);
-        };
-        let words = usize::from(fixed[0] & 0x0f);
-        if fixed[0] >> 4 != 4 || ip.len() != words * 4 {
-            return Err(HeadError::NotIp);
-        }
-        let mut masked = *fixed;
-        masked[1] = 0xff; // TOS
-        masked[8] = 0xff; // TTL
-        masked[10] = 0xff; // header checksum
-        masked[11] = 0xff;
-        let id = u16::from_be_bytes([fixed[4], fixed[5]]);
-        Self::assemble(&masked, ip.get(IPV4_MIN_LEN..), udp, id).ok_or(HeadError::NotIp)
-    }
+    /// A head without headers, to be set by [`IcrcHead::set`].
+    pub const EMPTY: Self = IcrcHead {
+        bytes: [0; ROOM],
+        ip_len: 0,
+        udp_len: 0,
+        ip_id: 0,
+        before: None,
+    };
 
-    /// Takes the IPv6 header and the UDP header of a packet. There is nothing between them: a
-    /// RoCEv2 packet has no extension headers.
-    ///
-    /// # Errors
-    ///
-    /// [`HeadError::NotIp`] unless `ip` is one IPv6 header.
-    #[inline]
-    pub fn ipv6(ip: &[u8], udp: &[u8; UDP_LEN]) -> Result<Self, HeadError> {
-        let Ok(fixed) = <&[u8; IPV6_LEN]>::try_from(ip) else {
-            return Err(HeadError::NotIp);
-        };
-        if fixed[0] >> 4 != 6 {
-            return Err(HeadError::NotIp);
-        }
-        let mut masked = *fixed;
-        masked[0] |= 0x0f; // traffic class
-        masked[1] = 0xff; // traffic class, flow label
-        masked[2] = 0xff; // flow label
-        masked[3] = 0xff;
-        masked[7] = 0xff; // hop limit
-        Self::assemble(&masked, None, udp, 0).ok_or(HeadError::NotIp)
-    }
-
-    /// Takes the IP header, of whichever version, and the UDP header of a packet.
+    /// Takes the IP header, of whichever version and with IPv4 options, and the UDP header of a
+    /// packet.
     ///
     /// # Errors
     ///
     /// [`HeadError::NotIp`] unless `ip` is exactly one IP header.
     #[inline]
-    pub fn ip(ip: &[u8], udp: &[u8; UDP_LEN]) -> Result<Self, HeadError> {
-        match ip.first().map(|byte| byte >> 4) {
-            Some(4) => Self::ipv4(ip, udp),
-            Some(6) => Self::ipv6(ip, udp),
-            _ => Err(HeadError::NotIp),
-        }
+    pub fn new(ip: &[u8], udp: &[u8; UDP_LEN]) -> Result<Self, HeadError> {
+        let mut head = Self::EMPTY;
+        head.set(ip, udp)?;
+        Ok(head)
     }
 
-    /// Copies the headers one after another and leaves room for a BTH. `None` if they are too long.
+    /// As [`IcrcHead::new`], in place: `self` is [`IcrcHead::EMPTY`].
+    ///
+    /// # Errors
+    ///
+    /// As [`IcrcHead::new`]; `self` is of no use then.
     #[inline]
-    fn assemble(
-        ip: &[u8],
-        options: Option<&[u8]>,
-        udp: &[u8; UDP_LEN],
-        ip_id: u16,
-    ) -> Option<Self> {
-        let options = options.unwrap_or(&[]);
-        let ip_len = ip.len().checked_add(options.len())?;
-        let mut bytes = [0; ROOM];
-        bytes.get_mut(..ip.len())?.copy_from_slice(ip);
-        bytes.get_mut(ip.len()..ip_len)?.copy_from_slice(options);
-        let mut masked = *udp;
-        masked[6] = 0xff; // checksum
-        masked[7] = 0xff;
-        bytes
-            .get_mut(ip_len..)?
-            .get_mut(..UDP_LEN)?
-            .copy_from_slice(&masked);
-        bytes
-            .get(ip_len..)?
-            .get(UDP_LEN..)?
-            .first_chunk::<BTH_LEN>()?;
-        Some(IcrcHead {
-            bytes,
-            ip_len: u8::try_from(ip_len).ok()?,
-            udp_len: u16::from_be_bytes([udp[4], udp[5]]),
-            ip_id,
-            before: None,
-        })
+    pub fn set(&mut self, ip: &[u8], udp: &[u8; UDP_LEN]) -> Result<(), HeadError> {
+        match ip.first().map(|byte| byte >> 4) {
+            Some(4) => self.set_ipv4(ip, udp),
+            Some(6) => self.set_ipv6(ip, udp),
+            _ => None,
+        }
+        .ok_or(HeadError::NotIp)
+    }
+
+    /// Takes an IPv4 header, which must be as long as its own length field says.
+    #[inline]
+    fn set_ipv4(&mut self, ip: &[u8], udp: &[u8; UDP_LEN]) -> Option<()> {
+        let fixed = ip.first_chunk::<IPV4_MIN_LEN>()?;
+        let words = usize::from(fixed[0] & 0x0f);
+        if fixed[0] >> 4 != 4 || ip.len() != words * 4 {
+            return None;
+        }
+        *self.bytes.first_chunk_mut()? = *fixed;
+        let options = ip.get(IPV4_MIN_LEN..)?;
+        if !options.is_empty() {
+            let room = self.bytes.get_mut(IPV4_MIN_LEN..ip.len())?;
+            room.copy_from_slice(options);
+        }
+        self.bytes[1] = 0xff; // TOS
+        self.bytes[8] = 0xff; // TTL
+        self.bytes[10] = 0xff; // header checksum
+        self.bytes[11] = 0xff;
+        self.ip_id = u16::from_be_bytes([fixed[4], fixed[5]]);
+        self.set_udp(ip.len(), udp)
+    }
+
+    /// Takes an IPv6 header. There is nothing between it and the UDP header: a RoCEv2 packet has no
+    /// extension headers.
+    #[inline]
+    fn set_ipv6(&mut self, ip: &[u8], udp: &[u8; UDP_LEN]) -> Option<()> {
+        let fixed = <&[u8; IPV6_LEN]>::try_from(ip).ok()?;
+        if fixed[0] >> 4 != 6 {
+            return None;
+        }
+        *self.bytes.first_chunk_mut()? = *fixed;
+        self.bytes[0] |= 0x0f; // traffic class
+        self.bytes[1] = 0xff; // traffic class, flow label
+        self.bytes[2] = 0xff; // flow label
+        self.bytes[3] = 0xff;
+        self.bytes[7] = 0xff; // hop limit
+        self.set_udp(IPV6_LEN, udp)
+    }
+
+    /// Takes the UDP header behind an IP header of `ip_len` bytes. `None` if there is no room for
+    /// it and a BTH.
+    #[inline]
+    fn set_udp(&mut self, ip_len: usize, udp: &[u8; UDP_LEN]) -> Option<()> {
+        let room = self.bytes.get_mut(ip_len..)?;
+        let (header, rest) = room.split_first_chunk_mut()?;
+        rest.first_chunk::<BTH_LEN>()?;
+        *header = *udp;
+        header[6] = 0xff; // checksum
+        header[7] = 0xff;
+        self.ip_len = u8::try_from(ip_len).ok()?;
+        self.udp_len = u16::from_be_bytes([udp[4], udp[5]]);
+        Some(())
     }
 
     /// The lengths and ID that the headers had when they were taken.

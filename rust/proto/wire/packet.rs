@@ -263,6 +263,16 @@ impl Parsed {
 }
 
 impl PacketRepr {
+    /// The headers of no packet, before one is read.
+    pub const EMPTY: Self = Self::new(
+        Opcode::RcSendMiddle,
+        PKey::DEFAULT,
+        Qpn::new(0),
+        Psn::new(0),
+        Ext::None,
+        0,
+    );
+
     /// Headers with every option off and the pad that `payload_len` bytes need.
     #[inline]
     pub const fn new(

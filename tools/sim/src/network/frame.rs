@@ -106,7 +106,7 @@ fn seal(frame: &mut [u8], ip_len: usize) {
 fn icrc_of(frame: &[u8], ip_len: usize, end: usize) -> Option<[u8; ICRC_LEN]> {
     let udp = frame.get(ip_len..)?.first_chunk()?;
     let mut roce = frame.get(ip_len + UDP_LEN..end)?.to_vec();
-    IcrcHead::ip(frame.get(..ip_len)?, udp)
+    IcrcHead::new(frame.get(..ip_len)?, udp)
         .ok()?
         .over(crc, &mut roce)
 }
