@@ -10,16 +10,19 @@
 use super::device::Device;
 use super::driver::Driver;
 use super::object::Object;
-use super::ops_device::{Counters, LIFESPAN};
+use super::ops_device::alloc_stats;
 use super::ops_qp::QpObject;
 use crate::ffi;
 use kernel::error::from_result;
-use kernel::ffi::c_int;
+use kernel::ffi::{c_int, c_ulong};
 use kernel::prelude::*;
 use kernel::sync::SetOnce;
 
 /// The object that ib_core allocates for a counter.
 pub(super) type CounterObject<D> = Object<ffi::rdma_counter, SetOnce<<D as Driver>::Counter>>;
+
+/// Bits of a word of ib_core's bitmaps.
+const BITS: usize = c_ulong::BITS as usize;
 
 /// # Safety
 ///
@@ -37,13 +40,18 @@ pub(super) unsafe extern "C" fn counter_init<D: Driver>(counter: *mut ffi::rdma_
 pub(super) unsafe extern "C" fn counter_alloc_stats<D: Driver>(
     _counter: *mut ffi::rdma_counter,
 ) -> *mut ffi::rdma_hw_stats {
-    // ib_core adds the values to those of the port, by their places.
     const { assert!(D::QP_COUNTERS <= D::COUNTERS.len()) };
-    let descs = const { &Counters::<D>::DESCS };
-    // CAST: a driver lists its counters by hand.
-    let count = D::QP_COUNTERS as c_int;
-    // SAFETY: the names are static, and there are at least as many as counters.
-    unsafe { ffi::rdma_alloc_hw_stats_struct(descs.as_ptr(), count, LIFESPAN) }
+    // ib_core adds the values to those of the port, by their places: it reads as many as a port
+    // has, and shows those that are not disabled.
+    let stats = alloc_stats::<D>();
+    if !stats.is_null() {
+        for index in D::QP_COUNTERS..D::COUNTERS.len() {
+            let (word, bit) = (index / BITS, index % BITS);
+            // SAFETY: nobody else has the new object, and there is a bit for each counter.
+            unsafe { *(*stats).is_disabled.add(word) |= 1 << bit };
+        }
+    }
+    stats
 }
 
 /// # Safety
@@ -113,7 +121,7 @@ pub(super) unsafe extern "C" fn counter_update_stats<D: Driver>(
         let values = unsafe { (*(*counter).stats).value.as_mut_ptr() };
         for index in 0..D::QP_COUNTERS {
             let value = D::counter_value(own, index);
-            // SAFETY: it was allocated for so many values. The counter's mutex excludes others that
+            // SAFETY: it was allocated for more values. The counter's mutex excludes others that
             // write; ib_core reads without it.
             unsafe { values.add(index).write_volatile(value) };
         }

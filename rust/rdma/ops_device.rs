@@ -145,13 +145,13 @@ pub(super) unsafe extern "C" fn get_link_layer(
 const MAX_COUNTERS: usize = 64;
 
 /// How long ib_core may report values before it reads them again, in milliseconds (its default).
-pub(super) const LIFESPAN: kernel::ffi::c_ulong = 10;
+const LIFESPAN: kernel::ffi::c_ulong = 10;
 
 /// Holds the names of each driver's counters.
-pub(super) struct Counters<D>(core::marker::PhantomData<D>);
+struct Counters<D>(core::marker::PhantomData<D>);
 
 impl<D: Driver> Counters<D> {
-    pub(super) const DESCS: [ffi::rdma_stat_desc; MAX_COUNTERS] = {
+    const DESCS: [ffi::rdma_stat_desc; MAX_COUNTERS] = {
         assert!(D::COUNTERS.len() <= MAX_COUNTERS);
         let mut descs = [ffi::rdma_stat_desc {
             name: core::ptr::null(),
@@ -167,6 +167,15 @@ impl<D: Driver> Counters<D> {
     };
 }
 
+/// Values of all of the driver's counters. Null if there is no memory. Process context.
+pub(super) fn alloc_stats<D: Driver>() -> *mut ffi::rdma_hw_stats {
+    let descs = const { &Counters::<D>::DESCS };
+    // CAST: a driver lists its counters by hand.
+    let count = D::COUNTERS.len() as c_int;
+    // SAFETY: the names are static, and there are at least as many as counters.
+    unsafe { ffi::rdma_alloc_hw_stats_struct(descs.as_ptr(), count, LIFESPAN) }
+}
+
 /// Null if there is no memory. ib_core frees it.
 ///
 /// # Safety
@@ -176,11 +185,7 @@ pub(super) unsafe extern "C" fn alloc_hw_port_stats<D: Driver>(
     _ib: *mut ffi::ib_device,
     _port: u32,
 ) -> *mut ffi::rdma_hw_stats {
-    let descs = const { &Counters::<D>::DESCS };
-    // CAST: a driver lists its counters by hand.
-    let count = D::COUNTERS.len() as c_int;
-    // SAFETY: the names are static, and there are at least as many as counters.
-    unsafe { ffi::rdma_alloc_hw_stats_struct(descs.as_ptr(), count, LIFESPAN) }
+    alloc_stats::<D>()
 }
 
 /// Updates all counters. EINVAL for counters of the device itself: there are none.
@@ -197,12 +202,12 @@ pub(super) unsafe extern "C" fn get_hw_stats<D: Driver>(
     from_result(|| {
         check_port(port)?;
         let n = D::COUNTERS.len();
-        // SAFETY: `alloc_hw_port_stats` allocated it for `n` values, and ib_core's lock excludes
+        // SAFETY: `alloc_stats` allocated it for `n` values, and ib_core's lock excludes
         // other users.
         let values = unsafe { core::slice::from_raw_parts_mut((*stats).value.as_mut_ptr(), n) };
         // SAFETY: ib_core gives a device of ours.
         D::counters(unsafe { Device::<D>::from_raw(ib) }, values);
-        // CAST: as in `alloc_hw_port_stats`.
+        // CAST: as in `alloc_stats`.
         Ok(n as c_int)
     })
 }
