@@ -79,6 +79,7 @@ pub(crate) const NAMES: [&CStr; TOTAL] = {
         let mut each = 0;
         while each < KINDS[kind].len() {
             names[index] = KINDS[kind][each];
+            assert!(names[index].count_bytes() < trace::NAME_SIZE);
             index += 1;
             each += 1;
         }

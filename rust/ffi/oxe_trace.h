@@ -9,6 +9,8 @@
 #if !defined(OXE_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
 #define OXE_TRACE_H
 
+#include <linux/if.h>
+#include <linux/string.h>
 #include <linux/tracepoint.h>
 #include "trace_helpers.h"
 #include "trace_names.h"
@@ -18,24 +20,34 @@
 OXE_EVENTS
 #undef OXE_GATE
 
+/* The formats of events name causes by their numbers. */
+#define OXE_CAUSE(cause) TRACE_DEFINE_ENUM(OXE_CAUSE_##cause);
+OXE_CAUSE(ACK) OXE_CAUSE(TIMEOUT) OXE_CAUSE(PROBE) OXE_CAUSE(SEQUENCE) OXE_CAUSE(RESPONSE)
+OXE_CAUSE(RNR) OXE_CAUSE(PAGE)
+#undef OXE_CAUSE
+
+/*
+ * Names that a program may take for keys are arrays, zero behind their end: bpftrace 0.23 reads
+ * __string() from a wrong place.
+ */
 TRACE_EVENT_FN(oxe_post,
 	TP_PROTO(const struct oxe_trace_qp *qp, u64 wr_id, u32 opcode, u32 len),
 	TP_ARGS(qp, wr_id, opcode, len),
 	TP_STRUCT__entry(
-		__string(netdev, qp->netdev)
+		__array(char, netdev, IFNAMSIZ)
 		__field(u32, qpn)
 		__field(u64, wr_id)
 		__field(u32, opcode)
 		__field(u32, len)
 	),
 	TP_fast_assign(
-		__assign_str(netdev);
+		strscpy_pad(__entry->netdev, qp->netdev);
 		__entry->qpn = qp->qpn;
 		__entry->wr_id = wr_id;
 		__entry->opcode = opcode;
 		__entry->len = len;
 	),
-	TP_printk("%s qp %u: %s wr_id 0x%llx len %u", __get_str(netdev), __entry->qpn,
+	TP_printk("%s qp %u: %s wr_id 0x%llx len %u", __entry->netdev, __entry->qpn,
 		  __print_symbolic(__entry->opcode, OXE_WR_OPCODES), __entry->wr_id, __entry->len),
 	oxe_trace_post_on, oxe_trace_post_off
 );
@@ -44,7 +56,7 @@ DECLARE_EVENT_CLASS(oxe_packet,
 	TP_PROTO(const struct oxe_trace_qp *qp, const struct oxe_trace_packet *packet),
 	TP_ARGS(qp, packet),
 	TP_STRUCT__entry(
-		__string(netdev, qp->netdev)
+		__array(char, netdev, IFNAMSIZ)
 		__field(u32, qpn)
 		__field(u32, dest_qpn)
 		__field(u32, psn)
@@ -56,7 +68,7 @@ DECLARE_EVENT_CLASS(oxe_packet,
 		__field(bool, loopback)
 	),
 	TP_fast_assign(
-		__assign_str(netdev);
+		strscpy_pad(__entry->netdev, qp->netdev);
 		__entry->qpn = qp->qpn;
 		__entry->dest_qpn = packet->dest_qpn;
 		__entry->psn = packet->psn;
@@ -68,7 +80,7 @@ DECLARE_EVENT_CLASS(oxe_packet,
 		__entry->loopback = packet->loopback;
 	),
 	TP_printk("%s qp %u: %s psn %u packets %u len %u to qp %u%s%s syndrome 0x%02x",
-		  __get_str(netdev), __entry->qpn,
+		  __entry->netdev, __entry->qpn,
 		  __print_symbolic(__entry->opcode, OXE_BTH_OPCODES), __entry->psn,
 		  __entry->packets, __entry->len, __entry->dest_qpn,
 		  __entry->ack_req ? " ack_req" : "", __entry->loopback ? " loopback" : "",
@@ -87,16 +99,16 @@ TRACE_EVENT_FN(oxe_drop,
 	TP_PROTO(const struct oxe_trace_qp *qp, const char *counter),
 	TP_ARGS(qp, counter),
 	TP_STRUCT__entry(
-		__string(netdev, qp->netdev)
+		__array(char, netdev, IFNAMSIZ)
 		__field(u32, qpn)
-		__string(counter, counter)
+		__array(char, counter, OXE_TRACE_NAME_SIZE)
 	),
 	TP_fast_assign(
-		__assign_str(netdev);
+		strscpy_pad(__entry->netdev, qp->netdev);
 		__entry->qpn = qp->qpn;
-		__assign_str(counter);
+		strscpy_pad(__entry->counter, counter);
 	),
-	TP_printk("%s qp %u: %s", __get_str(netdev), __entry->qpn, __get_str(counter)),
+	TP_printk("%s qp %u: %s", __entry->netdev, __entry->qpn, __entry->counter),
 	oxe_trace_drop_on, oxe_trace_drop_off
 );
 
@@ -104,7 +116,7 @@ DECLARE_EVENT_CLASS(oxe_requester,
 	TP_PROTO(const struct oxe_trace_qp *qp, const struct oxe_trace_requester *requester),
 	TP_ARGS(qp, requester),
 	TP_STRUCT__entry(
-		__string(netdev, qp->netdev)
+		__array(char, netdev, IFNAMSIZ)
 		__field(u32, qpn)
 		__field(u32, psn)
 		__field(u32, acked)
@@ -118,7 +130,7 @@ DECLARE_EVENT_CLASS(oxe_requester,
 		__field(u8, cause)
 	),
 	TP_fast_assign(
-		__assign_str(netdev);
+		strscpy_pad(__entry->netdev, qp->netdev);
 		__entry->qpn = qp->qpn;
 		__entry->psn = requester->psn;
 		__entry->acked = requester->acked;
@@ -133,7 +145,7 @@ DECLARE_EVENT_CLASS(oxe_requester,
 	),
 	TP_printk("%s qp %u: %s psn %u acked %u in_flight %u cwnd %u ssthresh %u read_window %u "
 		  "srtt_ns %llu retries %u rnr_retries %u",
-		  __get_str(netdev), __entry->qpn,
+		  __entry->netdev, __entry->qpn,
 		  __print_symbolic(__entry->cause, OXE_CAUSES), __entry->psn, __entry->acked,
 		  __entry->in_flight, __entry->cwnd, __entry->ssthresh, __entry->read_window,
 		  __entry->srtt_ns, __entry->retries, __entry->rnr_retries)
@@ -154,20 +166,20 @@ TRACE_EVENT_FN(oxe_nak,
 	TP_PROTO(const struct oxe_trace_qp *qp, const struct oxe_trace_packet *packet, bool sent),
 	TP_ARGS(qp, packet, sent),
 	TP_STRUCT__entry(
-		__string(netdev, qp->netdev)
+		__array(char, netdev, IFNAMSIZ)
 		__field(u32, qpn)
 		__field(u32, psn)
 		__field(u8, syndrome)
 		__field(bool, sent)
 	),
 	TP_fast_assign(
-		__assign_str(netdev);
+		strscpy_pad(__entry->netdev, qp->netdev);
 		__entry->qpn = qp->qpn;
 		__entry->psn = packet->psn;
 		__entry->syndrome = packet->syndrome;
 		__entry->sent = sent;
 	),
-	TP_printk("%s qp %u: %s %s psn %u syndrome 0x%02x", __get_str(netdev), __entry->qpn,
+	TP_printk("%s qp %u: %s %s psn %u syndrome 0x%02x", __entry->netdev, __entry->qpn,
 		  __entry->sent ? "sent" : "received",
 		  __print_symbolic((__entry->syndrome & 0x60) == 0x20 ? 0x20 : __entry->syndrome,
 				   OXE_NAKS),
@@ -179,20 +191,20 @@ TRACE_EVENT_FN(oxe_qp_state,
 	TP_PROTO(const struct oxe_trace_qp *qp, u32 from, u32 to, const char *cause),
 	TP_ARGS(qp, from, to, cause),
 	TP_STRUCT__entry(
-		__string(netdev, qp->netdev)
+		__array(char, netdev, IFNAMSIZ)
 		__field(u32, qpn)
 		__field(u8, from)
 		__field(u8, to)
 		__string(cause, cause)
 	),
 	TP_fast_assign(
-		__assign_str(netdev);
+		strscpy_pad(__entry->netdev, qp->netdev);
 		__entry->qpn = qp->qpn;
 		__entry->from = from;
 		__entry->to = to;
 		__assign_str(cause);
 	),
-	TP_printk("%s qp %u: %s -> %s %s", __get_str(netdev), __entry->qpn,
+	TP_printk("%s qp %u: %s -> %s %s", __entry->netdev, __entry->qpn,
 		  __print_symbolic(__entry->from, OXE_QP_STATES),
 		  __print_symbolic(__entry->to, OXE_QP_STATES), __get_str(cause)),
 	oxe_trace_qp_state_on, oxe_trace_qp_state_off
@@ -202,7 +214,7 @@ TRACE_EVENT_FN(oxe_completion,
 	TP_PROTO(const struct oxe_trace_qp *qp, u64 wr_id, u32 opcode, u32 status, u32 len),
 	TP_ARGS(qp, wr_id, opcode, status, len),
 	TP_STRUCT__entry(
-		__string(netdev, qp->netdev)
+		__array(char, netdev, IFNAMSIZ)
 		__field(u32, qpn)
 		__field(u64, wr_id)
 		__field(u32, opcode)
@@ -210,14 +222,14 @@ TRACE_EVENT_FN(oxe_completion,
 		__field(u32, len)
 	),
 	TP_fast_assign(
-		__assign_str(netdev);
+		strscpy_pad(__entry->netdev, qp->netdev);
 		__entry->qpn = qp->qpn;
 		__entry->wr_id = wr_id;
 		__entry->opcode = opcode;
 		__entry->status = status;
 		__entry->len = len;
 	),
-	TP_printk("%s qp %u: %s %s wr_id 0x%llx len %u", __get_str(netdev), __entry->qpn,
+	TP_printk("%s qp %u: %s %s wr_id 0x%llx len %u", __entry->netdev, __entry->qpn,
 		  __print_symbolic(__entry->opcode, OXE_WC_OPCODES),
 		  __print_symbolic(__entry->status, OXE_WC_STATUSES), __entry->wr_id,
 		  __entry->len),

@@ -20,6 +20,9 @@ enum oxe_trace_event {
 /* The events that someone traces: a bit each. */
 extern u32 oxe_traced;
 
+/* A counter's name in a trace event, with its zero. */
+#define OXE_TRACE_NAME_SIZE 32
+
 struct oxe_trace_qp {
 	const char *netdev;
 	u32 qpn;

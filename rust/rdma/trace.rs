@@ -138,6 +138,9 @@ pub(crate) fn packet(qp: &TracedQp<'_>, packet: &TracedPacket, sent: bool) {
     unsafe { ffi::oxe_trace_emit_packet(&qp.raw(), &raw, sent) };
 }
 
+/// A counter's name has fewer bytes than this.
+pub(crate) const NAME_SIZE: usize = ffi::OXE_TRACE_NAME_SIZE as usize;
+
 /// Traces a packet that was dropped, and counted as `counter`.
 #[cold]
 pub(crate) fn drop(qp: &TracedQp<'_>, counter: &'static CStr) {

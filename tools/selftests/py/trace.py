@@ -255,6 +255,19 @@ def over():
         shut(a, b)
 
 
+def formats():
+    """The formats are for programs as well: they have numbers and arrays."""
+    where = f"{os.environ['TRACING']}/events/oxe"
+    for event in sorted(os.listdir(where)):
+        if not event.startswith("oxe_"):
+            continue
+        with open(f"{where}/{event}/format", encoding="ascii") as file:
+            text = file.read()
+        assert "OXE_" not in text, text
+        same("char netdev[16]" in text, event != "oxe_page_fault", f"the netdev of {event}")
+        same("char counter[32]" in text, event == "oxe_drop", f"the counter of {event}")
+
+
 def root_alone():
     """A process without privileges reads no trace."""
 
@@ -281,6 +294,7 @@ main(
             ("drops are traced by their counter", drops),
             ("a page fault", paging),
             ("filters, and the end of tracing", over),
+            ("the events' formats", formats),
             ("root alone", root_alone),
         ]
     ]
