@@ -27,7 +27,6 @@ DEBT = {
     "scripts/setup-buildroot": 2,
     "scripts/setup-bundle": 2,
     "scripts/setup-debug": 7,
-    "scripts/setup-guest": 2,
     "scripts/setup-linux": 1,
     "scripts/setup-packaging": 3,
     "scripts/setup-plain": 1,
