@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """The files that a test is made of, a line each: its script, the libraries that it reads, the
 programs of py/ that these name, the modules that those import, and the kernel's consumer if it is
-loaded.
+loaded; the scripts of tools/bpftrace for their test.
 
 Usage: parts.py NAME
 """
 
+import os
 import pathlib
 import re
 import sys
@@ -36,8 +37,10 @@ def parts(name):
         wanted |= {other for other in named_in(path) if other.is_file()} - found
     if HERE / "lib" / "ktest.sh" in found:
         found |= {path for path in (HERE / "kernel").iterdir() if path.suffix in ("", ".c", ".h")}
+    if name == "bpftrace":
+        found |= set((HERE.parent / "bpftrace").iterdir())
     return sorted(found)
 
 
 if __name__ == "__main__":
-    print("\n".join(str(path.relative_to(HERE)) for path in parts(sys.argv[1])))
+    print("\n".join(os.path.relpath(path, HERE) for path in parts(sys.argv[1])))

@@ -280,11 +280,11 @@ def charged():
     leave(a)
 
 
-def many(network):
-    """A group of more queue pairs than get its packets in one softirq (F5)."""
+def many_members(network="IPv4", size=40):
+    """A sender, so many members on one device, and their group, for leave_many."""
     group = GROUPS[network][0]
     (sender,), (first,) = members(network, 1, 1)
-    ends = [first] + [End(first.host, e.IBV_QPT_UD, size=4096) for _ in range(39)]
+    ends = [first] + [End(first.host, e.IBV_QPT_UD, size=4096) for _ in range(size - 1)]
     first.attach(group)
     for end in ends[1:]:
         end.to_init()
@@ -293,6 +293,19 @@ def many(network):
         # Handles count all objects of a context. A second attachment succeeds as well.
         tries = (h for h in range(300) if h not in taken(ends))
         end.handle = next(h for h in tries if errno_of(first.command, ATTACH, group, h) == 0)
+    return sender, ends, group
+
+
+def leave_many(sender, ends, group):
+    first = ends[0]
+    for end in ends[1:]:
+        first.command(DETACH, group, end.handle)
+    leave(sender, first)
+
+
+def many(network):
+    """A group of more queue pairs than get its packets in one softirq (F5)."""
+    sender, ends, group = many_members(network)
     for end in ends:
         end.recv(end.sge(2000))
     sender.tell(group, "to all")
@@ -300,9 +313,7 @@ def many(network):
         (wc,) = good(poll(end.rcq))
         same(wc.src_qp, sender.qp.qp_num, "the source")
         same(end.mr.read(6, 40), b"to all", "the text")
-    for end in ends[1:]:
-        first.command(DETACH, group, end.handle)
-    leave(sender, first)
+    leave_many(sender, ends, group)
 
 
 def taken(ends):

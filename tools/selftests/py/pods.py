@@ -29,6 +29,7 @@ from oxetest import (
     shut,
     until,
 )
+from tracing import Trace
 
 ONE, TWO, OTHER = os.environ["ONE"], os.environ["TWO"], os.environ["OTHER"]
 GID_ONE, GID_TWO = int(os.environ["GID4_ONE"]), int(os.environ["GID4_TWO"])
@@ -81,13 +82,13 @@ def datagrams():
         for n in range(2):
             pod.recv(pod.sge(1024, 1024 * n), wr_id=n)
         before = counters(DEV_A)
-        for gid in (GID_TWO, GID_ONE):
-            ah = ah_to(peer.host, Host(DEV_A, gid))
-            peer.send(
-                e.IBV_WR_SEND, peer.sge(100), flags=SIG, ah=(ah, pod.qp.qp_num, QKEY), wr_id=gid
-            )
-            good(poll(peer.cq))
-        good(poll(pod.rcq))
+        with Trace("drop") as trace:
+            for gid in (GID_TWO, GID_ONE):
+                ah = (ah_to(peer.host, Host(DEV_A, gid)), pod.qp.qp_num, QKEY)
+                peer.send(e.IBV_WR_SEND, peer.sge(100), flags=SIG, ah=ah, wr_id=gid)
+                good(poll(peer.cq))
+            good(poll(pod.rcq))
+            trace.has(pod, "drop", "rcvd_wrong_netns")
         none_pending(pod.rcq)
         same(gained(before, "rcvd_wrong_netns"), 1, "datagrams by another pod's address")
 
