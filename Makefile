@@ -63,7 +63,8 @@ docs:
 
 bench:
 	@$(scripts)/bench \
-		$(if $(PROFILE),--profile,$(if $(REAL),--real,$(if $(TABLE),--table))) '$(ONLY)'
+		$(if $(PROFILE),--profile,$(if $(REAL),--real,$(if $(TABLE),--table,$(if \
+		$(TRACED),--traced)))) '$(ONLY)'
 
 bench-compare:
 	@$(scripts)/bench --compare '$(ONLY)'
@@ -135,6 +136,7 @@ help:
 	@echo '               PROFILE=1 ONLY=<row> tells by function where the instructions of' \
 		'that row go, DRIVER=siw or rxe for those;'
 	@echo '               REAL=1 compares oxe with rxe on two CPUs in real time;'
+	@echo '               TRACED=1 has each trace event enabled, beside the table;'
 	@echo '               TABLE=1 writes the table of costs, tools/perf/table.json'
 	@echo 'bench-compare  the instructions of a message beside the table; fails if a row is' \
 		'more than 1 % worse'

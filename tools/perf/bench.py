@@ -11,6 +11,7 @@ peer. The counting plugin (tools/profile) gives the instructions beside it; coun
 puts both together.
 Usage: bench.py FILE [PATTERN]	writes FILE (JSON); only rows whose name contains PATTERN.
        bench.py --oxe FILE [PATTERN]	oxe alone
+       bench.py --traced FILE [PATTERN]	oxe alone, with each of its trace events enabled
        bench.py --profile FILE ROW [DRIVER]	a row of oxe's alone, or of another driver's, once
        more and for longer while its instructions are counted (see tools/profile); what belongs to
        the counts goes beside FILE.
@@ -21,7 +22,7 @@ import os
 import subprocess
 import sys
 
-from driver import Driver, NotSupported, wire_down, wire_up
+from driver import Driver, NotSupported, run, wire_down, wire_up
 from rows import MTUS, matching, rows, selects
 
 
@@ -72,7 +73,14 @@ def measure_row(driver, function, row):
         row["runs"][driver.kind] = driver.last_run()
 
 
-def measure(kinds, pattern):
+def trace_all():
+    """Enables each event of oxe's: they go into the buffers of tracefs, which nobody reads."""
+    if not os.path.exists("/sys/kernel/tracing/events"):
+        run("mount -t tracefs tracing /sys/kernel/tracing")
+    run("echo 1 >/sys/kernel/tracing/events/oxe/enable")
+
+
+def measure(kinds, pattern, traced=False):
     results = {}
     for mtu in MTUS:
         wanted = [row for row in rows(mtu) if selects(pattern, row[0])]
@@ -84,6 +92,8 @@ def measure(kinds, pattern):
             results[name] = {"unit": unit, "other": figure, "runs": {}}
         for kind in kinds:
             driver = Driver(kind)
+            if traced:
+                trace_all()
             for name, _, function, _ in wanted:
                 measure_row(driver, function, results[name])
                 figure = results[name].get(kind, "not supported")
@@ -102,8 +112,8 @@ def main():
     if mode == "--profile":
         profile(os.path.dirname(file), *arguments[1:])
         return
-    kinds = ("oxe",) if mode == "--oxe" else ("rxe", "oxe", "siw")
-    found = measure(kinds, pattern)
+    kinds = ("oxe",) if mode in ("--oxe", "--traced") else ("rxe", "oxe", "siw")
+    found = measure(kinds, pattern, mode == "--traced")
     with open(file, "w", encoding="ascii") as out:
         json.dump(found, out, indent=1)
     sys.exit(any(row.get(kind, 0) is None for row in found.values() for kind in kinds))
