@@ -215,6 +215,37 @@ def by_type():
     shut(a, b)
 
 
+def by_process():
+    """Auto mode: the queue pairs of one process have a counter, whatever their types."""
+    port = f"{DEV_A}/1"
+    rdma("qp", "set", "link", port, "auto", "pid", "on")
+    try:
+        a, b = pair()
+        near, far = End(host_a(), e.IBV_QPT_UD), End(host_b(), e.IBV_QPT_UD)
+        connect(near, far)
+        ours = counter(a)
+        same(sorted(ours["lqpn"]), sorted([a.qp.qp_num, near.qp.qp_num]), "our queue pairs")
+        same(ours["pid"], os.getpid(), "the process")
+        messages(a, b, 3)
+
+        def another():
+            c, d = pair()
+            messages(c, d, 5)
+            found = counter(c)
+            same((found["lqpn"], found["pid"]), ([c.qp.qp_num], os.getpid()), "its counter")
+            same(found["sent_pkts"], 5 + found["retransmits"], "its packets")
+            same(len(shown()), 2, "processes")
+
+        same(child(another), True, "the other process lived")
+        until(lambda: len(shown()) == 1, "the end of its counter")
+        found = counter(near)
+        same(found["sent_pkts"], 3 + found["retransmits"], "our packets")
+        shut(a, b, near, far)
+        same(shown(), [], "counters that are left")
+    finally:
+        rdma("qp", "set", "link", port, "auto", "off")
+
+
 def lost():
     """What is lost is sent again, and counted: the request, its ACK, a packet in the middle."""
     a, b = pair(timeout=17)
@@ -382,6 +413,7 @@ CASES = [
     ("the port", of_the_port),
     ("one counter for several", shared),
     ("auto mode by type", by_type),
+    ("auto mode by process", by_process),
     ("lost packets", lost),
     ("a receiver that is not ready", not_ready),
     ("refused requests", refused),
