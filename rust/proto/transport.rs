@@ -47,7 +47,7 @@ pub use common::{
 };
 pub use cq::{Armed, Ends, EventModeration, Moderated, Notification};
 pub use rc::{
-    Ack, AckClocked, Cause, Change, CongestionControl, Connection, EventCounts, Loss, Requester,
+    Ack, Cause, Change, CongestionControl, Connection, Cubic, EventCounts, Loss, Requester,
     RequesterDetails, RequesterEvent, Resource, Responder, Snapshot, Trigger, MAX_CWND,
 };
 pub use uc::UcQp;

@@ -207,7 +207,7 @@ def loss():
     packet(20, 136, "4")
     answer(20, 154, "")
     note(226, 150, "3: a gap,", "NAK 2", "drops 3, 4")
-    note(56, 206, "NAK, PSN sequence error:", "halves cwnd,", "goes back to 2")
+    note(56, 206, "NAK, PSN sequence error:", "cuts cwnd,", "goes back to 2")
     packet(20, 272, "2")
     packet(20, 292, "3")
     packet(20, 312, "4, AckReq")

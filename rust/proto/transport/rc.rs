@@ -15,7 +15,7 @@ pub mod responder;
 use super::{common, wire};
 
 pub use connection::Connection;
-pub use requester::cwnd::ack_clocked::AckClocked;
+pub use requester::cwnd::cubic::Cubic;
 pub use requester::cwnd::{Ack, CongestionControl, Loss, MAX_CWND};
 pub use requester::snapshot::{Cause, Change, Snapshot, Trigger};
 pub use requester::{EventCounts, Requester, RequesterDetails, RequesterEvent};

@@ -3,6 +3,7 @@
 //! The lab: connections that share a bottleneck, in virtual time, to judge a congestion controller.
 //! There is no memory, and nothing is judged but rates: the seeds of `run` are for the rest.
 
+pub mod ack_clocked;
 pub mod bottleneck;
 pub mod end;
 pub mod fixed;

@@ -53,7 +53,8 @@ fn least(kind: Sabotage) -> u64 {
         AckUnanswered => 90,
         // The peer's ACKs may widen the window as fast as it is used.
         WideWindow => 90,
-        WideReads => 50,
+        // A loss leaves seven tenths of it, and not all of those are used.
+        WideReads => 40,
         RepeatLocal | IgnoreFence | UntimelyLocal | SkipLocal | EarlyCompletion => 100,
         KeepKey | TakeStaleKey => 100,
         // The QP may go to error for another reason before the request completes.

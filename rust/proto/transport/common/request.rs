@@ -163,6 +163,8 @@ pub struct Request {
     pub(in super::super) first_psn: Psn,
     /// How many PSNs it consumes: 1 to 2^23, or 0 if it sends nothing.
     pub(in super::super) psns: u32,
+    /// Of an RC READ: how many response packets one READ request asks for at most.
+    pub(in super::super) chunk: u32,
 }
 
 impl Request {
@@ -180,6 +182,7 @@ impl Request {
             local_error: None,
             first_psn: Psn::ZERO,
             psns: 0,
+            chunk: 0,
         }
     }
 

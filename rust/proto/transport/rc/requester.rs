@@ -43,7 +43,7 @@ use ack_req::AckReq;
 use cwnd::CongestionControl;
 pub use details::RequesterDetails;
 use in_flight::InFlight;
-use read_chunk::READ_CHUNK;
+use read_chunk::chunk_for;
 use recovery::Recovery;
 use request_packet::rd_atomic_request_packet;
 use tally::Tally;
@@ -280,7 +280,8 @@ impl<C: CongestionControl> Requester<C> {
             return false;
         } else if fresh {
             // The request has not begun and has no PSNs yet.
-            request.count_psns(attr.pmtu).min(READ_CHUNK)
+            let chunk = chunk_for(self.recovery.read_window());
+            request.count_psns(attr.pmtu).min(chunk)
         } else {
             let at = if starts {
                 request.first_psn
@@ -340,6 +341,7 @@ impl<C: CongestionControl> Requester<C> {
         let request = q.get_mut(n)?;
         if n == self.started.n {
             request.start(psn, attr.pmtu);
+            request.chunk = chunk_for(self.recovery.read_window());
             self.started = Cursor {
                 n: n.wrapping_add(1),
                 psn: request.end_psn(),
@@ -402,7 +404,7 @@ impl<C: CongestionControl> Requester<C> {
                     .cwnd()
                     .saturating_sub(self.in_flight.packets()),
             )
-            .min(self.ack_req.left())
+            .min(self.ack_req.left(self.recovery.cwnd()))
             .max(1);
         u32::from(max_segments).min(middle).min(span).max(1) as u16
     }
@@ -419,7 +421,7 @@ impl<C: CongestionControl> Requester<C> {
         draining: bool,
         q: &Q,
     ) -> bool {
-        if self.ack_req.is_due(segments)
+        if self.ack_req.is_due(segments, self.recovery.cwnd())
             || self.in_flight.packets().saturating_add(segments) >= self.recovery.cwnd()
             || segments > 1 && self.takes_most(segments)
         {

@@ -136,9 +136,11 @@ fn after_a_timeout_or_an_rnr_wait_the_next_nak_is_news() {
         }
         let end = node.conn.poll_timeout().unwrap();
         node.conn.handle_timeout(end, &mut node.host);
-        assert_eq!(psns(&mut node, end), [0, 1, 2]);
+        // A timeout leaves a window of one packet.
+        let again = if rnr { &[0, 1, 2][..] } else { &[0] };
+        assert_eq!(psns(&mut node, end), again);
         assert_eq!(node.receive(end, &reply(0, SEQUENCE)), Verdict::Accepted);
-        assert_eq!(psns(&mut node, end), [0, 1, 2]);
+        assert_eq!(psns(&mut node, end), again);
     }
 }
 
@@ -212,12 +214,15 @@ fn a_late_response_comes_before_the_read_is_asked_for_again() {
     let (_, again) = node.transmit(end).unwrap();
     assert_eq!((again.opcode(), again.psn()), (Opcode::RcReadRequest, 1));
     assert_eq!(again.header.ext.reth().unwrap().dma_len, 344);
-    assert_eq!(psns(&mut node, end), [3]);
+    assert!(psns(&mut node, end).is_empty(), "the window is one packet");
     let first = answer(Opcode::RcReadResponseFirst, 1, Syndrome::ACK, 256);
     let last = answer(Opcode::RcReadResponseLast, 2, Syndrome::ACK, 88);
-    for packet in [first, last, reply(3, Syndrome::ACK)] {
+    for packet in [first, last] {
         assert_eq!(node.receive(end, &packet), Verdict::Accepted);
     }
+    assert_eq!(psns(&mut node, end), [3]);
+    let packet = reply(3, Syndrome::ACK);
+    assert_eq!(node.receive(end, &packet), Verdict::Accepted);
     node.settle();
     assert_eq!(node.statuses(), [Status::Success; 2]);
     assert_eq!(node.conn.poll_timeout(), None);

@@ -63,7 +63,9 @@ fn a_timeout_narrows_the_window() {
     let now = node.conn.poll_timeout().expect("a packet is in flight");
     node.conn.handle_timeout(now, &mut node.host);
     let mut next = 0;
-    for count in [4, 8, 16, 32, 64, window, window] {
+    // Slow start ends at seven tenths of the window.
+    let end = window * 7 / 10;
+    for count in [1, 2, 4, 8, 16, 32, 64, end, end + 1, end + 1] {
         let sent = node.transmit_all(now);
         assert_eq!(sent.len() as u32, count);
         assert_eq!(sent[0].psn(), next);
@@ -373,7 +375,7 @@ fn a_read_resumed_keeps_to_its_pieces() {
     assert_eq!(
         asked(&mut node),
         [(1, (CHUNK - 1) * 256)],
-        "half of it, and no more than is left"
+        "one piece, and no more than is left"
     );
     for at in 1..CHUNK {
         let opcode = match at {
@@ -386,7 +388,13 @@ fn a_read_resumed_keeps_to_its_pieces() {
             Verdict::Accepted
         );
     }
-    assert_eq!(asked(&mut node), [(CHUNK, CHUNK * 256)]);
+    assert_eq!(
+        asked(&mut node),
+        [
+            (CHUNK, CHUNK * 256),
+            (2 * CHUNK, (300 - 2 * CHUNK) * 256 + 1)
+        ]
+    );
 }
 
 /// IBTA 9.7.6.1: the last response packet to a READ request says that it is the last.

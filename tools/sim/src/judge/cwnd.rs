@@ -4,21 +4,27 @@
 //!
 //! The specification leaves the number of requests in flight to the requester, and lets it go back
 //! to a lost packet (IBTA 9.7.5.2, 9.7.6.1): all packets after the loss were sent in vain. So each
-//! noticed loss has to make the requester send less, as in RFC 5681 3.1. The judge does not know
+//! noticed loss has to make the requester send less, as in RFC 9438 4.6. The judge does not know
 //! all that the requester knows: it keeps a bound that an honest requester never passes.
 
 /// Most request packets without acknowledgement.
 pub const MAX_CWND: u64 = 128;
 /// The smallest window after a loss.
-const MIN_CWND: u64 = 16;
+const MIN_CWND: u64 = 2;
 /// By how many packets each acknowledgement widens the window above the threshold.
 const CWND_STEP: u64 = 4;
-/// The READ window in PSNs: one READ chunk at least; its initial size; its largest size.
+/// The READ window in PSNs: its smallest size after a loss; its initial size; its largest size.
+const MIN_READ_WINDOW: u64 = 8;
 const READ_CHUNK: u64 = crate::model::op::READ_CHUNK;
 const INITIAL_READ_WINDOW: u64 = 4 * READ_CHUNK;
 const MAX_READ_WINDOW: u64 = 32 * READ_CHUNK;
 /// By how many PSNs each answered READ chunk widens the READ window.
-const READ_WINDOW_STEP: u64 = READ_CHUNK / 16;
+const READ_WINDOW_STEP: u64 = READ_CHUNK.div_ceil(16);
+
+/// What a loss leaves of a window, as in RFC 9438 4.6: seven tenths.
+pub fn reduced(window: u64) -> u64 {
+    (window * 7).div_ceil(10)
+}
 
 /// The bound.
 #[derive(Clone, Debug)]
@@ -75,7 +81,7 @@ impl Cwnd {
 
     /// The requester has heeded a NAK for a sequence error.
     pub fn on_loss(&mut self) {
-        self.cwnd = (self.cwnd / 2).max(MIN_CWND);
+        self.cwnd = reduced(self.cwnd).max(MIN_CWND);
         self.ssthresh = self.cwnd;
         self.recovering = true;
     }
@@ -83,7 +89,7 @@ impl Cwnd {
     /// The requester has noticed that a response is missing.
     pub fn on_response_loss(&mut self) {
         if self.heeds_loss() {
-            self.read_window = (self.read_window / 2).max(READ_CHUNK);
+            self.read_window = reduced(self.read_window).max(MIN_READ_WINDOW);
         }
         self.recovering = true;
     }
@@ -101,16 +107,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loss_halves_and_answers_widen() {
+    fn a_loss_reduces_and_answers_widen() {
         let mut cwnd = Cwnd::default();
         cwnd.on_loss();
-        assert_eq!((cwnd.cwnd(), cwnd.read_window()), (64, 488));
+        assert_eq!((cwnd.cwnd(), cwnd.read_window()), (90, 488));
         cwnd.on_ack();
-        assert_eq!(cwnd.cwnd(), 68);
-        for _ in 0..5 {
+        assert_eq!(cwnd.cwnd(), 94);
+        for _ in 0..20 {
             cwnd.on_loss();
         }
-        assert_eq!(cwnd.cwnd(), MIN_CWND);
+        assert_eq!(cwnd.cwnd(), 3);
         for _ in 0..100 {
             cwnd.on_ack();
         }
@@ -122,12 +128,12 @@ mod tests {
         let mut cwnd = Cwnd::default();
         cwnd.on_response_loss();
         cwnd.on_response_loss();
-        assert_eq!((cwnd.cwnd(), cwnd.read_window()), (128, 244));
+        assert_eq!((cwnd.cwnd(), cwnd.read_window()), (128, 342));
         cwnd.on_ack();
         cwnd.on_response_loss();
-        assert_eq!(cwnd.read_window(), READ_CHUNK);
+        assert_eq!(cwnd.read_window(), 240);
         cwnd.on_read_response();
-        assert_eq!(cwnd.read_window(), READ_CHUNK + 7);
+        assert_eq!(cwnd.read_window(), 248);
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod responses;
 
 use crate::check::{ensure, Violation};
 use crate::host::qp::Qp;
-use crate::judge::cwnd::Cwnd;
+use crate::judge::cwnd::{reduced, Cwnd};
 use crate::judge::decode::{op, Seen, NAK_SEQUENCE};
 use crate::judge::expect::check_request;
 use crate::judge::responder_wire::Answers;
@@ -98,6 +98,17 @@ impl Limits {
 }
 
 impl Watch {
+    /// A READ request for request `index` leaves its requester. The first one tells how many
+    /// response packets those after it ask for.
+    pub fn read_sent(&self, flow: &mut Flow, index: usize, seen: &Seen) {
+        let first = flow.ops[index].first;
+        let starts = flow.packet(seen.psn) == first && self.sent.len() as u64 == first;
+        if let (true, Some((_, _, len))) = (starts, seen.reth) {
+            let packets = u64::from(len.div_ceil(flow.pmtu)).max(1);
+            flow.start_read(index, packets);
+        }
+    }
+
     /// A request leaves its requester, which may have `max_rd_atomic` READs and atomics under way.
     /// It does not leave before the time of an RNR NAK is over (IBTA 9.7.5.2.8).
     pub fn request_sent(
@@ -204,7 +215,7 @@ impl Watch {
     /// missing. For sabotage: only where the requester must heed the gap and has much in flight.
     pub fn gap_before(&self, flow: &Flow, seen: &Seen) -> Option<u64> {
         let end = flow.packet(seen.psn) + u64::from(seen.is_ack());
-        let much = self.sent.len() as u64 > self.una + self.cwnd.read_window() / 2;
+        let much = self.sent.len() as u64 > self.una + reduced(self.cwnd.read_window());
         let worth = self.cwnd.heeds_loss() && much && end <= self.sent.len() as u64;
         self.unanswered(flow, end).filter(|_| worth)
     }
@@ -214,7 +225,7 @@ impl Watch {
     pub fn is_wide(&self, flow: &Flow) -> bool {
         let sent = flow.requests_before(self.sent.len() as u64);
         let in_flight = sent - flow.requests_before(self.una);
-        in_flight > self.cwnd.cwnd() / 2 + 8
+        in_flight > reduced(self.cwnd.cwnd()) + 8
     }
 
     /// No packet is sent more often without progress than the retry counters allow (IBTA 9.9.2.1).

@@ -2,10 +2,11 @@
 
 //! What the lab prints: a row for each scenario, of the median of three seeds.
 
+use super::ack_clocked::AckClocked;
 use super::fixed::Fixed;
 use super::network::{Measured, Network};
 use super::scenario::{all, Scenario};
-use oxe_proto::transport::CongestionControl;
+use oxe_proto::transport::{CongestionControl, Cubic};
 use std::fmt;
 
 const SEEDS: [u64; 3] = [1, 2, 3];
@@ -148,11 +149,9 @@ impl fmt::Display for Row {
 type Measure = fn(&Scenario) -> Row;
 
 /// The controllers, by name.
-pub const CONTROLLERS: [(&str, Measure); 2] = [
-    (
-        "ack-clocked",
-        Row::measure::<oxe_proto::transport::AckClocked>,
-    ),
+pub const CONTROLLERS: [(&str, Measure); 3] = [
+    ("cubic", Row::measure::<Cubic>),
+    ("ack-clocked", Row::measure::<AckClocked>),
     ("fixed", Row::measure::<Fixed>),
 ];
 

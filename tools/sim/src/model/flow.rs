@@ -136,6 +136,27 @@ impl Flow {
         index
     }
 
+    /// Notes that READ `index` has started with a READ request of so many packets.
+    pub fn start_read(&mut self, index: usize, packets: u64) {
+        let Some(op) = self.ops.get_mut(index) else {
+            return;
+        };
+        // The last chunk does not tell how long others are.
+        if op.verb != Verb::Read || packets >= op.span.min(op.chunk) {
+            return;
+        }
+        op.chunk = packets;
+        let (mut requests, mut messages) = (
+            op.packets_before + op.packets(),
+            op.messages_before + op.messages(),
+        );
+        for op in &mut self.ops[index + 1..] {
+            (op.packets_before, op.messages_before) = (requests, messages);
+            requests += op.packets();
+            messages += op.messages();
+        }
+    }
+
     /// Notes the bytes that the request finds in the inbox, and those that it stores there.
     fn apply(&mut self, op: &mut Op, index: usize, at: usize) {
         let len = if op.verb.is_atomic() {

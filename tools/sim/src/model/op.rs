@@ -8,7 +8,7 @@ use super::verb::Verb;
 use crate::api::Status;
 
 /// Most response packets that one READ request of oxe asks for. A longer READ is several READs to
-/// the responder.
+/// the responder. The first one of a READ tells how many it is ([`Op::chunk`]).
 pub const READ_CHUNK: u64 = 122;
 
 /// A request and its known effects.
@@ -48,7 +48,7 @@ pub struct Op {
     /// A local operation that was carried out or has failed.
     pub carried_out: bool,
     pub keys: KeyUse,
-    /// Most response packets that one READ request asks for.
+    /// Most response packets that one READ request asks for: known once the first was sent.
     pub chunk: u64,
 }
 

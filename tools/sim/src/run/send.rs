@@ -273,6 +273,9 @@ impl World {
             self.watches[peer].response_sent(self.now, &p.flow, foreign, &seen)
         } else {
             let q = &mut self.qps[qp];
+            if let (Some(index), false) = (index, foreign) {
+                self.watches[qp].read_sent(&mut q.flow, index, &seen);
+            }
             self.watches[qp].request_sent(self.now, &q.flow, Limits::of(q), &seen)
         };
         result.map_err(|found| found.at(format_args!("qp{qp}")))

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which request packets ask for an acknowledgement (IBTA 9.7.5.1.2, coalesced ACKs): one of every
-//! [`ACK_EVERY`] at least, and the last one before a pause. If it turns out that no packet follows
-//! one that did not ask, the requester owes an acknowledgement request: it sends that packet again.
+//! Which request packets ask for an acknowledgement (IBTA 9.7.5.1.2, coalesced ACKs): one in a
+//! quarter of the window at least, and the last one before a pause. If it turns out that no packet
+//! follows one that did not ask, the requester owes an acknowledgement request: it sends that
+//! packet again.
 
 use super::cwnd::MAX_CWND;
 use super::wire::Psn;
 
-/// The requester asks for an acknowledgement at least every so many packets.
-const ACK_EVERY: u16 = MAX_CWND / 4;
+/// The requester asks for an acknowledgement at least every so many packets: a quarter of the
+/// window, so that acknowledgements clock the packets out, and others follow most of those that
+/// ask and show the responder if one is lost. Where the window is small a wait for all of it
+/// leaves room in the queue for the packets of others.
+#[inline]
+fn ack_every(cwnd: u16) -> u16 {
+    (cwnd / 4).clamp(4, MAX_CWND / 4)
+}
 
 /// The acknowledgement requests of one connection.
 #[derive(Debug)]
@@ -53,14 +60,14 @@ impl AckReq {
 
     /// How many packets may be sent until one asks.
     #[inline]
-    pub(super) fn left(&self) -> u16 {
-        ACK_EVERY.saturating_sub(self.since)
+    pub(super) fn left(&self, cwnd: u16) -> u16 {
+        ack_every(cwnd).saturating_sub(self.since)
     }
 
     /// Whether the last of the next `segments` packets asks, as there were so many before it.
     #[inline]
-    pub(super) fn is_due(&self, segments: u16) -> bool {
-        self.since.saturating_add(segments) >= ACK_EVERY
+    pub(super) fn is_due(&self, segments: u16, cwnd: u16) -> bool {
+        self.since.saturating_add(segments) >= ack_every(cwnd)
     }
 
     /// So many packets are sent, the last of which `asks`, or has a response in any case.

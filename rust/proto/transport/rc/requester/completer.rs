@@ -7,10 +7,9 @@ use super::common::{
     Attr, DropReason, Instant, PlaceError, Request, RequestQueue, RequesterOps, SendOp, Status,
     Verdict,
 };
-use super::cwnd::{Ack, CongestionControl, Loss};
+use super::cwnd::{CongestionControl, Loss};
 use super::in_flight::InFlight;
-use super::read_chunk::READ_CHUNK;
-use super::recovery::Expired;
+use super::recovery::{Acked, Expired};
 use super::tally::RequesterEvent;
 use super::wire::{AethRepr, Kind, NakCode, PacketRepr, Position, Psn, Syndrome};
 use super::Requester;
@@ -72,7 +71,7 @@ impl<C: CongestionControl> Requester<C> {
         }
         // IBTA 9.7.5.1.1: a response acknowledges all requests before its own.
         if self.acknowledge(now, attr, psn, env) == Reach::Short {
-            return self.implied_nak(attr);
+            return self.implied_nak(now, attr);
         }
         let n = self.una.n;
         let Some(&request) = env.get(n) else {
@@ -121,7 +120,7 @@ impl<C: CongestionControl> Requester<C> {
         let ends = index.wrapping_add(1) == request.chunk_end(index);
         let want = rest.min(attr.pmtu.bytes());
         // A message cannot begin with a middle or last packet.
-        let starts_wrong = index % READ_CHUNK == 0 && !position.is_start();
+        let starts_wrong = index == request.chunk_start(index) && !position.is_start();
         if ends != position.is_end() || payload_len != want || starts_wrong {
             return Err(Status::BadResp.into());
         }
@@ -148,11 +147,11 @@ impl<C: CongestionControl> Requester<C> {
         let index = self.una.psn.offset_from(request.first_psn);
         let after = index.saturating_add(segments.into());
         self.una.psn = self.una.psn.add(segments.into());
-        let completes_chunk = after >= request.chunk_end(index) && !was_at_cursor;
-        if completes_chunk {
+        let mut acked = Acked::default();
+        if after >= request.chunk_end(index) && !was_at_cursor {
             self.in_flight.remove_rd_atomic();
-            let packets = after.saturating_sub(index / READ_CHUNK * READ_CHUNK);
-            self.recovery.on_read_response(Ack { packets });
+            acked.requests = 1;
+            acked.responses = after.saturating_sub(request.chunk_start(index));
         }
         if after >= request.psns {
             self.leave_una(q);
@@ -162,8 +161,7 @@ impl<C: CongestionControl> Requester<C> {
             // flight.
             self.cursor = self.una;
         }
-        let packets = completes_chunk.into();
-        self.progress(now, attr, Ack { packets });
+        self.progress(now, attr, acked);
     }
 
     /// Takes an ACK or NAK.
@@ -180,16 +178,16 @@ impl<C: CongestionControl> Requester<C> {
             // IBTA 9.7.5.1.2: an ACK is about everything up to and with its PSN.
             Syndrome::Ack { .. } => match self.acknowledge(now, attr, psn.next(), env) {
                 Reach::All => Verdict::Accepted,
-                Reach::Short => self.implied_nak(attr),
+                Reach::Short => self.implied_nak(now, attr),
             },
             // IBTA 9.7.5.2: a NAK acknowledges everything before its PSN.
             Syndrome::RnrNak { timer } => match self.acknowledge(now, attr, psn, env) {
                 Reach::All => self.not_ready(now, attr, timer.get()),
-                Reach::Short => self.implied_nak(attr),
+                Reach::Short => self.implied_nak(now, attr),
             },
             Syndrome::Nak { code } => match self.acknowledge(now, attr, psn, env) {
-                Reach::All => self.refused(attr, code),
-                Reach::Short => self.implied_nak(attr),
+                Reach::All => self.refused(now, attr, code),
+                Reach::Short => self.implied_nak(now, attr),
             },
             // IBTA 9.7.5.2.1: reserved syndromes are ignored.
             Syndrome::Reserved(_) => Verdict::Dropped(DropReason::BadResponse),
@@ -231,7 +229,11 @@ impl<C: CongestionControl> Requester<C> {
         let acked = self.una.psn.offset_from(before);
         if acked > 0 {
             self.leave_behind(before, acked);
-            self.progress(now, attr, Ack { packets: acked });
+            let acked = Acked {
+                requests: acked,
+                responses: 0,
+            };
+            self.progress(now, attr, acked);
         }
         reach
     }
@@ -253,10 +255,10 @@ impl<C: CongestionControl> Requester<C> {
     /// A packet was acknowledged (IBTA 9.9.2.1): restores the retry counters and restarts the
     /// timer.
     #[inline]
-    fn progress(&mut self, now: Instant, attr: &Attr, ack: Ack) {
+    fn progress(&mut self, now: Instant, attr: &Attr, acked: Acked) {
         let more = self.una.psn != self.cursor.psn;
         self.recovery
-            .on_progress(now, attr, self.una.psn, more, ack);
+            .on_progress(now, attr, self.una.psn, self.cursor.psn, acked);
         if !more {
             self.ack_req.clear();
         }
@@ -286,13 +288,18 @@ impl<C: CongestionControl> Requester<C> {
     /// may be sent. All packets from `una` on if the last one would not help: the response to a
     /// READ or atomic may be lost, or the responder has sent a NAK and waits for `una`. That NAK
     /// may be lost, and the responder does not repeat it, so the second probe goes back to `una` as
-    /// well.
+    /// well. To go back counts as a loss, as in RFC 8985 7.4.
     #[cold]
-    fn send_probe<Q: RequestQueue>(&mut self, q: &Q) {
+    fn send_probe<Q: RequestQueue>(&mut self, now: Instant, q: &Q) {
         let response = |request: &Request| request.op.wants_response();
         let waits_for_first = self.recovery.probes_from_una();
-        if waits_for_first || q.get(self.una.n).is_some_and(response) || self.ends_with_response(q)
-        {
+        let first_has_response = q.get(self.una.n).is_some_and(response);
+        if waits_for_first || first_has_response || self.ends_with_response(q) {
+            if first_has_response {
+                self.recovery.on_response_loss(self.response_loss(now));
+            } else {
+                self.recovery.on_loss(self.request_loss(now));
+            }
             self.rewind();
             self.recovery.on_probe_go_back();
         } else {
@@ -300,14 +307,29 @@ impl<C: CongestionControl> Requester<C> {
         }
     }
 
+    /// A loss of request packets. A NAK acknowledges the first ones of those that were in flight,
+    /// so the window tells better how many there were.
+    #[cold]
+    fn request_loss(&self, now: Instant) -> Loss {
+        let in_flight = self.recovery.cwnd().into();
+        Loss { now, in_flight }
+    }
+
+    /// A loss of response packets.
+    #[cold]
+    fn response_loss(&self, now: Instant) -> Loss {
+        let in_flight = self.offset(self.cursor.psn);
+        Loss { now, in_flight }
+    }
+
     /// The response to the READ or atomic at `una` was lost, since a response to a later request
     /// came (IBTA 9.7.6.1, implied NAK). The packets in flight bring more such responses; the
     /// requester goes back once for all of them.
     #[cold]
-    fn implied_nak(&mut self, attr: &Attr) -> Verdict {
+    fn implied_nak(&mut self, now: Instant, attr: &Attr) -> Verdict {
         if !self.recovery.is_repairing() {
-            let in_flight = self.offset(self.cursor.psn);
-            self.recovery.on_response_loss(Loss { in_flight });
+            let loss = self.response_loss(now);
+            self.recovery.on_response_loss(loss);
             self.retry(attr);
         }
         Verdict::Dropped(DropReason::Gap)
@@ -342,7 +364,7 @@ impl<C: CongestionControl> Requester<C> {
     /// The packet with PSN `una` was refused (IBTA 9.7.5.2, Table 46; IBTA 9.9.2 for the
     /// consequences).
     #[cold]
-    fn refused(&mut self, attr: &Attr, code: NakCode) -> Verdict {
+    fn refused(&mut self, now: Instant, attr: &Attr, code: NakCode) -> Verdict {
         match code {
             NakCode::PsnSequence => {
                 // A duplicate NAK, or one that came after a timeout had the same effect.
@@ -350,8 +372,8 @@ impl<C: CongestionControl> Requester<C> {
                     return Verdict::Dropped(DropReason::RepeatedNak);
                 }
                 self.tally.note(RequesterEvent::SequenceNak);
-                let in_flight = self.in_flight.packets().into();
-                self.recovery.on_loss(Loss { in_flight });
+                let loss = self.request_loss(now);
+                self.recovery.on_loss(loss);
                 self.retry(attr);
             }
             NakCode::InvalidRequest => {
@@ -383,11 +405,10 @@ impl<C: CongestionControl> Requester<C> {
         self.autocork.handle_timeout(now, self.started.n, q);
         match self.recovery.take_expired(now) {
             None => {}
-            Some(Expired::Probe) => self.send_probe(q),
+            Some(Expired::Probe) => self.send_probe(now, q),
             Some(Expired::Ack) => {
                 self.tally.note(RequesterEvent::AckTimeout);
-                let requests = self.in_flight.packets().into();
-                let responses = self.offset(self.cursor.psn);
+                let (requests, responses) = (self.request_loss(now), self.response_loss(now));
                 self.retry(attr);
                 self.recovery.on_ack_timeout(requests, responses);
             }

@@ -13,15 +13,17 @@
 //! A controller decides on one such window. A connection has two of them, since requests and READ
 //! responses travel in opposite directions, and it is one direction that is congested.
 
-pub mod ack_clocked;
+pub mod cubic;
 
+use super::common::Instant;
+use super::wire::Psn;
 use core::fmt::Debug;
 
 /// Largest congestion window, in request packets.
 pub const MAX_CWND: u16 = 128;
 
 /// The congestion controller of the driver's connections.
-pub type Standard = ack_clocked::AckClocked;
+pub type Standard = cubic::Cubic;
 
 /// What a controller learns of an acknowledgement.
 #[derive(Clone, Copy, Debug)]
@@ -29,11 +31,19 @@ pub struct Ack {
     /// How many packets were acknowledged: request packets, a READ being one for each chunk, or
     /// READ response packets. 0 if the acknowledgement is of another kind.
     pub packets: u32,
+    /// When.
+    pub now: Instant,
+    /// The smoothed round trip time in nanoseconds; 0 before the first sample.
+    pub rtt: u64,
+    /// A round trip has passed since the last acknowledgement that said so.
+    pub ends_round: bool,
 }
 
 /// What a controller learns of a loss.
 #[derive(Clone, Copy, Debug)]
 pub struct Loss {
+    /// When it was noticed.
+    pub now: Instant,
     /// How many packets were in flight, the lost ones included.
     pub in_flight: u32,
 }
@@ -51,7 +61,7 @@ pub trait CongestionControl: Copy + Debug {
     fn window(&self) -> u32;
     /// The slow start threshold, for those who look into a connection.
     fn ssthresh(&self) -> u32;
-    /// Packets were acknowledged. Called for every acknowledgement.
+    /// Packets were acknowledged, or a round trip ended. Called for every acknowledgement.
     fn on_ack(&mut self, ack: Ack);
     /// Packets were lost, and are about to be sent again. Called once for an episode: until one of
     /// these is acknowledged, further signs are of the same loss.
@@ -67,6 +77,9 @@ pub(super) struct Congestion<C> {
     requests: C,
     /// Of READ responses: PSNs from the oldest unacknowledged one to the end of the newest chunk.
     responses: C,
+    /// A round trip ends when this PSN is acknowledged: when the last one ended, it was the next to
+    /// be sent.
+    round: Option<Psn>,
 }
 
 impl<C: CongestionControl> Congestion<C> {
@@ -74,6 +87,7 @@ impl<C: CongestionControl> Congestion<C> {
     pub(super) const NEW: Self = Congestion {
         requests: C::REQUESTS,
         responses: C::RESPONSES,
+        round: None,
     };
 
     /// The congestion window, in request packets.
@@ -93,16 +107,32 @@ impl<C: CongestionControl> Congestion<C> {
         self.responses.window()
     }
 
-    /// An acknowledgement advanced `una`.
+    /// An acknowledgement advanced `una`; `next` is the PSN to be sent next. It was of so many
+    /// request packets, and so many response packets of a READ chunk that is complete.
     #[inline]
-    pub(super) fn on_ack(&mut self, ack: Ack) {
-        self.requests.on_ack(ack);
-    }
-
-    /// The last response packet of a chunk arrived.
-    #[inline]
-    pub(super) fn on_read_response(&mut self, ack: Ack) {
-        self.responses.on_ack(ack);
+    pub(super) fn on_ack(
+        &mut self,
+        now: Instant,
+        una: Psn,
+        next: Psn,
+        rtt: u64,
+        requests: u32,
+        responses: u32,
+    ) {
+        let ends_round = self.round.is_none_or(|end| una.distance(end) >= 0);
+        if ends_round {
+            self.round = Some(next);
+        }
+        let ack = |packets| Ack {
+            packets,
+            now,
+            rtt,
+            ends_round,
+        };
+        self.requests.on_ack(ack(requests));
+        if ends_round || responses > 0 {
+            self.responses.on_ack(ack(responses));
+        }
     }
 
     /// The responder reported a lost request packet (PSN sequence error NAK).

@@ -6,7 +6,7 @@
 
 use super::common::time::{ack_timeout, ack_wait, earlier, rnr_delay};
 use super::common::{Attr, Instant, Status};
-use super::cwnd::{Ack, Congestion, CongestionControl, Loss};
+use super::cwnd::{Congestion, CongestionControl, Loss};
 use super::tail_loss::TailLoss;
 use super::wire::Psn;
 
@@ -41,6 +41,15 @@ pub(super) enum Expired {
     Ack,
     /// The probe timeout: a packet is to be sent as a tail loss probe.
     Probe,
+}
+
+/// Packets that an acknowledgement is of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Acked {
+    /// Request packets; a READ is one for each chunk.
+    pub requests: u32,
+    /// Response packets of a READ chunk that is complete.
+    pub responses: u32,
 }
 
 /// See the module's documentation.
@@ -157,36 +166,33 @@ impl<C: CongestionControl> Recovery<C> {
         }
     }
 
-    /// All packets before `una` are acknowledged, `ack` of requests; `more` says whether later ones
-    /// are in flight. Restores the retry counters and restarts the timer (IBTA 9.9.2.1).
+    /// All packets before `una` are acknowledged, `acked` of them just now; `next` is the one to be
+    /// sent next. Restores the retry counters and restarts the timer (IBTA 9.9.2.1).
     #[inline]
     pub(super) fn on_progress(
         &mut self,
         now: Instant,
         attr: &Attr,
         una: Psn,
-        more: bool,
-        ack: Ack,
+        next: Psn,
+        acked: Acked,
     ) {
+        let more = una != next;
         self.retries = 0;
         self.rnr_retries = 0;
         self.page_waits = 0;
         self.retransmitting = false;
         self.rnr_wait = false;
-        self.congestion.on_ack(ack);
         self.tail_loss
             .on_ack(now, una, more, ack_timeout(attr.timeout));
+        let rtt = self.tail_loss.srtt();
+        self.congestion
+            .on_ack(now, una, next, rtt, acked.requests, acked.responses);
         self.deadline = if more {
             ack_wait(attr.timeout, 0).map(|nanos| now.after(nanos))
         } else {
             None
         };
-    }
-
-    /// The last response packet of a READ chunk arrived, which had the packets of `ack`.
-    #[inline]
-    pub(super) fn on_read_response(&mut self, ack: Ack) {
-        self.congestion.on_read_response(ack);
     }
 
     /// Packets were taken back, after which none is `in_flight`, or the last one in flight does not
@@ -305,12 +311,11 @@ impl<C: CongestionControl> Recovery<C> {
     }
 
     /// The retransmission that the ACK timeout asked for has begun. The packets in flight have long
-    /// arrived or are lost, or the receiver is slow: the next sign of a loss is a new one. Gets the
-    /// request packets and the PSNs that were in flight.
+    /// arrived or are lost, or the receiver is slow: the next sign of a loss is a new one. Gets
+    /// what was in flight.
     #[cold]
-    pub(super) fn on_ack_timeout(&mut self, requests: u32, responses: u32) {
+    pub(super) fn on_ack_timeout(&mut self, requests: Loss, responses: Loss) {
         self.retransmitting = false;
-        let lost = |in_flight| Loss { in_flight };
-        self.congestion.on_timeout(lost(requests), lost(responses));
+        self.congestion.on_timeout(requests, responses);
     }
 }

@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::check::Violation;
-use crate::judge::cwnd::MAX_CWND;
+use crate::judge::cwnd::{reduced, MAX_CWND};
 use crate::judge::decode::NAK_SEQUENCE;
 use crate::judge::expect::{chunk, expected_request};
 use crate::model::flow::tests::op as posted;
@@ -220,18 +220,19 @@ fn a_loss_makes_the_requester_send_less() {
     let nak = wire.answer(op::ACK, 0, NAK_SEQUENCE, 0);
     assert!(wire.watch.is_wide(&wire.flow));
     wire.heed(&nak).unwrap();
-    for packet in 0..MAX_CWND / 2 {
+    let window = reduced(MAX_CWND);
+    for packet in 0..window {
         wire.send_packet(packet).unwrap();
     }
-    refused(wire.send_packet(MAX_CWND / 2), "65 requests in flight");
+    refused(wire.send_packet(window), "91 requests in flight");
     // Each acknowledgement lets it send four more.
     wire.execute(0);
     let ack = wire.answer(op::ACK, 0, 0x1f, 0);
     wire.heed(&ack).unwrap();
-    for packet in MAX_CWND / 2..MAX_CWND / 2 + 5 {
+    for packet in window..window + 5 {
         wire.send_packet(packet).unwrap();
     }
-    refused(wire.send_packet(MAX_CWND / 2 + 5), "69 requests in flight");
+    refused(wire.send_packet(window + 5), "95 requests in flight");
 }
 
 #[test]

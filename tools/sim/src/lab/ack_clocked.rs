@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A controller whose window grows by a fixed step with each acknowledgement, and is halved by a
-//! loss. After a timeout it doubles with each acknowledgement, as in RFC 5681 3.1.
+//! The controller that oxe had before: its window grows by a fixed step with each acknowledgement,
+//! and is halved by a loss. After a timeout it doubles with each acknowledgement, as in
+//! RFC 5681 3.1.
 
-use super::super::read_chunk::READ_CHUNK;
-use super::{Ack, CongestionControl, Loss, MAX_CWND};
+use crate::model::op;
+use oxe_proto::transport::{Ack, CongestionControl, Loss, MAX_CWND};
+
+/// Response packets of a READ chunk.
+const READ_CHUNK: u32 = op::READ_CHUNK as u32;
 
 /// Congestion window after a timeout, in packets. It doubles with each acknowledgement. The lost
 /// packets may only be queued at a slow receiver, which a full window of retransmissions would keep
@@ -76,7 +80,10 @@ impl CongestionControl for AckClocked {
     }
 
     #[inline]
-    fn on_ack(&mut self, _: Ack) {
+    fn on_ack(&mut self, ack: Ack) {
+        if self.halves_flight && ack.packets == 0 {
+            return; // no READ chunk is complete
+        }
         self.window = if self.window < self.ssthresh {
             self.window.saturating_mul(2).min(self.ssthresh)
         } else {
