@@ -112,7 +112,7 @@ def gone():
 
 
 def missed():
-    """A packet that is lost before another: the responder asks for it, and the window halves."""
+    """A packet that is lost before another: the responder asks for it, and the window shrinks."""
     with Trace() as trace:
         a, b = pair(timeout=20)
         loses(True)
@@ -126,7 +126,7 @@ def missed():
         trace.has(b, "drop", "out_of_seq_request")
         trace.has(b, "nak", "sent psn_sequence psn")
         trace.has(a, "retransmit", "sequence_nak psn")
-        trace.has(a, "window", "cwnd 64 ssthresh 64")
+        trace.has(a, "window", "cwnd 89 ssthresh 89")
         shut(a, b)
 
 
