@@ -47,7 +47,8 @@ pub(super) unsafe extern "C" fn counter_alloc_stats<D: Driver>(
     if !stats.is_null() {
         for index in D::QP_COUNTERS..D::COUNTERS.len() {
             let (word, bit) = (index / BITS, index % BITS);
-            // SAFETY: nobody else has the new object, and there is a bit for each counter.
+            // SAFETY: the object is new, so no one else accesses it. Its bitmap has a bit for each
+            // of the `D::COUNTERS.len()` counters that it was allocated for.
             unsafe { *(*stats).is_disabled.add(word) |= 1 << bit };
         }
     }

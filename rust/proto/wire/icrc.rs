@@ -144,8 +144,7 @@ impl IcrcHead {
         before: None,
     };
 
-    /// Takes the IP header, of whichever version and with IPv4 options, and the UDP header of a
-    /// packet.
+    /// Takes the IP header (IPv4 with its options, or IPv6) and the UDP header of a packet.
     ///
     /// # Errors
     ///

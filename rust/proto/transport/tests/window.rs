@@ -397,6 +397,36 @@ fn a_read_resumed_keeps_to_its_pieces() {
     );
 }
 
+/// The responder sends a chunk at once: where the READ window is small, chunks are. A READ that has
+/// started keeps its own.
+#[test]
+fn a_small_window_makes_small_chunks() {
+    let mut node = Node::new(1, &config(), 0, 0);
+    let asked = |node: &mut Node, now| -> Vec<_> {
+        let all = node.transmit_all(now);
+        all.iter()
+            .map(|p| (p.psn(), p.header.ext.reth().unwrap().dma_len))
+            .collect()
+    };
+    node.post(SendOp::Read, vec![0; 10 * 256], 0);
+    assert_eq!(asked(&mut node, NOW), [(0, 10 * 256)]);
+    let now = node.conn.poll_timeout().unwrap();
+    node.conn.handle_timeout(now, &mut node.host);
+    assert_eq!(node.conn.requester().snapshot().read_window, 8);
+    assert_eq!(asked(&mut node, now), [(0, 10 * 256)]);
+    for at in 0..10 {
+        let opcode = match at {
+            0 => Opcode::RcReadResponseFirst,
+            9 => Opcode::RcReadResponseLast,
+            _ => Opcode::RcReadResponseMiddle,
+        };
+        let verdict = node.receive(now, &response(opcode, at, 256));
+        assert_eq!(verdict, Verdict::Accepted);
+    }
+    node.post(SendOp::Read, vec![0; 20 * 256], 0);
+    assert_eq!(asked(&mut node, now), [(10, 4 * 256), (14, 4 * 256)]);
+}
+
 /// IBTA 9.7.6.1: the last response packet to a READ request says that it is the last.
 #[test]
 fn a_piece_that_does_not_end_is_refused() {

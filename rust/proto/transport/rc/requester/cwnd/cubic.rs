@@ -107,7 +107,7 @@ impl Cubic {
         }
     }
 
-    /// What was in flight of the window: a loss shows nothing of more.
+    /// The part of the window that was in flight. A loss says nothing about the rest.
     fn flight(&self, loss: Loss) -> u32 {
         let in_flight = loss.in_flight.clamp(1, MAX_READ_WINDOW);
         self.window.min(in_flight.saturating_mul(ONE))
@@ -137,7 +137,7 @@ impl Cubic {
     fn end_round(&mut self, now: u64, rtt: u64) {
         let acked = core::mem::take(&mut self.acked);
         let round = now.saturating_sub(core::mem::replace(&mut self.last, now));
-        // RFC 9438 5.8: a window that is not used shows nothing.
+        // RFC 9438 5.8: the round trip says nothing about a window that is not used.
         if acked.saturating_mul(2 * ONE) < self.window {
             return;
         }
