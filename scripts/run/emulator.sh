@@ -17,7 +17,17 @@ temporary() {
 	run=$(mktemp -d "/tmp/$1.XXXXXX")
 	# shellcheck disable=SC2016 # for the shell in there
 	exec {leash}> >(exec $apart bash -c 'trap "" INT TERM HUP; read -r _; '"${2:-}"'
-		rm -rf "$0"' "$run" >/dev/null 2>&1)
+		'"$(declare -f remove)"'; remove "$0"' "$run" >/dev/null 2>&1)
+}
+
+# remove PATH...: also what a process that dies still writes into.
+remove() {
+	local _
+	for _ in {1..20}; do
+		! rm -rf "$@" 2>/dev/null || return 0
+		sleep 0.1
+	done
+	rm -rf "$@"
 }
 
 # why_no_kvm [DEVICE CPUINFO]: the reason why KVM is not usable, and what helps; nothing if it is.

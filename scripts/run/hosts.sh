@@ -29,7 +29,7 @@ clean_up() {
 	[ -z "$loader" ] || { kill "$loader" && wait "$loader"; } 2>/dev/null || true
 	stop_machines
 	[ ${#litter[@]} = 0 ] || chmod -R u+w "${litter[@]}" 2>/dev/null || true
-	rm -rf "$run" "${litter[@]}"
+	remove "$run" "${litter[@]}"
 }
 
 # stop_machines: those that still run are killed.
