@@ -410,10 +410,15 @@ impl Inner {
     /// Publishes the state for readers without the lock.
     #[inline(always)]
     pub(crate) fn publish_state(&self, qp: &Qp) {
-        let state = self.state();
-        if qp.state.load(Relaxed) != state as u32 {
-            self.publish_change(qp, state);
+        if !self.is_published(qp) {
+            self.publish_change(qp, self.state());
         }
+    }
+
+    /// Whether the state is the one that was published last.
+    #[inline(always)]
+    pub(crate) fn is_published(&self, qp: &Qp) -> bool {
+        qp.state.load(Relaxed) == self.state() as u32
     }
 
     #[cold]

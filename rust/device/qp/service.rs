@@ -211,6 +211,11 @@ impl Transport {
     }
 
     #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        dispatch!(self, service => service.is_quiet())
+    }
+
+    #[inline]
     pub(crate) fn take_events(&mut self) -> Events {
         dispatch!(self, service => service.take_events())
     }

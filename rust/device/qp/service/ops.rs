@@ -133,6 +133,12 @@ pub(crate) trait Service {
         false
     }
 
+    /// Whether it is known that there is neither a completion nor an event to be polled for, nor a
+    /// receive to be flushed.
+    fn is_quiet(&self) -> bool {
+        false
+    }
+
     /// The events since the last call.
     fn take_events(&mut self) -> Events;
 

@@ -149,6 +149,11 @@ impl Service for Rc {
     }
 
     #[inline]
+    fn is_quiet(&self) -> bool {
+        self.conn.is_quiet()
+    }
+
+    #[inline]
     fn take_events(&mut self) -> Events {
         self.conn.take_events()
     }

@@ -127,6 +127,12 @@ impl QpState {
         self.events.raise(events);
     }
 
+    /// Whether there are no events, and this is not the error state.
+    #[inline]
+    pub(in super::super) fn is_quiet(&self) -> bool {
+        self.events.is_empty() && self.state != State::Err
+    }
+
     /// The events since the last call.
     #[inline]
     pub(in super::super) fn take_events(&mut self) -> Events {

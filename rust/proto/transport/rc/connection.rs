@@ -69,6 +69,13 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
         &self.responder
     }
 
+    /// Whether there is neither a completion nor an event to be polled for, and the QP is not in
+    /// the error state.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        !self.requester.has_completion() && !self.requester.has_failed() && self.state.is_quiet()
+    }
+
     /// Whether the QP is in SQD and requests that were begun are not complete yet.
     #[inline]
     pub fn is_draining(&self) -> bool {

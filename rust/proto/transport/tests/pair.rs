@@ -119,8 +119,10 @@ impl Node {
             .handle_packet(now, &packet.header, len, &mut self.host)
     }
 
-    /// Takes completions and events.
+    /// Takes completions and events. There are none if the connection says that it is quiet.
     pub fn settle(&mut self) {
+        let quiet = self.conn.is_quiet();
+        let before = (self.host.completed.len(), self.events.len());
         while let Some(completion) = self.conn.poll_send_completion(&mut self.host) {
             assert_eq!(
                 completion.n,
@@ -133,6 +135,11 @@ impl Node {
         if !events.is_empty() {
             self.events.push(events);
         }
+        let after = (self.host.completed.len(), self.events.len());
+        assert!(
+            !quiet || before == after,
+            "quiet, but {before:?} -> {after:?}"
+        );
     }
 
     pub fn statuses(&self) -> Vec<Status> {
