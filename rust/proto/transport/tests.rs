@@ -19,6 +19,7 @@ mod loss;
 mod lossless;
 mod naks;
 mod notification_point;
+mod pacing;
 mod page_faults;
 mod placement;
 mod placement_errors;

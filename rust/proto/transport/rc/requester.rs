@@ -25,6 +25,8 @@ pub mod cwnd;
 mod details;
 mod in_flight;
 mod local;
+mod paced;
+mod pacer;
 pub mod read_chunk;
 mod recovery;
 mod request_packet;
@@ -195,6 +197,9 @@ impl<C: CongestionControl> Requester<C> {
                 return Some(transmit);
             }
         }
+        if self.recovery.is_paced() && self.holds_back(now, q) {
+            return self.request_ack(now, attr, q);
+        }
         if max_segments > 1 && self.avoids_sws(q) {
             return None;
         }
@@ -359,6 +364,7 @@ impl<C: CongestionControl> Requester<C> {
             self.cursor.psn = psn.add(segments.into());
             let ends = index.wrapping_add(1) >= request.psns;
             let ask = max_segments.is_none() || self.wants_ack(segments, ends, attr, draining, q);
+            self.recovery.pace(now);
             self.ack_req.on_sent(segments, ask);
             self.in_flight.add(segments);
             message_packet(Service::Rc, &request, n, index, segments, ask, attr)
@@ -394,7 +400,7 @@ impl<C: CongestionControl> Requester<C> {
     #[inline]
     fn segment_count(&self, request: &Request, index: u32, max_segments: u16) -> u16 {
         let middle = request.psns.saturating_sub(1).saturating_sub(index);
-        if index == 0 || middle <= 1 {
+        if index == 0 || middle <= 1 || self.recovery.is_paced() {
             return 1;
         }
         let span = SPAN.saturating_sub(self.offset(self.cursor.psn));
@@ -424,6 +430,7 @@ impl<C: CongestionControl> Requester<C> {
         if self.ack_req.is_due(segments, self.recovery.cwnd())
             || self.in_flight.packets().saturating_add(segments) >= self.recovery.cwnd()
             || segments > 1 && self.takes_most(segments)
+            || self.recovery.is_paced()
         {
             return true;
         }

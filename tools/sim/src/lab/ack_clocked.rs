@@ -75,6 +75,10 @@ impl CongestionControl for AckClocked {
         self.window
     }
 
+    fn interval(&self, _: u64) -> Option<u64> {
+        None
+    }
+
     fn ssthresh(&self) -> u32 {
         self.ssthresh
     }

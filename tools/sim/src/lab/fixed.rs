@@ -20,6 +20,10 @@ impl CongestionControl for Fixed {
         WINDOW
     }
 
+    fn interval(&self, _: u64) -> Option<u64> {
+        None
+    }
+
     fn ssthresh(&self) -> u32 {
         WINDOW
     }

@@ -106,6 +106,7 @@ fn base(name: &'static str, op: SendOp) -> Scenario {
 fn crowd(name: &'static str, op: SendOp) -> Scenario {
     Scenario {
         flows: 100,
+        stagger: 20 * US,
         bounds: Bounds {
             share: 0.95,
             dropped: 0.03,

@@ -59,6 +59,9 @@ pub trait CongestionControl: Copy + Debug {
 
     /// How many packets may be in flight.
     fn window(&self) -> u32;
+    /// The time between request packets in nanoseconds, if they are to be paced, at a smoothed
+    /// round trip time of `rtt` nanoseconds.
+    fn interval(&self, rtt: u64) -> Option<u64>;
     /// The slow start threshold, for those who look into a connection.
     fn ssthresh(&self) -> u32;
     /// Packets were acknowledged, or a round trip ended. Called for every acknowledgement.
@@ -80,6 +83,8 @@ pub(super) struct Congestion<C> {
     /// A round trip ends when this PSN is acknowledged: when the last one ended, it was the next to
     /// be sent.
     round: Option<Psn>,
+    /// Request packets are paced.
+    paced: bool,
 }
 
 impl<C: CongestionControl> Congestion<C> {
@@ -88,12 +93,30 @@ impl<C: CongestionControl> Congestion<C> {
         requests: C::REQUESTS,
         responses: C::RESPONSES,
         round: None,
+        paced: false,
     };
 
     /// The congestion window, in request packets.
     #[inline]
     pub(super) fn cwnd(&self) -> u16 {
         u16::try_from(self.requests.window()).unwrap_or(u16::MAX)
+    }
+
+    /// Whether request packets are paced.
+    #[inline]
+    pub(super) fn is_paced(&self) -> bool {
+        self.paced
+    }
+
+    /// The time between request packets, in nanoseconds, at a round trip time of `rtt`.
+    pub(super) fn interval(&self, rtt: u64) -> u64 {
+        self.requests.interval(rtt).unwrap_or(0)
+    }
+
+    /// The window of request packets has changed.
+    #[cold]
+    fn look(&mut self) {
+        self.paced = self.requests.interval(0).is_some();
     }
 
     /// The slow start threshold, in request packets.
@@ -130,6 +153,9 @@ impl<C: CongestionControl> Congestion<C> {
             ends_round,
         };
         self.requests.on_ack(ack(requests));
+        if self.paced {
+            self.look();
+        }
         if ends_round || responses > 0 {
             self.responses.on_ack(ack(responses));
         }
@@ -139,6 +165,7 @@ impl<C: CongestionControl> Congestion<C> {
     #[cold]
     pub(super) fn on_loss(&mut self, loss: Loss) {
         self.requests.on_loss(loss);
+        self.look();
     }
 
     /// A READ or atomic response was lost.
@@ -151,6 +178,7 @@ impl<C: CongestionControl> Congestion<C> {
     #[cold]
     pub(super) fn on_timeout(&mut self, requests: Loss, responses: Loss) {
         self.requests.on_timeout(requests);
+        self.look();
         self.responses.on_timeout(responses);
     }
 }

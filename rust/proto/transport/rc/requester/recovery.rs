@@ -7,6 +7,7 @@
 use super::common::time::{ack_timeout, ack_wait, earlier, rnr_delay};
 use super::common::{Attr, Instant, Status};
 use super::cwnd::{Congestion, CongestionControl, Loss};
+use super::pacer::Pacer;
 use super::tail_loss::TailLoss;
 use super::wire::Psn;
 
@@ -66,6 +67,7 @@ pub(super) struct Recovery<C> {
     /// Waits for a page without progress.
     page_waits: u8,
     congestion: Congestion<C>,
+    pacer: Pacer,
     tail_loss: TailLoss,
     /// When the ACK timeout or the RNR wait ends.
     deadline: Option<Instant>,
@@ -80,6 +82,7 @@ impl<C: CongestionControl> Recovery<C> {
         rnr_retries: 0,
         page_waits: 0,
         congestion: Congestion::NEW,
+        pacer: Pacer::NEW,
         tail_loss: TailLoss::NEW,
         deadline: None,
     };
@@ -129,7 +132,37 @@ impl<C: CongestionControl> Recovery<C> {
     /// The time of the next timeout, if there is one.
     #[inline]
     pub(super) fn deadline(&self) -> Option<Instant> {
-        earlier(self.deadline, self.tail_loss.deadline())
+        let deadline = earlier(self.deadline, self.tail_loss.deadline());
+        if self.is_paced() {
+            return earlier(deadline, self.pacer.deadline());
+        }
+        deadline
+    }
+
+    /// Whether request packets are paced.
+    #[inline]
+    pub(super) fn is_paced(&self) -> bool {
+        self.congestion.is_paced()
+    }
+
+    /// A request packet is sent, or several if these are not paced.
+    #[inline]
+    pub(super) fn pace(&mut self, now: Instant) {
+        if self.is_paced() {
+            self.space(now);
+        }
+    }
+
+    #[cold]
+    fn space(&mut self, now: Instant) {
+        let interval = self.congestion.interval(self.tail_loss.srtt());
+        self.pacer.on_sent(now, interval);
+    }
+
+    /// Whether a request packet has to wait, when these are paced.
+    #[cold]
+    pub(super) fn holds_back(&mut self, now: Instant) -> bool {
+        self.pacer.holds_back(now)
     }
 
     /// Whether a sign of a loss is one of a loss that is being repaired already.
@@ -196,9 +229,10 @@ impl<C: CongestionControl> Recovery<C> {
     }
 
     /// Packets were taken back, after which none is `in_flight`, or the last one in flight does not
-    /// ask for an acknowledgement (`ack_req_owed`).
+    /// ask for an acknowledgement (`ack_req_owed`). They may be sent at once.
     #[cold]
     pub(super) fn on_undo(&mut self, in_flight: bool, ack_req_owed: bool) {
+        self.pacer = Pacer::NEW;
         if !in_flight && !self.rnr_wait {
             self.deadline = None;
         }
@@ -299,6 +333,9 @@ impl<C: CongestionControl> Recovery<C> {
     /// wait is not reported: the requester polls for it.
     #[inline]
     pub(super) fn take_expired(&mut self, now: Instant) -> Option<Expired> {
+        if self.is_paced() {
+            self.pacer.handle_timeout(now);
+        }
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return self.tail_loss.take_due(now).then_some(Expired::Probe);
         }
@@ -311,11 +348,12 @@ impl<C: CongestionControl> Recovery<C> {
     }
 
     /// The retransmission that the ACK timeout asked for has begun. The packets in flight have long
-    /// arrived or are lost, or the receiver is slow: the next sign of a loss is a new one. Gets
-    /// what was in flight.
+    /// arrived or are lost, or the receiver is slow: the next sign of a loss is a new one. It does
+    /// not wait, since retries are spaced by the timeout already. Gets what was in flight.
     #[cold]
     pub(super) fn on_ack_timeout(&mut self, requests: Loss, responses: Loss) {
         self.retransmitting = false;
+        self.pacer = Pacer::NEW;
         self.congestion.on_timeout(requests, responses);
     }
 }

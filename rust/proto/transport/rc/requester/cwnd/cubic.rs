@@ -4,6 +4,10 @@
 //!
 //! Windows are kept in 1/256 packet. What the RFC adds with each acknowledgement of a round trip is
 //! added once, at its end.
+//!
+//! Where many connections share a queue that holds a packet or two of each, windows of TCP's rules
+//! lose one packet in eight. A small window of request packets is therefore paced, may be a part of
+//! a packet, and grows in proportion to itself.
 
 use super::super::read_chunk::READ_CHUNK;
 use super::{Ack, CongestionControl, Loss, MAX_CWND};
@@ -27,11 +31,15 @@ const TICK_NS: u64 = 976_562;
 /// The cube of this many ticks, a minute, is still small; no window takes as long to grow back.
 const MAX_TICKS: i64 = 1 << 16;
 
-/// Smallest window after a loss: it would be two packets, as in RFC 9438 4.6. Where many
-/// connections share a queue two of each may be all that it holds, and those whose packets were
-/// lost would never get in.
-const MIN_WINDOW: u32 = ONE;
-/// The window after a timeout, as in RFC 5681 3.1.
+/// Below this window request packets are paced, and W_est grows in proportion to the window: what
+/// is little for a connection is much for a hundred.
+const SMALL: u32 = 4 * ONE;
+/// They are spread over so many 256ths of a round trip, so that the queue that they make drains.
+const PACED_OVER: u64 = 320;
+
+/// Smallest window after a loss: RFC 9438 4.6 has two packets, to be sent at once.
+const MIN_WINDOW: u32 = ONE / 16;
+/// The window after a timeout at most, as in RFC 5681 3.1.
 const LOSS_WINDOW: u32 = ONE;
 
 /// Initial and largest window of READ responses, in PSNs: NICs queue some hundreds of packets.
@@ -144,6 +152,7 @@ impl Cubic {
         self.elapsed = self.elapsed.saturating_add(round);
         // RFC 9438 4.3: W_est.
         let alpha = if self.w_est < self.prior { ALPHA } else { ONE };
+        let alpha = (alpha * self.w_est.min(SMALL) / SMALL).max(1);
         self.w_est = self.w_est.saturating_add(alpha).min(self.max);
         self.window = if self.w_cubic(self.elapsed) < self.w_est {
             self.window.max(self.w_est)
@@ -167,7 +176,12 @@ impl CongestionControl for Cubic {
 
     #[inline]
     fn window(&self) -> u32 {
-        self.window / ONE
+        (self.window / ONE).max(1)
+    }
+
+    fn interval(&self, rtt: u64) -> Option<u64> {
+        let packet = rtt.saturating_mul(PACED_OVER) / u64::from(self.window.max(1));
+        (self.window < SMALL).then_some(packet)
     }
 
     fn ssthresh(&self) -> u32 {
@@ -202,7 +216,7 @@ impl CongestionControl for Cubic {
             self.prior = self.window;
             self.ssthresh = reduced(self.flight(loss)).max(self.min);
         }
-        self.window = self.loss_window;
+        self.window = self.window.min(self.loss_window);
         // RFC 9438 4.8: the plateau is where slow start ends.
         self.w_max = self.ssthresh;
         self.begin(loss.now.0);

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pacing of request packets where the congestion window is small.
+
+use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
+use super::super::{ConnectedQp, Instant, SendOp, Verdict};
+use super::pair::*;
+
+const MS: u64 = 1_000_000;
+
+fn ack(at: u32) -> Packet {
+    let syndrome = Syndrome::ACK;
+    Packet {
+        header: PacketRepr {
+            bth: BthRepr::new(Opcode::RcAck, PKey::DEFAULT, Qpn::new(5), psn(at)),
+            ext: Ext::Aeth(AethRepr { syndrome, msn: 0 }),
+        },
+        payload: Vec::new(),
+    }
+}
+
+/// The packets that the node sends now. Each asks for an acknowledgement, or has another response.
+fn psns(node: &mut Node, now: Instant) -> Vec<u32> {
+    let sent = node.transmit_all(now);
+    let answered = |packet: &Packet| {
+        let bth = &packet.header.bth;
+        bth.ack_req || bth.opcode == Opcode::RcReadRequest
+    };
+    assert!(sent.iter().all(answered));
+    sent.iter().map(Packet::psn).collect()
+}
+
+fn cwnd(node: &Node) -> u16 {
+    node.conn.requester().details(node.conn.attr()).cwnd
+}
+
+/// A node that knows a round trip time of 1 ms, and whose window is one packet: at the time that is
+/// returned its WRITE of so many packets, which begins with PSN 1, has timed out.
+fn timed_out(packets: u32) -> (Node, Instant) {
+    let mut node = Node::new(1, &config(), 0, 0);
+    node.post(SendOp::Write, vec![0; 1], 0);
+    assert_eq!(node.transmit_all(Instant(0)).len(), 1);
+    assert_eq!(node.receive(Instant(MS), &ack(0)), Verdict::Accepted);
+    node.post(SendOp::Write, vec![0; 256 * packets as usize], 0);
+    assert!(node.transmit_all(Instant(MS)).len() > 1);
+    let mut now = Instant(MS);
+    // Probes come first.
+    while cwnd(&node) > 1 {
+        node.transmit_all(now);
+        now = node.conn.poll_timeout().expect("packets are in flight");
+        node.conn.handle_timeout(now, &mut node.host);
+    }
+    (node, now)
+}
+
+/// Advances the time to when the packet that waits may be sent. Nothing is sent before.
+fn wait(node: &mut Node, now: &mut Instant) {
+    assert!(node.transmit_all(*now).is_empty());
+    let next = node.conn.poll_timeout().expect("a packet waits");
+    let before = Instant(next.0 - 1);
+    node.conn.handle_timeout(before, &mut node.host);
+    assert!(node.transmit_all(before).is_empty());
+    node.conn.handle_timeout(next, &mut node.host);
+    *now = next;
+}
+
+#[test]
+fn packets_of_a_small_window_are_spread_over_a_round_trip() {
+    let (mut node, begin) = timed_out(1000);
+    assert_eq!(psns(&mut node, begin), [1]);
+    let mut now = begin.after(MS);
+    assert_eq!(node.receive(now, &ack(1)), Verdict::Accepted);
+    // A packet in 1.25 ms, and then two.
+    wait(&mut node, &mut now);
+    assert_eq!(now, begin.after(MS * 5 / 4));
+    assert_eq!(psns(&mut node, now), [2]);
+    wait(&mut node, &mut now);
+    assert_eq!(now, begin.after(MS * 5 / 4 + MS * 5 / 8));
+    assert_eq!(psns(&mut node, now), [3]);
+    // The window is full: nothing waits for pacing.
+    now = now.after(MS * 5 / 8);
+    assert!(node.transmit_all(now).is_empty());
+    assert!(node
+        .conn
+        .poll_timeout()
+        .is_some_and(|due| due > now.after(MS)));
+}
+
+#[test]
+fn a_retry_does_not_wait() {
+    let (mut node, now) = timed_out(1000);
+    assert_eq!(psns(&mut node, now), [1]);
+    let now = now.after(MS / 2);
+    assert_eq!(node.receive(now, &ack(1)), Verdict::Accepted);
+    assert!(node.transmit_all(now).is_empty());
+    assert!(node.conn.poll_timeout().is_some());
+    let paced = now.after(MS);
+    node.conn.handle_timeout(paced, &mut node.host);
+    assert_eq!(psns(&mut node, paced), [2]);
+    // The window is two packets, and the other one waits.
+    let late = now.after(100 * MS);
+    node.conn.handle_timeout(late, &mut node.host);
+    assert_eq!(cwnd(&node), 1);
+    assert_eq!(psns(&mut node, late), [2]);
+}
+
+#[test]
+fn a_read_does_not_wait() {
+    let (mut node, begin) = timed_out(3);
+    node.post(SendOp::Read, vec![0; 1], 0);
+    assert_eq!(psns(&mut node, begin), [1]);
+    let now = begin.after(MS / 2);
+    // All but the last packet of the WRITE had arrived.
+    assert_eq!(node.receive(now, &ack(2)), Verdict::Accepted);
+    let mut now = now;
+    wait(&mut node, &mut now);
+    assert_eq!(psns(&mut node, now), [3, 4], "the READ follows at once");
+}
+
+#[test]
+fn a_packet_that_was_not_sent_does_not_wait() {
+    let (mut node, now) = timed_out(1000);
+    let (transmit, _) = node.transmit(now).expect("the retry");
+    node.conn.undo(&transmit, &mut node.host);
+    assert_eq!(psns(&mut node, now), [1]);
+}
