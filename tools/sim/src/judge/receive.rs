@@ -3,7 +3,7 @@
 //! The judge of receive completions: in order, once, and with what was sent; and of the verdicts on
 //! packets.
 
-use super::risk::receive_risk;
+use super::risk::may_fail_receive;
 use super::view::View;
 use crate::api::*;
 use crate::check::{ensure, Violation};
@@ -90,7 +90,7 @@ impl View<'_> {
             "a second receive error after {earlier:?}"
         );
         let op = &self.peer(qp).flow.ops[self.sent_to(qp, slot)?];
-        if receive_risk(op) == Some(status) {
+        if may_fail_receive(op, status) {
             return Ok(());
         }
         let expected = match op.fault {

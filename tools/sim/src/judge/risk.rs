@@ -35,11 +35,12 @@ impl View<'_> {
     }
 }
 
-/// With which error the receive that a request meets may complete, if it risks that.
-pub fn receive_risk(op: &Op) -> Option<Status> {
-    if op.risk.receive {
-        return Some(Status::LocProt);
+/// Whether the receive that a request meets may complete with this error, as the request risks it.
+/// A WRITE with immediate data may have lost its region, and the memory of its receive as well.
+pub fn may_fail_receive(op: &Op, status: Status) -> bool {
+    match status {
+        Status::LocProt => op.risk.receive,
+        Status::LocAccess => op.risk.remote && op.verb == Verb::WriteImm,
+        _ => false,
     }
-    let write = op.risk.remote && op.verb == Verb::WriteImm;
-    write.then_some(Status::LocAccess)
 }

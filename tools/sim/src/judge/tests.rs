@@ -286,6 +286,20 @@ fn a_receive_fails_for_a_reason() {
     refused(check(&scene, Status::LocLen), "a second receive error");
 }
 
+/// A region and the memory of a receive were deregistered: the WRITE with immediate data that needs
+/// both meets either first.
+#[test]
+fn a_receive_may_fail_for_either_of_two_reasons() {
+    let mut scene = Scene::new(&[Verb::WriteImm]);
+    let check = |scene: &Scene, status| scene.view().check_receive_error(1, 0, status);
+    scene.qps[0].flow.ops[0].risk.receive = true;
+    refused(check(&scene, Status::LocAccess), "gives no such error");
+    scene.qps[0].flow.ops[0].risk.remote = true;
+    check(&scene, Status::LocAccess).unwrap();
+    check(&scene, Status::LocProt).unwrap();
+    refused(check(&scene, Status::LocLen), "gives no such error");
+}
+
 #[test]
 fn a_packet_is_dropped_for_a_reason() {
     let mut scene = Scene::new(&[Verb::Send]);

@@ -129,7 +129,8 @@ impl World {
         let current = q.recv.current.take();
         let first = current.unwrap_or(q.recv.next);
         let mut end = q.recv.slots.len();
-        if self.plan.srq && !(first < end && self.saboteur.strikes(Sabotage::FlushShared)) {
+        let others = q.recv.next < end;
+        if self.plan.srq && !(others && self.saboteur.strikes(Sabotage::FlushShared)) {
             end = q.recv.next;
         }
         if !self.plan.srq {
