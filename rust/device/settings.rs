@@ -13,6 +13,8 @@ pub(crate) struct Settings {
     pub(crate) loopback: bool,
     /// Super-packets may be sent.
     pub(crate) segmentation: bool,
+    /// Requesters keep READ responses that come behind a missing one.
+    pub(crate) keep_responses: bool,
     /// The least time between two CNPs of a queue pair, in nanoseconds. `None`: CNPs are not sent.
     pub(crate) cnp_interval: Option<u64>,
 }

@@ -19,6 +19,7 @@ use super::send_queue::SendQueue;
 use crate::device::packet::rx_packet::RxPacket;
 use crate::device::packet::tx_batch::{Batch, NoPacket};
 use crate::device::packet::wire_packet::WirePacket;
+use crate::device::settings::Settings;
 use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{
     Connection, EventCounts, Events, Instant, SendCompletion, Snapshot, State, UcQp,
@@ -57,9 +58,13 @@ macro_rules! dispatch {
 /// The functions of [`Service`], which describes them.
 impl Transport {
     /// A QP of this type in the reset state. ENOMEM.
-    pub(crate) fn new(kind: QpType, qpn: u32) -> Result<Self> {
+    pub(crate) fn new(kind: QpType, qpn: u32, settings: &Settings) -> Result<Self> {
         Ok(match kind {
-            QpType::Rc => Transport::Rc(Connected::new(Connection::new(Resources::new(0)?))),
+            QpType::Rc => {
+                let mut conn = Connection::new(Resources::new(0)?);
+                conn.keep_responses(settings.keep_responses);
+                Transport::Rc(Connected::new(conn))
+            }
             QpType::Uc => Transport::Uc(Connected::new(UcQp::new())),
             QpType::Ud | QpType::Gsi => Transport::Datagram(Ud::new(qpn)),
         })

@@ -12,6 +12,7 @@ mod delayed_ack;
 mod duplicates;
 mod followers;
 mod fuzz;
+mod gaps;
 mod hostile;
 mod lent;
 mod local;

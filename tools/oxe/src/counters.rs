@@ -159,6 +159,11 @@ pub(crate) const ERRORS: &[Counter] = &[
         "See to the peers' rkeys, ranges and lengths, and to access flags of regions and QPs here.",
     ),
     counter(
+        "read_gaps",
+        "gaps in READ responses: packets were lost or overtaken.",
+        LOSS,
+    ),
+    counter(
         "ack_timeouts",
         "requests that the peer did not acknowledge in time.",
         "See whether the peer lives, and what it counts: oxe why there. Then the path to it: oxe \

@@ -42,7 +42,7 @@ attacker = roce.Sender(NS_B, IP_B, IP_A)
 # part of rcvd_bad_icrc.
 OTHERS = {
     "sent_pkts", "rcvd_pkts", "sent_bytes", "rcvd_bytes", "send_err", "send_no_memory",
-    "link_downed", "retransmits", "ack_timeouts", "rcvd_seq_err", "rcvd_rnr_err",
+    "link_downed", "retransmits", "ack_timeouts", "read_gaps", "rcvd_seq_err", "rcvd_rnr_err",
     "rcvd_inv_req_err", "rcvd_access_err", "rcvd_op_err", "np_ecn_marked_roce_packets",
     "np_cnp_sent", "rcvd_bad_icrc_gso",
 }
@@ -264,7 +264,7 @@ def ghost_ack():
 def response_gap():
     to = Connection()
     to.read_unanswered(2048)
-    return to.response(roce.READ_LAST, roce.aeth(0x1F), bytes(1024), ahead=1)
+    return to.response(roce.ACK, roce.aeth(0x1F), ahead=1)
 
 
 def duplicate_nak():

@@ -10,6 +10,7 @@ pub mod decode;
 pub mod end;
 pub mod events;
 pub mod expect;
+mod gaps;
 pub mod lending;
 pub mod local;
 pub mod paging;

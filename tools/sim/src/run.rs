@@ -8,6 +8,7 @@ mod datagram;
 mod deregister;
 mod drive;
 mod end;
+mod gaps;
 mod judge;
 mod lending;
 mod local;

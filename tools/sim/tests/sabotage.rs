@@ -28,6 +28,7 @@ fn profile(kind: Sabotage) -> Profile {
         Sabotage::AddToMissing => Profile::PageFaults,
         Sabotage::EarlyRelease => Profile::Hostile,
         Sabotage::WideWindow | Sabotage::WideReads => Profile::Bulk,
+        Sabotage::FillGap | Sabotage::LowGap | Sabotage::WideGap => Profile::Bulk,
         _ => Profile::Shuffle,
     }
 }
@@ -55,6 +56,7 @@ fn least(kind: Sabotage) -> u64 {
         WideWindow => 90,
         // A loss leaves seven tenths of it, and not all of those are used.
         WideReads => 40,
+        FillGap | LowGap | WideGap => 100,
         RepeatLocal | IgnoreFence | UntimelyLocal | SkipLocal | EarlyCompletion => 100,
         KeepKey | TakeStaleKey => 100,
         // The QP may go to error for another reason before the request completes.

@@ -284,8 +284,8 @@ pub trait RequestQueue {
 /// The destination of responses: the local memory of a READ or an atomic.
 pub trait RequesterOps {
     /// Copies the whole payload of the packet that is being handled to byte `offset` of the local
-    /// memory of READ request `n`. Every byte of a READ is placed at most once, in order, and never
-    /// past its length.
+    /// memory of READ request `n`, and never past its length. Payloads behind a lost one come
+    /// before it, and what came before the requester went back may come again.
     ///
     /// # Errors
     ///

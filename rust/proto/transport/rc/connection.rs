@@ -34,6 +34,8 @@ pub struct Connection<R, C = Standard> {
     requester_next: bool,
     /// Responses sent since the requester had its turn; less than [`MAX_RESPONSES`].
     responses: u8,
+    /// See [`Connection::keep_responses`].
+    keeps: bool,
 }
 
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<R, C> {
@@ -47,7 +49,15 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
             lent: Lent::NONE,
             requester_next: false,
             responses: 0,
+            keeps: true,
         }
+    }
+
+    /// Whether the requester keeps READ responses that come behind a missing one, and asks for that
+    /// one alone. It does, unless this is called before the first request.
+    pub fn keep_responses(&mut self, keeps: bool) {
+        self.keeps = keeps;
+        self.requester.keep_responses(keeps);
     }
 
     /// The send half, for queries.
@@ -56,8 +66,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
         &self.requester
     }
 
-    /// The events of the send half since the last call, if there are any. To be called before the
-    /// queue pair is reset, which forgets them.
+    /// The events of the send half since the last call, if there are any. A reset forgets them.
     #[inline]
     pub fn take_counts(&mut self) -> Option<EventCounts> {
         self.requester.take_counts()
@@ -69,8 +78,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
         &self.responder
     }
 
-    /// Whether there is neither a completion nor an event to be polled for, and the QP is not in
-    /// the error state.
+    /// Whether there is no completion nor event to be polled for, and the QP is not in error.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         !self.requester.has_completion() && !self.requester.has_failed() && self.state.is_quiet()
@@ -103,11 +111,16 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
     pub fn reset(&mut self) {
         self.state = QpState::RESET;
         self.attr = Attr::DEFAULT;
-        self.requester = Requester::new(Psn::ZERO);
+        self.restart_requester(Psn::ZERO);
         self.responder.restart(Psn::ZERO);
         self.lent = Lent::NONE;
         self.requester_next = false;
         self.responses = 0;
+    }
+
+    fn restart_requester(&mut self, psn: Psn) {
+        self.requester = Requester::new(psn);
+        self.requester.keep_responses(self.keeps);
     }
 
     /// Replaces the storage for responder resources; returns the old one. Allowed at any time. The
@@ -280,7 +293,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> ConnectedQp
                 return Ok(());
             }
             Transition::Rtr => self.responder.restart(self.attr.rq_psn),
-            Transition::Rts => self.requester = Requester::new(self.attr.sq_psn),
+            Transition::Rts => self.restart_requester(self.attr.sq_psn),
             Transition::Error => self.responder.quiesce(),
             Transition::Other => {}
         }

@@ -16,16 +16,18 @@
 //!
 //! The rest of the state belongs to the parts that decide by it: `recovery` when to send again,
 //! with the windows in `cwnd` and the round trip time in `tail_loss`; `ack_req` which packets ask
-//! for an acknowledgement; `in_flight` counts what the windows limit, `tally` what went wrong.
+//! for an acknowledgement, `kept` what came behind a `gap`; `in_flight` and `tally` count.
 
 mod ack_req;
 mod completer;
 mod corked;
 pub mod cwnd;
 mod details;
+mod gap;
+mod hold_back;
 mod in_flight;
+mod kept;
 mod local;
-mod paced;
 mod pacer;
 pub mod read_chunk;
 mod recovery;
@@ -45,6 +47,7 @@ use ack_req::AckReq;
 use cwnd::CongestionControl;
 pub use details::RequesterDetails;
 use in_flight::InFlight;
+use kept::Kept;
 use read_chunk::chunk_for;
 use recovery::Recovery;
 use request_packet::rd_atomic_request_packet;
@@ -86,6 +89,7 @@ pub struct Requester<C> {
     locals: u32,
     in_flight: InFlight,
     ack_req: AckReq,
+    kept: Kept,
     recovery: Recovery<C>,
     autocork: Autocork,
     tally: Tally,
@@ -106,6 +110,7 @@ impl<C: CongestionControl> Requester<C> {
             locals: 0,
             in_flight: InFlight::NONE,
             ack_req: AckReq::NEW,
+            kept: Kept::NEW,
             recovery: Recovery::NEW,
             autocork: Autocork::NEW,
             tally: Tally::NEW,
@@ -171,7 +176,7 @@ impl<C: CongestionControl> Requester<C> {
     /// Whether packets are left to be sent, now or later.
     #[inline]
     pub(super) fn may_transmit<Q: RequestQueue>(&self, q: &Q) -> bool {
-        self.cursor.n != q.tail() || self.ack_req.is_owed()
+        self.cursor.n != q.tail() || self.ack_req.is_owed() || self.kept.is_due()
     }
 
     /// The next request packet, if one may be sent now, or up to `max_segments` segments. With
@@ -188,6 +193,9 @@ impl<C: CongestionControl> Requester<C> {
         if self.recovery.waits_for_receiver(now) {
             self.autocork.flush();
             return None;
+        }
+        if self.kept.is_due() {
+            return self.send_gap_request(now, attr, q);
         }
         if self.corks(now, draining, q) {
             return None;
@@ -239,26 +247,6 @@ impl<C: CongestionControl> Requester<C> {
         self.has_room(request, attr, starts, fresh, 0)
     }
 
-    /// Silly window syndrome avoidance (as in RFC 9293 3.8.6.2.1): with little room left in the
-    /// window and more packets to send than that, the requester waits for the acknowledgement that
-    /// it asked for. A short GSO super-packet costs the network stack as much as a full one, and
-    /// short ones stay short, since each acknowledgement makes as much room as it acknowledges.
-    #[inline]
-    fn avoids_sws<Q: RequestQueue>(&self, q: &Q) -> bool {
-        let cwnd = self.recovery.cwnd();
-        let room = cwnd.saturating_sub(self.in_flight.packets());
-        if room >= cwnd / SWS_DIVISOR || self.in_flight.packets() == 0 || self.ack_req.is_owed() {
-            return false;
-        }
-        let n = self.cursor.n;
-        let others = q.tail().wrapping_sub(n).wrapping_sub(1);
-        let left = match q.get(n) {
-            Some(request) if n != self.started.n => request.end_psn().offset_from(self.cursor.psn),
-            _ => 1,
-        };
-        left.saturating_add(others) > room.into()
-    }
-
     /// Whether window, fence and READ limit admit a packet of `request` at the cursor, when `ahead`
     /// packets that are not counted yet go before it.
     #[inline]
@@ -299,10 +287,12 @@ impl<C: CongestionControl> Requester<C> {
         let span = self.offset(self.cursor.psn).wrapping_add(span);
         // The READ window does not limit a READ that is the only one outstanding, so that it makes
         // progress.
-        let limit = if self.in_flight.rd_atomic() > 0 {
-            self.recovery.read_window()
-        } else {
-            SPAN
+        let limit = match self.in_flight.rd_atomic() {
+            0 => SPAN,
+            _ => self
+                .kept
+                .count()
+                .saturating_add(self.recovery.read_window()),
         };
         span <= SPAN && (span <= limit || !request.op.wants_response())
     }
@@ -358,7 +348,7 @@ impl<C: CongestionControl> Requester<C> {
             self.cursor.psn = request.first_psn.add(request.chunk_end(index));
             self.ack_req.on_sent(1, true);
             self.in_flight.add_rd_atomic();
-            rd_atomic_request_packet(&request, n, index, attr)
+            rd_atomic_request_packet(&request, n, index, request.chunk_end(index), attr)
         } else {
             let segments = self.segment_count(&request, index, max_segments.unwrap_or(1));
             self.cursor.psn = psn.add(segments.into());

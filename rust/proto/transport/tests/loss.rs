@@ -166,11 +166,12 @@ fn a_lost_request_packet_costs_one_nak_and_no_timeout() {
     assert_eq!(pair.sent(Way::AtoB).len(), 20 + 15);
 }
 
-/// IBTA 9.7.5.1.3, 9.7.6.1, 9.9.2.1: if a response is missing, the requester asks for the rest,
-/// whose response has a first packet again.
+/// IBTA 9.7.5.1.3, 9.7.6.1, 9.9.2.1: if a response is missing, a requester that keeps none asks for
+/// the rest, whose response has a first packet again.
 #[test]
 fn a_resumed_read_asks_for_the_rest_only() {
     let mut pair = Pair::with(&config(), 0xff_ffff, 0);
+    pair.a.conn.keep_responses(false);
     pair.a.post(SendOp::Read, vec![0; 1000], 500);
     pair.exchange(|_, _, p| match p.psn() {
         1 if p.opcode() == Opcode::RcReadResponseMiddle => Fate::Lose,

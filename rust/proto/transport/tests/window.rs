@@ -297,6 +297,7 @@ fn nothing_in_flight_needs_no_timer() {
 #[test]
 fn a_read_taken_back_while_late_answers_come() {
     let mut node = Node::new(1, &config(), 0, 0);
+    node.conn.keep_responses(false);
     node.post(SendOp::Read, vec![0; 1000], 0);
     node.transmit_all(NOW);
     let _ = node.receive(NOW, &response(Opcode::RcReadResponseMiddle, 2, 256));
@@ -354,6 +355,7 @@ fn a_read_of_two_gibibytes_is_asked_for_in_pieces() {
 fn a_read_resumed_keeps_to_its_pieces() {
     let mut node = Node::new(1, &config(), 0, 0);
     const CHUNK: u32 = READ_CHUNK;
+    node.conn.keep_responses(false);
     node.post(SendOp::Read, vec![0; 300 * 256 + 1], 0);
     let asked = |node: &mut Node| -> Vec<_> {
         let all = node.transmit_all(NOW);

@@ -146,6 +146,14 @@ impl Engine {
         }
     }
 
+    /// The PSN of the oldest packet that the code under test misses a response to.
+    pub fn missing_psn(&self) -> Option<u32> {
+        match self {
+            Oxe(conn) => Some(conn.requester().snapshot().una.get()),
+            Stock(_) => None,
+        }
+    }
+
     /// The PSN that a new request will have, and the one that is expected.
     pub fn psns(&self) -> (u32, u32) {
         match self {

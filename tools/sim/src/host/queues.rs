@@ -20,7 +20,9 @@ pub struct SendSlot {
     pub keys: KeyUse,
     /// What is to be done when the READ is whole fails.
     pub unfinishable: bool,
-    /// The bytes of a READ that are here, and that nothing is left of it but its completion.
+    /// Which bytes of a READ are here, how many these are, and that nothing is left of it but its
+    /// completion.
+    pub here: Vec<bool>,
     pub placed: u32,
     pub finished: bool,
 }
@@ -35,8 +37,18 @@ impl SendSlot {
             unusable: false,
             keys: KeyUse::default(),
             unfinishable: false,
+            here: Vec::new(),
             placed: 0,
             finished: false,
+        }
+    }
+
+    /// Bytes of a READ are placed, which are inside of it.
+    pub fn place(&mut self, offset: u32, len: u32) {
+        self.here.resize(self.len as usize, false);
+        let (from, to) = (offset as usize, offset as usize + len as usize);
+        for here in &mut self.here[from..to] {
+            self.placed += u32::from(!std::mem::replace(here, true));
         }
     }
 }

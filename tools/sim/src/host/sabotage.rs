@@ -40,6 +40,12 @@ pub enum Sabotage {
     WideWindow,
     /// The requester goes back for a lost answer, but goes on to ask for as much as before.
     WideReads,
+    /// A READ response behind a gap is taken for the missing one.
+    FillGap,
+    /// The request for a gap in READ responses begins one packet early, with what has arrived.
+    LowGap,
+    /// It ends one packet late, with what was kept.
+    WideGap,
     /// The responder's message count is one too low.
     LowMsn,
     /// A NAK for a sequence error is sent twice.
@@ -157,7 +163,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All kinds.
-    pub const ALL: [Sabotage; 73] = [
+    pub const ALL: [Sabotage; 76] = [
         Sabotage::CorruptByte,
         Sabotage::StrayWrite,
         Sabotage::RepeatAtomic,
@@ -175,6 +181,9 @@ impl Sabotage {
         Sabotage::ShortRnrTimer,
         Sabotage::WideWindow,
         Sabotage::WideReads,
+        Sabotage::FillGap,
+        Sabotage::LowGap,
+        Sabotage::WideGap,
         Sabotage::LowMsn,
         Sabotage::RepeatNak,
         Sabotage::AckUnanswered,

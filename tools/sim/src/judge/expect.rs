@@ -60,8 +60,9 @@ fn request_opcode(request: &Op, k: u64) -> u8 {
     }
 }
 
-/// The expected packet number `k` of the request, but for AckReq, pad and addresses.
-pub fn expected_request(flow: &Flow, request: &Op, k: u64) -> Seen<'static> {
+/// The expected packet number `k` of the request, but for AckReq, pad and addresses. Of a READ it
+/// asks for the packets before number `end`.
+pub fn expected_request(flow: &Flow, request: &Op, k: u64, end: u64) -> Seen<'static> {
     let (first, last) = (k == 0, k + 1 == request.span);
     let mut seen = Seen {
         opcode: request_opcode(request, k),
@@ -73,7 +74,7 @@ pub fn expected_request(flow: &Flow, request: &Op, k: u64) -> Seen<'static> {
     match request.verb {
         // A READ resumes where its response broke off.
         Verb::Read => {
-            let end = request.chunk_end(k) * u64::from(flow.pmtu);
+            let end = end * u64::from(flow.pmtu);
             let end = end.min(len.into()) as u32;
             seen.reth = Some((va.wrapping_add(skip.into()), rkey, end - skip));
         }
@@ -105,9 +106,16 @@ pub fn chunk(flow: &Flow, request: &Op, k: u64) -> Option<std::ops::Range<usize>
     (from <= to).then_some(from..to)
 }
 
-/// Whether the packet is number `k` of the request.
-pub fn check_request(flow: &Flow, request: &Op, k: u64, seen: &Seen) -> Result<(), Violation> {
-    let mut expected = expected_request(flow, request, k);
+/// Whether the packet is number `k` of the request, and of a READ asks for those before number
+/// `end`.
+pub fn check_request(
+    flow: &Flow,
+    request: &Op,
+    k: u64,
+    end: u64,
+    seen: &Seen,
+) -> Result<(), Violation> {
+    let mut expected = expected_request(flow, request, k, end);
     if request.verb.carries_data() {
         let range = chunk(flow, request, k).ok_or("request beyond its data")?;
         ensure!(

@@ -4,6 +4,7 @@
 //! says what is wrong with it.
 
 mod asked;
+mod gaps;
 mod local;
 mod responses;
 
@@ -12,6 +13,7 @@ use crate::host::qp::Qp;
 use crate::judge::cwnd::{reduced, Cwnd};
 use crate::judge::decode::{op, Seen, NAK_SEQUENCE};
 use crate::judge::expect::check_request;
+use crate::judge::gaps::Gaps;
 use crate::judge::responder_wire::Answers;
 use crate::model::flow::Flow;
 use crate::model::op::Op;
@@ -71,6 +73,8 @@ pub struct Watch {
     /// The time of the last progress, and how many signs of a loss the requester has heeded since.
     progress_at: u64,
     signs: u32,
+    /// What is behind a gap in the responses.
+    gaps: Gaps,
     /// The responses that the responder owes.
     pub answers: Answers,
 }
@@ -136,13 +140,18 @@ impl Watch {
             .ok_or("request with a PSN of nothing posted")?;
         let request = &flow.ops[index];
         let k = packet - request.first;
-        check_request(flow, request, k, seen)?;
+        let covered = self.asked_end(flow, request, packet, seen.reth.map_or(0, |r| r.2));
+        check_request(flow, request, k, covered - request.first, seen)?;
         if limits.foreign {
-            self.count_sent(packet, request.first + request.chunk_end(k));
+            self.count_sent(packet, covered);
             return Ok(());
         }
         if packet == high {
             self.first_time(flow, index, limits.max_rd_atomic)?;
+        } else if self.is_gap_request(request, packet, covered) {
+            self.check_gap(request, packet, covered)?;
+            self.count_sent(packet, covered);
+            return self.count_round(packet, limits);
         } else {
             self.check_again(packet, seen.ack_req)?;
         }
@@ -154,7 +163,6 @@ impl Watch {
             in_flight <= most,
             "{in_flight} requests in flight, {most} allowed"
         );
-        let covered = request.first + request.chunk_end(k);
         self.check_read_window(flow, request, packet, covered)?;
         self.given_back = None;
         self.may_resend &= covered < high;
@@ -189,7 +197,8 @@ impl Watch {
         packet: u64,
         end: u64,
     ) -> Result<(), Violation> {
-        let (psns, most) = (end.saturating_sub(self.una), self.cwnd.read_window());
+        let psns = end.saturating_sub(self.una);
+        let most = self.cwnd.read_window() + self.gaps.kept();
         if !request.verb.is_read_like() || psns <= most {
             return Ok(());
         }
@@ -239,6 +248,7 @@ impl Watch {
         }
         round.1 += 1;
         let most = 1 + limits.retry_cnt + self.rnr_heeded + self.missed + PROBES + self.undone;
+        let most = most + self.gaps.asked;
         ensure!(
             "IBTA 9.9.2.1",
             round.1 <= most,
@@ -300,7 +310,9 @@ impl Watch {
             *self.rnr.entry(packet).or_default() += 1;
         }
         let ends = matches!(seen.opcode, op::READ_LAST | op::READ_ONLY | op::ATOMIC_ACK);
-        if ends && flow.op_at(packet).is_some() && self.answered.insert(packet) {
+        let last = |op: &Op| op.first + op.chunk_end(packet - op.first) == packet + 1;
+        let index = flow.op_at(packet).filter(|_| ends);
+        if index.is_some_and(|index| last(&flow.ops[index])) && self.answered.insert(packet) {
             self.finished += 1;
         }
     }
@@ -321,6 +333,7 @@ impl Watch {
         }
         self.missed += 1;
         self.may_resend = true;
+        self.gaps.may_forget();
         self.nak_heeded = None;
         self.cwnd.may_go_back();
     }
@@ -348,6 +361,7 @@ impl Watch {
         self.rnr_heeded = 0;
         self.missed = 0;
         self.undone = 0;
+        self.gaps.asked = 0;
         self.nak_heeded = None;
         self.harmed_before = self.harmed;
         self.cwnd.on_ack();
@@ -366,18 +380,21 @@ impl Watch {
     /// The timer has gone off: for a retry, or a probe.
     pub fn timed_out(&mut self) {
         self.may_resend = true;
+        self.gaps.may_forget();
         self.nak_heeded = None;
         self.cwnd.may_go_back();
     }
 
     /// The requester has heeded a response that was delivered at `now`, and did not fail for it. It
-    /// heeds as many RNR NAKs as its counter allows (IBTA 9.7.5.2.8).
+    /// says that `una` is the oldest packet that it misses now. It heeds as many RNR NAKs as its
+    /// counter allows (IBTA 9.7.5.2.8).
     pub fn answer_heeded(
         &mut self,
         now: u64,
         flow: &Flow,
         limits: Limits,
         seen: &Seen,
+        una: u64,
     ) -> Result<(), Violation> {
         let packet = flow.packet(seen.psn);
         self.wait_until = 0;
@@ -386,6 +403,7 @@ impl Watch {
             Some(rnr) if rnr >> 5 == 1 => {
                 self.acknowledge(now, flow, packet);
                 self.may_resend = true;
+                self.gaps.may_forget();
                 self.wait_until = now + rnr_delay(rnr & 0x1f);
                 // Packets after the wait may be refused again.
                 self.nak_heeded = None;
@@ -401,6 +419,7 @@ impl Watch {
             Some(NAK_SEQUENCE) => {
                 self.acknowledge(now, flow, packet);
                 self.may_resend = true;
+                self.gaps.may_forget();
                 let again = self.nak_heeded == Some(packet);
                 ensure!(!again, "goes back twice for one NAK of {packet}");
                 self.nak_heeded = Some(packet);
@@ -410,16 +429,7 @@ impl Watch {
             Some(_) => self.acknowledge(now, flow, packet + 1),
             None => {
                 self.acknowledge(now, flow, packet);
-                ensure!(
-                    packet == self.una,
-                    "takes answer {packet}, not {}",
-                    self.una
-                );
-                self.una += 1;
-                self.progress(now);
-                if seen.opcode != op::READ_FIRST && seen.opcode != op::READ_MIDDLE {
-                    self.cwnd.on_read_response();
-                }
+                self.take_response(now, flow, packet, una)?;
             }
         }
         Ok(())
@@ -429,11 +439,18 @@ impl Watch {
     pub fn gap_noticed(&mut self, now: u64, flow: &Flow, seen: &Seen) {
         let positive = seen.aeth.is_some_and(|(syndrome, _)| syndrome >> 5 == 0);
         let whole = seen.opcode == op::ACK && positive;
-        self.acknowledge(now, flow, flow.packet(seen.psn) + u64::from(whole));
+        let end = flow.packet(seen.psn) + u64::from(whole);
+        self.acknowledge(now, flow, end);
+        if whole {
+            self.gaps.show(end);
+        }
         self.signs += 1;
         self.wait_until = 0;
         self.may_resend = true;
-        self.cwnd.on_response_loss();
+        self.gaps.may_forget();
+        if self.gaps.is_new_loss(self.una) {
+            self.cwnd.on_response_loss();
+        }
     }
 
     /// The last answer to a READ or atomic has reached the requester.

@@ -17,6 +17,9 @@ pub struct Style {
     pub ack_every: u64,
     /// A READ that was answered in part is asked for from its beginning again.
     pub restarts_reads: bool,
+    /// A duplicate READ that begins before the latest one of the same READ is refused: that has
+    /// moved the start of what is accepted forward, as rdma_rxe does.
+    pub narrows_reads: bool,
     /// Packets are acknowledged that do not ask for it.
     pub eager_acks: bool,
     /// The credit code of ACKs (IBTA 9.7.7.2, Table 48).
@@ -30,6 +33,7 @@ impl Style {
             window: rng.pick(&[1, 8, 64, 1024]),
             ack_every: rng.pick(&[1, 4, 32]),
             restarts_reads: rng.one_in(3),
+            narrows_reads: rng.one_in(2),
             eager_acks: rng.one_in(3),
             credit: rng.pick(&[0x1f, 0x1f, 0, 1, 30]),
         }

@@ -36,6 +36,7 @@ impl Responder {
             res: self.next_res,
             first: self.expected,
             end: self.expected + packets,
+            from: self.expected,
             msn: self.msn,
             read,
             original,
@@ -173,6 +174,14 @@ impl Responder {
             self.answers.push_back(Response::Atomic { resource, again });
             return Verdict::Dropped(DropReason::Duplicate);
         };
+        if self.style.narrows_reads && at < resource.from {
+            return Verdict::Dropped(DropReason::UnknownDuplicate);
+        }
+        for known in &mut self.resources {
+            if known.first == resource.first {
+                known.from = at;
+            }
+        }
         let RethRepr { va, rkey, dma_len } = reth;
         if dma_len > 0 && target.read_start(resource.res, va, rkey, dma_len).is_err() {
             return Verdict::Dropped(DropReason::StaleKey);

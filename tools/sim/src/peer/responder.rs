@@ -42,7 +42,7 @@ impl From<AccessError> for Refusal {
 }
 
 pub struct Responder {
-    style: Style,
+    pub(super) style: Style,
     start_psn: u32,
     /// The packet that is expected, counted from the first.
     pub(super) expected: u64,

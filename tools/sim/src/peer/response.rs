@@ -10,6 +10,8 @@ pub(super) struct Resource {
     pub(super) res: u8,
     pub(super) first: u64,
     pub(super) end: u64,
+    /// Of a READ: where the latest duplicate began.
+    pub(super) from: u64,
     pub(super) msn: u32,
     /// Of a READ: address, key, length. Of an atomic: nothing, and what it found. Of an ATOMIC
     /// WRITE or FLUSH: neither.

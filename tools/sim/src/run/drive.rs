@@ -17,6 +17,7 @@ use crate::model::flow::Flow;
 use crate::model::outcome::Pause;
 use crate::network::frame;
 use crate::profile::{Profile, MS, US};
+use crate::run::gaps::fill_gap;
 use crate::run::send::is_sequence_nak;
 use crate::run::world::{Event, World};
 use oxe_proto::wire::{AethRepr, Ext, Kind, Opcode, PacketRepr, Psn, RnrTimer, Syndrome};
@@ -207,6 +208,7 @@ impl World {
         };
         let len = payload.len() as u32 / u32::from(count);
         let hides_gap = hide_loss(env.saboteur, &self.watches[qp], &q.flow, &seen, &mut repr);
+        fill_gap(env.saboteur, &self.watches[qp], &q.flow, &seen, &mut repr);
         let mut verdict = q
             .conn
             .handle_segments(self.now, &repr, count, len, &mut env);
@@ -250,8 +252,8 @@ impl World {
             checked.map_err(|found| found.at(format_args!("qp{qp}")))?;
             q.fate.early |= q.conn.state() == State::Rtr;
         }
-        for seen in seen.iter().filter(|s| s.is_response()) {
-            self.note_answer(qp, seen, verdict)?;
+        for (i, answer) in seen.iter().enumerate().filter(|(_, s)| s.is_response()) {
+            self.note_answer(qp, answer, verdict, i + 1 == seen.len())?;
         }
         let alive = self.qps[qp].conn.state() != State::Err;
         if verdict == Verdict::Accepted && !notes.empty && alive {
@@ -272,8 +274,15 @@ impl World {
         }
     }
 
-    /// Shows the judge on the wire whether the requester has heeded a response.
-    fn note_answer(&mut self, qp: usize, seen: &Seen, verdict: Verdict) -> Result<(), Violation> {
+    /// Shows the judge on the wire whether the requester has heeded a response, which is the last
+    /// of those that it took together or not.
+    fn note_answer(
+        &mut self,
+        qp: usize,
+        seen: &Seen,
+        verdict: Verdict,
+        last: bool,
+    ) -> Result<(), Violation> {
         let q = &mut self.qps[qp];
         let alive = matches!(q.conn.state(), State::Rts | State::Sqd);
         let free = q.conn.is_foreign() || self.plan.profile == Profile::Hostile;
@@ -282,10 +291,20 @@ impl World {
         }
         let result = match verdict {
             Verdict::Accepted => {
-                self.watches[qp].answer_heeded(self.now, &q.flow, Limits::of(q), seen)
+                let missing = q
+                    .conn
+                    .missing_psn()
+                    .filter(|_| last)
+                    .unwrap_or(seen.psn + 1);
+                let una = q.flow.packet(missing & 0xff_ffff);
+                self.watches[qp].answer_heeded(self.now, &q.flow, Limits::of(q), seen, una)
             }
             Verdict::Dropped(DropReason::Gap) => {
                 self.watches[qp].gap_noticed(self.now, &q.flow, seen);
+                Ok(())
+            }
+            Verdict::Dropped(DropReason::Ghost) => {
+                self.watches[qp].answer_known(&q.flow, seen);
                 Ok(())
             }
             Verdict::Dropped(_) => Ok(()),

@@ -28,7 +28,8 @@ impl World {
         if let Origin::Request { .. } = transmit.origin {
             let bth = transmit.header.bth;
             let packet = q.flow.packet(bth.psn.get());
-            let result = self.watches[qp].packet_taken_back(packet, bth.ack_req);
+            let len = transmit.header.ext.reth().map_or(0, |reth| reth.dma_len);
+            let result = self.watches[qp].packet_taken_back(&q.flow, packet, bth.ack_req, len);
             result.map_err(|found| found.at(format_args!("qp{qp}")))?;
         }
         if self.rng.one_in(2) {
@@ -168,6 +169,7 @@ impl World {
             return Ok(None);
         };
         tamper(&mut self.saboteur, &mut transmit);
+        self.tamper_with_gap(qp, &mut transmit);
         let q = &self.qps[qp];
         let (from, peer) = (q.host, q.peer);
         let route = Route {

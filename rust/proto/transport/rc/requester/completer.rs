@@ -12,11 +12,11 @@ use super::in_flight::InFlight;
 use super::recovery::{Acked, Expired};
 use super::tally::RequesterEvent;
 use super::wire::{AethRepr, Kind, NakCode, PacketRepr, Position, Psn, Syndrome};
-use super::Requester;
+use super::{Cursor, Requester};
 
 /// Whether all packets before a PSN could be acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
+pub(super) enum Reach {
     /// Yes; `una` is that PSN now.
     All,
     /// No: the response to a READ or atomic before it is missing.
@@ -32,10 +32,14 @@ impl<C: CongestionControl> Requester<C> {
             .filter(|request| psn == self.una.psn && request.op == SendOp::Read);
         read.map_or(1, |request| {
             let index = psn.offset_from(request.first_psn);
-            request
+            let middle = request
                 .chunk_end(index)
                 .saturating_sub(1)
-                .saturating_sub(index)
+                .saturating_sub(index);
+            if self.kept.is_active() {
+                return self.kept.missing_run(psn, middle);
+            }
+            middle
         })
     }
 
@@ -70,24 +74,35 @@ impl<C: CongestionControl> Requester<C> {
             return Verdict::Dropped(DropReason::BadResponse);
         }
         // IBTA 9.7.5.1.1: a response acknowledges all requests before its own.
-        if self.acknowledge(now, attr, psn, env) == Reach::Short {
-            return self.implied_nak(now, attr);
-        }
-        let n = self.una.n;
-        let Some(&request) = env.get(n) else {
+        let behind_gap = self.acknowledge(now, attr, psn, env) == Reach::Short;
+        let at = match behind_gap {
+            true => match self.place_behind_gap(now, attr, pkt, env) {
+                Ok(at) => at,
+                Err(verdict) => return verdict,
+            },
+            false => self.una,
+        };
+        let Some(&request) = env.get(at.n) else {
             return Verdict::Dropped(DropReason::BadResponse);
         };
         let result = if info.kind == Kind::AtomicAck {
-            place_atomic(&request, n, pkt, env)
+            place_atomic(&request, at.n, pkt, env)
         } else {
-            self.place_read(&request, info.position, payload_len, attr, env)
+            self.place_read(at, &request, info.position, payload_len, attr, env)
         };
         match result {
+            Ok(()) if behind_gap => self.keep_response(now, attr, at.psn, env),
             Ok(()) => {
-                self.take_response(now, attr, &request, segments, env);
+                let acked = self.take_responses(&request, segments.into(), env);
+                if self.kept.is_active() {
+                    return self.close_gap(now, attr, segments, acked, env);
+                }
+                self.progress(now, attr, acked);
                 Verdict::Accepted
             }
             Err(PlaceError::NotPresent) => self.page_missing(now),
+            // The request fails in its turn, if the response is the same then.
+            Err(PlaceError::Failed(_)) if behind_gap => self.implied_nak(now, attr),
             Err(PlaceError::Failed(status)) => {
                 self.fail(status);
                 Verdict::Dropped(match status {
@@ -98,12 +113,13 @@ impl<C: CongestionControl> Requester<C> {
         }
     }
 
-    /// Checks and places the payload of the READ responses from PSN `una` on, which may also be
-    /// that to an ATOMIC WRITE or a FLUSH. The offset follows from the PSN alone. It does not
-    /// matter how often the READ was resumed, and from where.
+    /// Checks and places the payload of the READ responses from `at` on, which may also be that to
+    /// an ATOMIC WRITE or a FLUSH. The offset follows from the PSN alone. It does not matter how
+    /// often the READ was resumed, and from where.
     #[inline]
     fn place_read<E: RequestQueue + RequesterOps>(
         &self,
+        at: Cursor,
         request: &Request,
         position: Position,
         payload_len: u32,
@@ -113,40 +129,40 @@ impl<C: CongestionControl> Requester<C> {
         if request.op != SendOp::Read {
             return Ok(check_empty_response(request, position, payload_len)?);
         }
-        let index = self.una.psn.offset_from(request.first_psn);
+        let index = at.psn.offset_from(request.first_psn);
         let offset = attr.pmtu.offset(index);
         let rest = request.len.saturating_sub(offset);
         // IBTA 9.7.6.1: first and middle responses are full, the last one has the remaining bytes.
         let ends = index.wrapping_add(1) == request.chunk_end(index);
         let want = rest.min(attr.pmtu.bytes());
+        let ends_wrong = ends != position.is_end() && (ends || !self.kept.was_asked(at.psn));
         // A message cannot begin with a middle or last packet.
         let starts_wrong = index == request.chunk_start(index) && !position.is_start();
-        if ends != position.is_end() || payload_len != want || starts_wrong {
+        if ends_wrong || payload_len != want || starts_wrong {
             return Err(Status::BadResp.into());
         }
         if payload_len > 0 {
-            env.place(self.una.n, offset)?;
+            env.place(at.n, offset)?;
         }
-        if offset.saturating_add(payload_len) < request.len {
+        if offset.saturating_add(payload_len) < request.len || at.psn != self.una.psn {
             return Ok(());
         }
-        Ok(env.finish_read(self.una.n)?)
+        Ok(env.finish_read(at.n)?)
     }
 
-    /// `segments` responses to `request`, from PSN `una` on, were taken.
+    /// `segments` responses to `request`, from PSN `una` on, were taken. Gives the READ chunk that
+    /// this completed, if it did.
     #[inline]
-    fn take_response<Q: RequestQueue>(
+    pub(super) fn take_responses<Q: RequestQueue>(
         &mut self,
-        now: Instant,
-        attr: &Attr,
         request: &Request,
-        segments: u16,
+        segments: u32,
         q: &Q,
-    ) {
+    ) -> Acked {
         let was_at_cursor = self.cursor.psn == self.una.psn;
         let index = self.una.psn.offset_from(request.first_psn);
-        let after = index.saturating_add(segments.into());
-        self.una.psn = self.una.psn.add(segments.into());
+        let after = index.saturating_add(segments);
+        self.una.psn = self.una.psn.add(segments);
         let mut acked = Acked::default();
         if after >= request.chunk_end(index) && !was_at_cursor {
             self.in_flight.remove_rd_atomic();
@@ -161,7 +177,7 @@ impl<C: CongestionControl> Requester<C> {
             // flight.
             self.cursor = self.una;
         }
-        self.progress(now, attr, acked);
+        acked
     }
 
     /// Takes an ACK or NAK.
@@ -178,7 +194,7 @@ impl<C: CongestionControl> Requester<C> {
             // IBTA 9.7.5.1.2: an ACK is about everything up to and with its PSN.
             Syndrome::Ack { .. } => match self.acknowledge(now, attr, psn.next(), env) {
                 Reach::All => Verdict::Accepted,
-                Reach::Short => self.implied_nak(now, attr),
+                Reach::Short => self.handle_ack_behind_gap(now, attr, psn.next(), env),
             },
             // IBTA 9.7.5.2: a NAK acknowledges everything before its PSN.
             Syndrome::RnrNak { timer } => match self.acknowledge(now, attr, psn, env) {
@@ -197,7 +213,7 @@ impl<C: CongestionControl> Requester<C> {
     /// Acknowledges every PSN before `end`, but stops at a READ or atomic. Visits only the requests
     /// that complete, and the one where it stops.
     #[inline]
-    fn acknowledge<Q: RequestQueue>(
+    pub(super) fn acknowledge<Q: RequestQueue>(
         &mut self,
         now: Instant,
         attr: &Attr,
@@ -255,7 +271,7 @@ impl<C: CongestionControl> Requester<C> {
     /// A packet was acknowledged (IBTA 9.9.2.1): restores the retry counters and restarts the
     /// timer.
     #[inline]
-    fn progress(&mut self, now: Instant, attr: &Attr, acked: Acked) {
+    pub(super) fn progress(&mut self, now: Instant, attr: &Attr, acked: Acked) {
         let more = self.una.psn != self.cursor.psn;
         self.recovery
             .on_progress(now, attr, self.una.psn, self.cursor.psn, acked);
@@ -270,18 +286,24 @@ impl<C: CongestionControl> Requester<C> {
         self.cursor = self.una;
         self.in_flight = InFlight::NONE;
         self.ack_req.rewind();
+        if self.kept.is_active() {
+            self.kept.clear();
+        }
     }
 
     /// Retransmits all unacknowledged packets, if the retry counter allows (IBTA 9.9.2.1).
     #[cold]
     fn retry(&mut self, attr: &Attr) {
         match self.recovery.count_retry(attr) {
-            Ok(()) => {
-                self.rewind();
-                self.recovery.on_go_back();
-            }
+            Ok(()) => self.go_back(),
             Err(status) => self.fail(status),
         }
+    }
+
+    #[cold]
+    fn go_back(&mut self) {
+        self.rewind();
+        self.recovery.on_go_back();
     }
 
     /// Sends a tail loss probe (see `tail_loss`): a new packet, or the last one again if no new one
@@ -315,9 +337,9 @@ impl<C: CongestionControl> Requester<C> {
         Loss { now, in_flight }
     }
 
-    /// A loss of response packets.
+    /// A loss of response packets. Those that are kept were in flight with it (RFC 5681 4.3).
     #[cold]
-    fn response_loss(&self, now: Instant) -> Loss {
+    pub(super) fn response_loss(&self, now: Instant) -> Loss {
         let in_flight = self.offset(self.cursor.psn);
         Loss { now, in_flight }
     }
@@ -326,13 +348,25 @@ impl<C: CongestionControl> Requester<C> {
     /// came (IBTA 9.7.6.1, implied NAK). The packets in flight bring more such responses; the
     /// requester goes back once for all of them.
     #[cold]
-    fn implied_nak(&mut self, now: Instant, attr: &Attr) -> Verdict {
+    pub(super) fn implied_nak(&mut self, now: Instant, attr: &Attr) -> Verdict {
         if !self.recovery.is_repairing() {
-            let loss = self.response_loss(now);
-            self.recovery.on_response_loss(loss);
-            self.retry(attr);
+            self.retry_response(now, attr);
         }
         Verdict::Dropped(DropReason::Gap)
+    }
+
+    /// Retransmits all unacknowledged packets, as the response at `una` was lost. If it was asked
+    /// for already, that was the retry.
+    #[cold]
+    pub(super) fn retry_response(&mut self, now: Instant, attr: &Attr) {
+        if self.kept.has_asked() {
+            self.go_back();
+            return;
+        }
+        if !self.kept.is_known_loss(self.una.psn) {
+            self.recovery.on_response_loss(self.response_loss(now));
+        }
+        self.retry(attr);
     }
 
     /// The responder was not ready for the packet with PSN `una` (IBTA 9.7.5.2.8).

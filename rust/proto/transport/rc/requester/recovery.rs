@@ -49,8 +49,18 @@ pub(super) enum Expired {
 pub(super) struct Acked {
     /// Request packets; a READ is one for each chunk.
     pub requests: u32,
-    /// Response packets of a READ chunk that is complete.
+    /// Response packets of READ chunks that are complete.
     pub responses: u32,
+}
+
+impl Acked {
+    /// These packets, and those of `other`.
+    pub(super) fn and(self, other: Acked) -> Acked {
+        Acked {
+            requests: self.requests.saturating_add(other.requests),
+            responses: self.responses.saturating_add(other.responses),
+        }
+    }
 }
 
 /// See the module's documentation.
@@ -226,6 +236,22 @@ impl<C: CongestionControl> Recovery<C> {
         } else {
             None
         };
+    }
+
+    /// A response was kept behind a gap: the responder is there, and neither the ACK timeout nor a
+    /// probe is due before it has had its time for the next one.
+    #[cold]
+    pub(super) fn on_kept(&mut self, now: Instant, attr: &Attr) {
+        if self.deadline.is_some() && !self.rnr_wait {
+            self.deadline = ack_wait(attr.timeout, self.retries).map(|nanos| now.after(nanos));
+        }
+        self.tail_loss.on_kept(now, ack_timeout(attr.timeout));
+    }
+
+    /// A gap is about to be asked for alone.
+    #[cold]
+    pub(super) fn on_gap(&mut self) {
+        self.tail_loss.on_retransmission();
     }
 
     /// Packets were taken back, after which none is `in_flight`, or the last one in flight does not

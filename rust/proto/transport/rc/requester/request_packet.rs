@@ -8,13 +8,14 @@ use super::common::{Attr, Origin, Payload, Request, SendOp, Transmit, ATOMIC_LEN
 use super::wire::{AtomicEthRepr, Ext, Opcode, RethRepr};
 
 /// The packet of an atomic, an ATOMIC WRITE or a FLUSH, or of a READ, from response packet `index`
-/// to the end of its chunk: after a loss the requester asks for the missing part alone
-/// (IBTA 9.7.6.1, 9.9.2.1).
+/// to the one before `end`, the end of its chunk at most: after a loss the requester asks for the
+/// missing part alone (IBTA 9.7.6.1, 9.9.2.1).
 #[inline]
 pub(super) fn rd_atomic_request_packet(
     request: &Request,
     n: u32,
     index: u32,
+    end: u32,
     attr: &Attr,
 ) -> Transmit {
     let atomic = |swap_add, compare| {
@@ -42,7 +43,7 @@ pub(super) fn rd_atomic_request_packet(
         SendOp::Flush { feth, len } => (Opcode::RcFlush, Ext::Flush(feth, reth(0, len))),
         _ => {
             let offset = attr.pmtu.offset(index);
-            let end = attr.pmtu.offset(request.chunk_end(index)).min(request.len);
+            let end = attr.pmtu.offset(end).min(request.len);
             let rest = end.saturating_sub(offset);
             (Opcode::RcReadRequest, Ext::Reth(reth(offset, rest)))
         }

@@ -93,7 +93,15 @@ impl TailLoss {
         }
     }
 
-    /// The requester goes back to `una`: nothing is in flight, and a packet may be lost.
+    /// A later response came than that of `una`: what is in flight is not late yet.
+    #[cold]
+    pub(in super::super::super) fn on_kept(&mut self, now: Instant, timeout: Option<u64>) {
+        if self.deadline.is_some() {
+            self.arm(now, timeout);
+        }
+    }
+
+    /// The requester goes back to `una`, or asks for a gap: a packet may be lost.
     #[inline]
     pub(in super::super::super) fn on_retransmission(&mut self) {
         self.sample = None;

@@ -11,6 +11,8 @@ counted! {
     pub enum RequesterEvent {
         /// A request packet was sent again, whatever for.
         Retransmit = c"retransmits",
+        /// A gap in READ responses was asked for alone.
+        ReadGap = c"read_gaps",
         /// The ACK timeout expired (IBTA 9.7.6.1.3).
         AckTimeout = c"ack_timeouts",
         /// The responder missed a packet: a NAK, PSN sequence error.

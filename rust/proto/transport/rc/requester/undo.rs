@@ -11,6 +11,9 @@ impl<C: CongestionControl> Requester<C> {
     /// Takes back the packets of request `n` from `psn` on, which were not sent.
     #[cold]
     pub(in super::super) fn undo<Q: RequestQueue>(&mut self, n: u32, psn: Psn, q: &Q) {
+        if self.undo_gap_request(psn) {
+            return;
+        }
         let wants_response = q.get(n).is_some_and(|request| request.op.wants_response());
         // The READ was about to be resumed, and late responses to it may have come meanwhile.
         let late = wants_response && n == self.una.n && psn.distance(self.una.psn) < 0;

@@ -5,6 +5,7 @@
 
 use super::Watch;
 use crate::check::{ensure, Violation};
+use crate::model::flow::Flow;
 use crate::model::op::Op;
 
 impl Watch {
@@ -28,8 +29,23 @@ impl Watch {
         Ok(())
     }
 
-    /// The device took a request packet back, which will be sent later.
-    pub fn packet_taken_back(&mut self, packet: u64, ack_req: bool) -> Result<(), Violation> {
+    /// The device took a request packet back, which will be sent later; of a READ it asks for `len`
+    /// bytes.
+    pub fn packet_taken_back(
+        &mut self,
+        flow: &Flow,
+        packet: u64,
+        ack_req: bool,
+        len: u32,
+    ) -> Result<(), Violation> {
+        if let Some(index) = flow.op_at(packet) {
+            let request = &flow.ops[index];
+            let end = self.asked_end(flow, request, packet, len);
+            if self.is_gap_request(request, packet, end) {
+                self.undone += 1;
+                return self.check_gap(request, packet, end);
+            }
+        }
         if packet < self.sent.len() as u64 {
             self.check_again(packet, ack_req)?;
             // The last packet in flight is the one before it now.

@@ -140,7 +140,7 @@ impl Watch {
         let ends = matches!(seen.opcode, op::READ_LAST | op::READ_ONLY);
         ensure!(
             "IBTA 9.4.4",
-            ends == (k + 1 == request.chunk_end(k)),
+            ends == (k + 1 == request.chunk_end(k)) || ends && self.gaps.may_end(packet + 1),
             "wrong end of a read in {seen:x?}"
         );
         let starts = matches!(seen.opcode, op::READ_FIRST | op::READ_ONLY);
