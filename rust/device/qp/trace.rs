@@ -127,7 +127,7 @@ fn changed(qp: &QpContext, now: &Snapshot, change: &Change) {
     };
     for (event, due) in [
         (Event::Ack, change.acked != 0),
-        (back, change.goes_back),
+        (back, change.sends_again),
         (Event::Window, change.windows),
     ] {
         if due {

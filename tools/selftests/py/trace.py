@@ -130,6 +130,24 @@ def missed():
         shut(a, b)
 
 
+def answer_missed():
+    """A READ response that is lost before another one, which is kept: the lost one is asked for."""
+    with Trace() as trace:
+        a, b = pair(timeout=20)
+        loses(True)
+        try:
+            b.send(e.IBV_WR_RDMA_READ, b.sge(8), remote=a.remote(), flags=SIG)
+            until(lambda: "transmit" in trace.names(a), "the response")
+        finally:
+            loses(False)
+        b.send(e.IBV_WR_RDMA_READ, b.sge(8), remote=a.remote(), flags=SIG)
+        good(poll(b.cq, 2))
+        trace.has(b, "retransmit", "response_gap psn")
+        trace.has(b, "window", "response_gap psn")
+        assert "drop" not in trace.names(b), "the other one was dropped"
+        shut(a, b)
+
+
 def drops():
     """Every packet that counters count as dropped is traced by its counter's name."""
     with Trace() as trace:
@@ -241,6 +259,7 @@ main(
             ("a wrong key", refused),
             ("a peer that is gone", gone),
             *([("a packet that is lost", missed)] if WIRE else []),
+            *([("a READ response that is lost", answer_missed)] if WIRE else []),
             ("drops are traced by their counter", drops),
             ("a page fault", paging),
             ("filters, and the end of tracing", over),

@@ -57,7 +57,7 @@ fn an_ack_is_an_ack_and_no_window_changes_without_loss() {
     let ack = Change {
         cause: Cause::Ack,
         acked: 1,
-        goes_back: false,
+        sends_again: false,
         windows: false,
     };
     assert_eq!(changes, [ack]);
@@ -79,7 +79,7 @@ fn a_sequence_nak_goes_back() {
         let changes = changes(&mut pair, lost);
         let nak = changes[0];
         assert_eq!((nak.cause, nak.acked), (Cause::Sequence, 1));
-        assert!(nak.goes_back && nak.windows);
+        assert!(nak.sends_again && nak.windows);
         pair.assert_all_done();
     }
 }
@@ -96,7 +96,25 @@ fn a_gap_of_responses_is_a_cause_of_its_own() {
     };
     let changes = changes(&mut pair, lost);
     assert_eq!(changes[0].cause, Cause::Response);
-    assert!(changes[0].goes_back);
+    assert!(changes[0].sends_again);
+    pair.assert_all_done();
+}
+
+/// The response behind the gap is kept, and is no plain acknowledgement all the same.
+#[test]
+fn a_gap_that_is_asked_for_alone_is_such_a_gap() {
+    let mut pair = Pair::new();
+    pair.a.post(SendOp::Read, vec![0; 700], 0);
+    let lost = |n, way, _: &Packet| match (n, way) {
+        (2, Way::BtoA) => Fate::Lose,
+        _ => Fate::Deliver,
+    };
+    let changes = changes(&mut pair, lost);
+    let again: Vec<_> = changes.iter().map(|change| change.sends_again).collect();
+    assert_eq!(again, [false, true, false]);
+    assert_eq!((changes[1].cause, changes[1].acked), (Cause::Response, 0));
+    assert!(changes[1].windows);
+    assert_eq!((changes[2].cause, changes[2].acked), (Cause::Ack, 2));
     pair.assert_all_done();
 }
 
@@ -108,7 +126,7 @@ fn an_rnr_nak_goes_back_and_changes_no_window() {
     let rnr = Change {
         cause: Cause::Rnr,
         acked: 0,
-        goes_back: true,
+        sends_again: true,
         windows: false,
     };
     assert_eq!(changes, [rnr]);
@@ -131,7 +149,7 @@ fn a_timeout_is_told_from_a_probe() {
     let mut causes = Vec::new();
     while pair.a.conn.requester().snapshot().retries == 0 {
         let (_, change) = timeout(&mut pair);
-        if change.goes_back {
+        if change.sends_again {
             causes.push(change.cause);
         }
         let _ = changes(&mut pair, |_, _, _| Fate::Lose);

@@ -24,6 +24,8 @@ pub struct Snapshot {
     pub read_window: u32,
     /// The smoothed round trip time in nanoseconds, or 0 before the first sample.
     pub srtt: u64,
+    /// READ responses that are missing are to be asked for alone.
+    pub gap: bool,
     /// Retransmissions without progress.
     pub retries: u8,
     /// RNR NAKs without progress.
@@ -66,8 +68,9 @@ pub struct Change {
     /// How many PSNs were acknowledged.
     pub acked: u32,
     /// Packets that were sent are to be sent again, from the oldest one on that is not
-    /// acknowledged: at once, or after a wait for [`Cause::Rnr`] and [`Cause::Page`].
-    pub goes_back: bool,
+    /// acknowledged, or that one alone, for a gap in READ responses: at once, or after a wait for
+    /// [`Cause::Rnr`] and [`Cause::Page`].
+    pub sends_again: bool,
     /// A window changed.
     pub windows: bool,
 }
@@ -76,14 +79,16 @@ impl Snapshot {
     /// The change since the snapshot `before`, which `input` has brought about.
     pub fn since(&self, before: &Snapshot, input: Trigger<'_>) -> Change {
         let back = before.next.offset_from(self.next);
+        let asks = self.gap && !before.gap;
         Change {
             cause: match input {
                 Trigger::Timeout if self.retries != before.retries => Cause::Timeout,
                 Trigger::Timeout => Cause::Probe,
+                Trigger::Packet(..) if asks => Cause::Response,
                 Trigger::Packet(packet, dropped) => cause(packet, dropped),
             },
             acked: self.una.offset_from(before.una),
-            goes_back: back != 0 && back < Psn::HALF,
+            sends_again: asks || back != 0 && back < Psn::HALF,
             windows: (self.cwnd, self.ssthresh, self.read_window)
                 != (before.cwnd, before.ssthresh, before.read_window),
         }
@@ -113,6 +118,7 @@ impl<C: CongestionControl> Requester<C> {
             ssthresh: self.recovery.ssthresh(),
             read_window: self.recovery.read_window(),
             srtt: self.recovery.srtt(),
+            gap: self.kept.is_due(),
             retries,
             rnr_retries,
         }
