@@ -35,7 +35,7 @@ impl Pacer {
     }
 
     /// The time is `now`: what waits until then may be sent.
-    #[cold]
+    #[inline]
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         self.deadline = self.deadline.filter(|deadline| now < *deadline);
     }

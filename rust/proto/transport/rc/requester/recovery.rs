@@ -359,9 +359,7 @@ impl<C: CongestionControl> Recovery<C> {
     /// wait is not reported: the requester polls for it.
     #[inline]
     pub(super) fn take_expired(&mut self, now: Instant) -> Option<Expired> {
-        if self.is_paced() {
-            self.pacer.handle_timeout(now);
-        }
+        self.pacer.handle_timeout(now);
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return self.tail_loss.take_due(now).then_some(Expired::Probe);
         }
