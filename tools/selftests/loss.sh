@@ -78,4 +78,23 @@ cut_wire() {
 	return $status
 }
 t "a wire cut for 0.3 s in mid-traffic" cut_wire
+
+# READs of 30 packets that the program compares. With keep_responses=0 the requester asks for no gap
+# alone.
+read_gaps() { # how many gaps both devices have asked for
+	cat /sys/class/infiniband/{$DEV_A,$DEV_B}/ports/1/hw_counters/read_gaps |
+		awk '{ sum += $1 } END { print sum }'
+}
+reads() {
+	netem loss 2% || return 1
+	PORT=$((PORT + 1))
+	MAY_WAIT=1 pair "cm $PORT" "rping -s -a $IP4_A -p $PORT -V -C 100 -S 30000" \
+		"rping -c -a $IP4_A -p $PORT -V -C 100 -S 30000"
+}
+t "READs that lose responses" reads
+t "gaps were asked for alone" eval '[ "$(read_gaps)" -gt 0 ]'
+t "that module goes away" eval 'hosts_down && module_unload && module_load keep_responses=0'
+hosts_up 1500
+t "READs that lose responses, keep_responses=0" reads
+t "no gap was asked for alone" eval '[ "$(read_gaps)" = 0 ]'
 finish

@@ -61,13 +61,6 @@ fn response(at: u32, from: u32, end: u32) -> Packet {
     }
 }
 
-fn ack(at: u32) -> Packet {
-    let mut packet = response(at, at, at + 1);
-    packet.header.bth.opcode = Opcode::RcAck;
-    packet.payload.clear();
-    packet
-}
-
 /// The response to the part of a READ from `from` to `end` arrives, without the packets `lost`.
 fn respond(node: &mut Node, from: u32, end: u32, lost: &[u32]) {
     for at in (from..end).filter(|at| !lost.contains(at)) {

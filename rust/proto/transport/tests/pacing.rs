@@ -2,22 +2,11 @@
 
 //! Pacing of request packets where the congestion window is small.
 
-use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
-use super::super::{ConnectedQp, Instant, SendOp, Verdict};
+use super::super::wire::Opcode;
+use super::super::{ConnectedQp, Instant, Modify, SendOp, Verdict};
 use super::pair::*;
 
 const MS: u64 = 1_000_000;
-
-fn ack(at: u32) -> Packet {
-    let syndrome = Syndrome::ACK;
-    Packet {
-        header: PacketRepr {
-            bth: BthRepr::new(Opcode::RcAck, PKey::DEFAULT, Qpn::new(5), psn(at)),
-            ext: Ext::Aeth(AethRepr { syndrome, msn: 0 }),
-        },
-        payload: Vec::new(),
-    }
-}
 
 /// The packets that the node sends now. Each asks for an acknowledgement, or has another response.
 fn psns(node: &mut Node, now: Instant) -> Vec<u32> {
@@ -37,13 +26,17 @@ fn cwnd(node: &Node) -> u16 {
 /// A node that knows a round trip time of 1 ms, and whose window is one packet: at the time that is
 /// returned its WRITE of so many packets, which begins with PSN 1, has timed out.
 fn timed_out(packets: u32) -> (Node, Instant) {
-    let mut node = Node::new(1, &config(), 0, 0);
+    timed_out_with(&config(), MS, packets)
+}
+
+fn timed_out_with(config: &Modify, rtt: u64, packets: u32) -> (Node, Instant) {
+    let mut node = Node::new(1, config, 0, 0);
     node.post(SendOp::Write, vec![0; 1], 0);
     assert_eq!(node.transmit_all(Instant(0)).len(), 1);
-    assert_eq!(node.receive(Instant(MS), &ack(0)), Verdict::Accepted);
+    let mut now = Instant(rtt);
+    assert_eq!(node.receive(now, &ack(0)), Verdict::Accepted);
     node.post(SendOp::Write, vec![0; 256 * packets as usize], 0);
-    assert!(node.transmit_all(Instant(MS)).len() > 1);
-    let mut now = Instant(MS);
+    assert!(node.transmit_all(now).len() > 1);
     // Probes come first.
     while cwnd(&node) > 1 {
         node.transmit_all(now);
@@ -86,22 +79,20 @@ fn packets_of_a_small_window_are_spread_over_a_round_trip() {
         .is_some_and(|due| due > now.after(MS)));
 }
 
+/// A wait for pacing that is longer than the ACK timeout does not delay a retry.
 #[test]
 fn a_retry_does_not_wait() {
-    let (mut node, now) = timed_out(1000);
+    let config = Modify {
+        timeout: Some(14),
+        ..config()
+    };
+    let (mut node, now) = timed_out_with(&config, 120 * MS, 1000);
     assert_eq!(psns(&mut node, now), [1]);
-    let now = now.after(MS / 2);
-    assert_eq!(node.receive(now, &ack(1)), Verdict::Accepted);
-    assert!(node.transmit_all(now).is_empty());
-    assert!(node.conn.poll_timeout().is_some());
-    let paced = now.after(MS);
-    node.conn.handle_timeout(paced, &mut node.host);
-    assert_eq!(psns(&mut node, paced), [2]);
-    // The window is two packets, and the other one waits.
-    let late = now.after(100 * MS);
-    node.conn.handle_timeout(late, &mut node.host);
-    assert_eq!(cwnd(&node), 1);
-    assert_eq!(psns(&mut node, late), [2]);
+    // 4.096 us * 2^14, twice after the first retry.
+    let due = node.conn.poll_timeout().expect("a packet is in flight");
+    assert!(due < now.after(150 * MS), "before the next packet is due");
+    node.conn.handle_timeout(due, &mut node.host);
+    assert_eq!(psns(&mut node, due), [1]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Two endpoints in virtual time. An endpoint is a [`Connection`] and a [`Host`], which stands for
 //! the driver: memory, queues, completions.
 
-use super::super::wire::{Opcode, PacketRepr, Psn, Syndrome};
+use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Psn, Qpn, Syndrome};
 use super::super::{
     ConnectedQp, Connection, Events, Flags, Instant, Modify, RemoteAccess, Request, Resource,
     SendOp, State, Status, Transmit, Verdict,
@@ -148,6 +148,22 @@ impl Node {
 
     pub fn saw(&self, event: Events) -> bool {
         self.events.iter().any(|events| events.contains(event))
+    }
+}
+
+/// The ACK of a peer for everything up to PSN `at`.
+pub fn ack(at: u32) -> Packet {
+    reply(at, Syndrome::ACK)
+}
+
+/// An acknowledgement with this syndrome.
+pub fn reply(at: u32, syndrome: Syndrome) -> Packet {
+    Packet {
+        header: PacketRepr {
+            bth: BthRepr::new(Opcode::RcAck, PKey::DEFAULT, Qpn::new(5), psn(at)),
+            ext: Ext::Aeth(AethRepr { syndrome, msn: 0 }),
+        },
+        payload: Vec::new(),
     }
 }
 

@@ -3,9 +3,7 @@
 //! Tail loss probes: a response is late, and the requester asks again long before the ACK timeout.
 
 use super::super::rc::requester::tail_loss::{TailLoss, LOSSLESS_MIN_TIMEOUT_NS, MIN_TIMEOUT_NS};
-use super::super::wire::{
-    AethRepr, BthRepr, Ext, NakCode, Opcode, PKey, PacketRepr, Qpn, Syndrome,
-};
+use super::super::wire::{NakCode, Syndrome};
 use super::super::{Instant, Modify, SendOp, Status};
 use super::pair::*;
 
@@ -20,16 +18,6 @@ fn patient() -> Modify {
         timeout: Some(EXPONENT),
         retry_cnt: Some(1),
         ..config()
-    }
-}
-
-fn reply(at: u32, syndrome: Syndrome) -> Packet {
-    Packet {
-        header: PacketRepr {
-            bth: BthRepr::new(Opcode::RcAck, PKey::DEFAULT, Qpn::new(5), psn(at)),
-            ext: Ext::Aeth(AethRepr { syndrome, msn: 0 }),
-        },
-        payload: Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 //! The limits on packets in flight, and the packets that ask for an acknowledgement.
 
 use super::super::rc::requester::read_chunk::READ_CHUNK;
-use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
+use super::super::wire::{Ext, Opcode};
 use super::super::{
     ConnectedQp, DropReason, Flags, Instant, Modify, Request, RequestQueue, SendOp, State, Status,
     Verdict, MAX_CWND,
@@ -12,17 +12,6 @@ use super::pair::*;
 use super::sink::Sink;
 
 const NOW: Instant = Instant(0);
-
-fn ack(at: u32) -> Packet {
-    let syndrome = Syndrome::ACK;
-    Packet {
-        header: PacketRepr {
-            bth: BthRepr::new(Opcode::RcAck, PKey::DEFAULT, Qpn::new(5), psn(at)),
-            ext: Ext::Aeth(AethRepr { syndrome, msn: 0 }),
-        },
-        payload: Vec::new(),
-    }
-}
 
 fn response(opcode: Opcode, at: u32, len: usize) -> Packet {
     let mut packet = ack(at);

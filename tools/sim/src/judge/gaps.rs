@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the judge on the wire knows of a gap in READ responses.
+//! A gap in READ responses, as the judge on the wire knows it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is behind a gap.
+/// The packets behind a gap.
 #[derive(Clone, Debug, Default)]
 pub struct Gaps {
     /// The READ responses that the requester has kept, each with the number of reasons to forget

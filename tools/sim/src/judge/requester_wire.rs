@@ -73,7 +73,7 @@ pub struct Watch {
     /// The time of the last progress, and how many signs of a loss the requester has heeded since.
     progress_at: u64,
     signs: u32,
-    /// What is behind a gap in the responses.
+    /// The responses behind a gap.
     gaps: Gaps,
     /// The responses that the responder owes.
     pub answers: Answers,
