@@ -4,7 +4,8 @@
 
 use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Psn, Qpn, Syndrome};
 use super::super::{
-    ConnectedQp, DropReason, Events, Instant, Modify, SendOp, State, Status, Verdict, LOOPBACK_MTU,
+    ConnectedQp, DropReason, Events, Instant, Modify, Resource, SendOp, State, Status, Verdict,
+    LOOPBACK_MTU,
 };
 use super::pair::*;
 
@@ -185,4 +186,39 @@ fn ack_precedes_reply() {
     }
     // One ACK for each message.
     assert!(pair.b.transmit_all(Instant(0)).is_empty());
+}
+
+/// IBTA 9.7.5.1.2: so it does where responses were sent before: to READs, to a duplicate of an older
+/// one, and before the number of responder resources changed.
+#[test]
+fn ack_precedes_reply_after_responses() {
+    for (duplicate, resize) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut pair = loopback();
+        pair.b.host.memory = pattern(200, 3);
+        pair.b.host.recvs.push_back(Ok(100));
+        for _ in 0..2 {
+            pair.a.post(SendOp::Read, vec![0; 100], 0);
+        }
+        let reads = pair.a.transmit_all(Instant(0));
+        for read in &reads {
+            let _ = pair.b.receive(Instant(0), read);
+        }
+        assert_eq!(pair.b.transmit_all(Instant(0)).len(), 2);
+        if duplicate {
+            let _ = pair.b.receive(Instant(0), &reads[0]);
+            assert_eq!(pair.b.transmit_all(Instant(0)).len(), 1);
+        }
+        if resize {
+            pair.b.conn.replace_resources(vec![Resource::EMPTY; 4]);
+        }
+        pair.a.post(SendOp::Send, pattern(64, 1), 0);
+        let mut message = pair.a.transmit_all(Instant(0));
+        message[0].header.bth.ack_req = false;
+        let _ = pair.b.receive(Instant(0), &message[0]);
+        pair.b.post(SendOp::Send, pattern(64, 1), 0);
+        let replies = pair.b.transmit_all(Instant(0));
+        let opcodes: Vec<_> = replies.iter().map(Packet::opcode).collect();
+        let expected = [Opcode::RcAck, Opcode::RcSendOnly];
+        assert_eq!(opcodes, expected, "duplicate {duplicate}, resize {resize}");
+    }
 }

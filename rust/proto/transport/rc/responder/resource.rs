@@ -160,7 +160,7 @@ pub(super) struct ResourceRing<R> {
     head: usize,
     /// How many resources there are.
     count: usize,
-    /// So many of the newest resources may have packets to send; older ones have none.
+    /// The age of the oldest resource that has packets to send, 0 if none has.
     due: usize,
 }
 
@@ -179,6 +179,14 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
         self.head = 0;
         self.count = 0;
         self.due = 0;
+    }
+
+    /// `due` is not above the age of the oldest resource that may have packets to send: finds it.
+    #[inline]
+    fn settle(&mut self) {
+        while self.due > 0 && !self.get(self.due).is_some_and(|slot| slot.due) {
+            self.due = self.due.wrapping_sub(1);
+        }
     }
 
     /// Whether no response is due.
@@ -268,6 +276,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
             self.head = if next >= capacity { 0 } else { next };
             self.count = self.count.saturating_add(1).min(capacity);
             self.due = self.due.saturating_add(1).min(capacity);
+            self.settle();
         }
     }
 
@@ -275,43 +284,39 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
     /// sent.
     #[inline]
     pub(super) fn next_response(&mut self, pmtu: Pmtu, max_segments: u16) -> Option<Response> {
-        while self.due > 0 {
-            let index = self.index(self.due);
-            let slot = self.slots.as_mut().get_mut(index)?;
-            if !slot.due {
-                self.due = self.due.wrapping_sub(1);
-                continue;
-            }
-            let offset = pmtu.offset(slot.next.wrapping_sub(slot.start));
-            let middle = slot.end.saturating_sub(1).saturating_sub(slot.next);
-            let segments = if slot.next == slot.start {
-                1
-            } else {
-                middle.min(max_segments.into()).max(1)
-            };
-            let response = Response {
-                res: index as u8,
-                kind: slot.kind,
-                psn: slot.first_psn.add(slot.next),
-                msn: slot.msn,
-                starts: slot.next == slot.start,
-                ends: slot.next.wrapping_add(1) >= slot.end,
-                base: pmtu.offset(slot.start),
-                offset,
-                len: slot
-                    .play_len
-                    .saturating_sub(offset)
-                    .min(pmtu.offset(segments)),
-                segments: segments as u16,
-            };
-            slot.next = slot.next.wrapping_add(segments);
-            if response.ends {
-                slot.due = false;
-                self.due = self.due.wrapping_sub(1);
-            }
-            return Some(response);
+        if self.due == 0 {
+            return None;
         }
-        None
+        let index = self.index(self.due);
+        let slot = self.slots.as_mut().get_mut(index)?;
+        let offset = pmtu.offset(slot.next.wrapping_sub(slot.start));
+        let middle = slot.end.saturating_sub(1).saturating_sub(slot.next);
+        let segments = if slot.next == slot.start {
+            1
+        } else {
+            middle.min(max_segments.into()).max(1)
+        };
+        let response = Response {
+            res: index as u8,
+            kind: slot.kind,
+            psn: slot.first_psn.add(slot.next),
+            msn: slot.msn,
+            starts: slot.next == slot.start,
+            ends: slot.next.wrapping_add(1) >= slot.end,
+            base: pmtu.offset(slot.start),
+            offset,
+            len: slot
+                .play_len
+                .saturating_sub(offset)
+                .min(pmtu.offset(segments)),
+            segments: segments as u16,
+        };
+        slot.next = slot.next.wrapping_add(segments);
+        if response.ends {
+            slot.due = false;
+            self.settle();
+        }
+        Some(response)
     }
 
     /// The age of the resource that has `psn` among its PSNs, 0 if there is none. Only duplicate
@@ -428,7 +433,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
             return false;
         };
         slot.due = false;
-        !slot.again
+        let first = !slot.again;
+        self.settle();
+        first
     }
 
     /// Moves the resources to other storage; returns the old one. If the new storage is smaller,
@@ -442,6 +449,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
                 self.push(*resource);
             }
         }
+        self.due = old.due.min(keep);
+        self.settle();
         old.slots
     }
 }
