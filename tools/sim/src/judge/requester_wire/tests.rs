@@ -7,6 +7,7 @@ use crate::check::Violation;
 use crate::judge::cwnd::{reduced, MAX_CWND};
 use crate::judge::decode::NAK_SEQUENCE;
 use crate::judge::expect::{chunk, expected_request};
+use crate::model::fault::Fault;
 use crate::model::flow::tests::op as posted;
 use crate::model::verb::Verb;
 
@@ -416,13 +417,14 @@ fn wrong_answers() {
         }),
         "255 bytes",
     );
-    refused(
-        wire.respond(&Seen {
-            payload: &data[1..257],
-            ..first
-        }),
-        "wrong data",
-    );
+    let other = Seen {
+        payload: &data[1..257],
+        ..first
+    };
+    refused(wire.respond(&other), "wrong data");
+    let index = wire.flow.op_at(wire.flow.packet(other.psn)).unwrap();
+    wire.flow.ops[index].fault = Some(Fault::NotEnabled);
+    assert_eq!(wire.respond(&other), Ok(()), "its end is out of its region");
 }
 
 #[test]
