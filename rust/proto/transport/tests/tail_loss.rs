@@ -189,7 +189,8 @@ fn the_estimate_of_the_round_trip_time() {
     assert_eq!(estimator.deadline(), Some(now.after(srtt + 4 * rttvar)));
 }
 
-/// RFC 6298 3: an acknowledgement of a packet that was sent twice is no sample.
+/// RFC 6298 3: an acknowledgement of a packet that was sent twice is no sample. RFC 6298 5.5: the
+/// timeout stays doubled until there is one.
 #[test]
 fn a_retransmission_gives_no_sample() {
     let (mut node, mut now) = experienced(&patient());
@@ -198,9 +199,12 @@ fn a_retransmission_gives_no_sample() {
     assert_eq!(wait(&mut node, &mut now), [1]);
     now = now.after(20 * MIN_TIMEOUT_NS);
     let _ = node.receive(now, &reply(1, Syndrome::ACK));
-    node.post(SendOp::Send, vec![0; 4], 0);
-    assert_eq!(psns(&mut node, now), [2]);
-    assert_eq!(node.conn.poll_timeout(), Some(now.after(MIN_TIMEOUT_NS)));
+    for (at, timeout) in [(2, 2 * MIN_TIMEOUT_NS), (3, MIN_TIMEOUT_NS)] {
+        node.post(SendOp::Send, vec![0; 4], 0);
+        assert_eq!(psns(&mut node, now), [at]);
+        assert_eq!(node.conn.poll_timeout(), Some(now.after(timeout)));
+        let _ = node.receive(now, &reply(at, Syndrome::ACK));
+    }
 }
 
 /// If any two packets are lost, the pair completes long before the ACK timeout, once the round trip

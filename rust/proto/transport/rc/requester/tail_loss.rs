@@ -40,6 +40,8 @@ pub(in super::super::super) struct TailLoss {
     sample: Option<(Psn, Instant)>,
     /// Probes sent since `una` advanced.
     probes: u8,
+    /// Probes sent since the last sample: they may have been too early (RFC 6298 5.5 to 5.7).
+    backoff: u8,
     /// When the next probe is due.
     deadline: Option<Instant>,
 }
@@ -52,6 +54,7 @@ impl TailLoss {
         min_timeout: LOSSLESS_MIN_TIMEOUT_NS,
         sample: None,
         probes: 0,
+        backoff: 0,
         deadline: None,
     };
 
@@ -118,7 +121,7 @@ impl TailLoss {
     #[inline]
     pub(super) fn rto(&self) -> Option<u64> {
         let rto = self.srtt.saturating_add(self.rttvar.saturating_mul(4));
-        (self.srtt != 0).then_some(rto.max(self.min_timeout) << self.probes)
+        (self.srtt != 0).then_some(rto.max(self.min_timeout) << self.backoff)
     }
 
     /// The time of the next probe, if one is due.
@@ -139,6 +142,7 @@ impl TailLoss {
         }
         self.on_retransmission();
         self.probes = self.probes.saturating_add(1);
+        self.backoff = self.backoff.saturating_add(1).min(MAX_PROBES);
         true
     }
 
@@ -157,6 +161,7 @@ impl TailLoss {
     /// Takes a sample of the round trip time into account (RFC 6298 2.2, RFC 6298 2.3).
     #[inline]
     fn update_rtt(&mut self, nanos: u64) {
+        self.backoff = 0;
         // A coarse clock may give 0, which stands for no sample yet.
         let nanos = nanos.max(1);
         if self.srtt == 0 {
