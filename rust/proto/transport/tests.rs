@@ -25,6 +25,7 @@ mod page_faults;
 mod placement;
 mod placement_errors;
 mod qp_states;
+mod read_chunks;
 mod recovery;
 mod rnr;
 mod run_state;

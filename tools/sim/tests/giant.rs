@@ -144,7 +144,7 @@ impl ResponderOps for End {
     fn read_start(&mut self, _: u8, va: u64, _: u32, len: u32) -> Result<(), AccessError> {
         let offset = va - (u64::MAX - u64::from(GIANT) + 1);
         let left = GIANT - offset as u32;
-        assert_eq!(len, left.min(READ_CHUNK * 256));
+        assert!(len > 0 && len <= left.min(READ_CHUNK * 256));
         advance(&mut self.read, offset as u32, len);
         Ok(())
     }
@@ -230,5 +230,7 @@ fn a_giant_write_arrives() {
 fn a_giant_read_takes_half_of_all_psns() {
     let (a, b) = run(SendOp::Read, 256);
     assert_eq!((a.placed, b.read), (GIANT, GIANT));
-    assert_eq!(b.packets, (GIANT >> 8).div_ceil(READ_CHUNK) + 1);
+    // And some more while the window is small.
+    let least = (GIANT >> 8).div_ceil(READ_CHUNK) + 1;
+    assert!((least..least + 16).contains(&b.packets), "{}", b.packets);
 }

@@ -163,8 +163,12 @@ pub struct Request {
     pub(in super::super) first_psn: Psn,
     /// How many PSNs it consumes: 1 to 2^23, or 0 if it sends nothing.
     pub(in super::super) psns: u32,
-    /// Of an RC READ: how many response packets one READ request asks for at most.
+    /// Of an RC READ: how many response packets one READ request asks for at most, from packet
+    /// `base` on.
     pub(in super::super) chunk: u32,
+    pub(in super::super) base: u32,
+    /// How many each READ request for the packets before `base` has asked for.
+    pub(in super::super) before: u32,
 }
 
 impl Request {
@@ -183,6 +187,8 @@ impl Request {
             first_psn: Psn::ZERO,
             psns: 0,
             chunk: 0,
+            base: 0,
+            before: 0,
         }
     }
 

@@ -60,6 +60,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
         self.requester.keep_responses(keeps);
     }
 
+    /// Room for four whole READ chunks, as after READs that lost nothing.
+    #[cfg(test)]
+    pub(in super::super) fn open_read_window(&mut self) {
+        self.requester.open_read_window();
+    }
+
     /// The send half, for queries.
     #[inline]
     pub fn requester(&self) -> &Requester<C> {
@@ -198,23 +204,6 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
     #[inline]
     pub(in super::super) fn ack_is_due(&self) -> bool {
         self.responder.ack_is_due()
-    }
-
-    /// Makes a delayed ACK and corked requests due at once. The owner calls this, and then
-    /// [`Connection::poll_transmit`], before it resets or destroys the queue pair: the peer's
-    /// request was carried out, and the peer must learn that.
-    pub fn flush_delayed(&mut self) {
-        self.responder.flush_delayed_ack();
-        self.requester.uncork();
-    }
-
-    /// Whether nothing is due, as the requests that have not begun stay corked: until its timeout
-    /// [`ConnectedQp::poll_transmit`] would return no packet.
-    #[inline]
-    pub fn is_corked<Q: RequestQueue>(&mut self, now: Instant, q: &Q) -> bool {
-        self.state.is(State::Rts)
-            && !self.responder.may_transmit()
-            && self.requester.corks(now, false, q)
     }
 
     /// Processes a packet for this QP, with `payload_len` bytes of payload, which `env` can access.

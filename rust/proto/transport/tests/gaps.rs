@@ -2,7 +2,6 @@
 
 //! READ responses behind a gap are kept, and the gap alone is asked for.
 
-use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
 use super::super::{
     ConnectedQp, DropReason, Instant, Modify, RequesterEvent, SendOp, Status, Verdict,
 };
@@ -14,57 +13,26 @@ const NOW: Instant = Instant(0);
 const CHUNK: u32 = 122;
 const PMTU: usize = 256;
 
-/// The READ requests on the wire: the PSN, and the PSN behind the last one that is asked for.
-fn asked(packets: &[Packet]) -> Vec<(u32, u32)> {
-    let reads = packets
-        .iter()
-        .filter(|p| p.opcode() == Opcode::RcReadRequest);
-    reads
-        .map(|p| {
-            let len = p.header.ext.reth().unwrap().dma_len;
-            (p.psn(), p.psn() + len.div_ceil(PMTU as u32))
-        })
-        .collect()
+/// A requester that asks for whole chunks, four at a time.
+fn open(config: &Modify) -> Node {
+    let mut node = Node::new(1, config, 0, 0);
+    node.conn.open_read_window();
+    node
 }
 
 /// A requester with one READ of so many packets, which were asked for from PSN 0 on.
 fn reading(packets: u32) -> Node {
-    let mut node = Node::new(1, &config(), 0, 0);
+    let mut node = open(&config());
     node.post(SendOp::Read, vec![0; packets as usize * PMTU], 0);
-    let first = asked(&node.transmit_all(NOW));
+    let first = reads_asked(&node.transmit_all(NOW));
     assert_eq!(first.last().unwrap().1, packets);
     node
-}
-
-/// Response packet `at` of the part of a READ from `from` to `end`. Its bytes are its PSN.
-fn response(at: u32, from: u32, end: u32) -> Packet {
-    use Opcode::*;
-    let opcode = match (at == from, at + 1 == end) {
-        (true, true) => RcReadResponseOnly,
-        (true, false) => RcReadResponseFirst,
-        (false, true) => RcReadResponseLast,
-        (false, false) => RcReadResponseMiddle,
-    };
-    let ext = match opcode {
-        RcReadResponseMiddle => Ext::None,
-        _ => Ext::Aeth(AethRepr {
-            syndrome: Syndrome::ACK,
-            msn: 0,
-        }),
-    };
-    Packet {
-        header: PacketRepr {
-            bth: BthRepr::new(opcode, PKey::DEFAULT, Qpn::new(5), psn(at)),
-            ext,
-        },
-        payload: vec![at as u8; PMTU],
-    }
 }
 
 /// The response to the part of a READ from `from` to `end` arrives, without the packets `lost`.
 fn respond(node: &mut Node, from: u32, end: u32, lost: &[u32]) {
     for at in (from..end).filter(|at| !lost.contains(at)) {
-        let verdict = node.receive(NOW, &response(at, from, end));
+        let verdict = node.receive(NOW, &read_response(at, from, end));
         assert_eq!(verdict, Verdict::Accepted, "{at}");
     }
     node.settle();
@@ -92,7 +60,7 @@ fn the_gap_alone_is_asked_for_when_the_response_is_over() {
     respond(&mut node, 0, 10, &[3, 4, 9]);
     assert!(node.transmit_all(NOW).is_empty(), "more may come");
     respond(&mut node, 9, 10, &[]);
-    assert_eq!(asked(&node.transmit_all(NOW)), [(3, 5)]);
+    assert_eq!(reads_asked(&node.transmit_all(NOW)), [(3, 5)]);
     assert!(node.transmit_all(NOW).is_empty(), "once");
     respond(&mut node, 3, 5, &[]);
     check_bytes(&node, 10);
@@ -106,10 +74,10 @@ fn the_gap_alone_is_asked_for_when_the_response_is_over() {
 fn several_gaps_of_a_chunk_are_one_request() {
     let mut node = reading(20);
     respond(&mut node, 0, 20, &[2, 7, 8, 15]);
-    assert_eq!(asked(&node.transmit_all(NOW)), [(2, 16)]);
+    assert_eq!(reads_asked(&node.transmit_all(NOW)), [(2, 16)]);
     for at in 2..16 {
         let kept = ![2, 7, 8, 15].contains(&at);
-        let verdict = match node.receive(NOW, &response(at, 2, 16)) {
+        let verdict = match node.receive(NOW, &read_response(at, 2, 16)) {
             Verdict::Accepted => false,
             verdict => verdict == Verdict::Dropped(DropReason::Ghost),
         };
@@ -129,7 +97,7 @@ fn gaps_are_asked_for_in_ascending_order() {
     }
     for chunk in 0..3 {
         let from = chunk * CHUNK + 10;
-        assert_eq!(asked(&node.transmit_all(NOW)), [(from, from + 11)]);
+        assert_eq!(reads_asked(&node.transmit_all(NOW)), [(from, from + 11)]);
         respond(&mut node, from, from + 1, &[]);
         assert!(node.transmit_all(NOW).is_empty());
         respond(&mut node, from + 10, from + 11, &[]);
@@ -143,7 +111,7 @@ fn a_lost_end_is_shown_by_the_next_response() {
     let mut node = reading(2 * CHUNK);
     respond(&mut node, 0, CHUNK, &[CHUNK - 2, CHUNK - 1]);
     respond(&mut node, CHUNK, 2 * CHUNK, &[]);
-    assert_eq!(asked(&node.transmit_all(NOW)), [(CHUNK - 2, CHUNK)]);
+    assert_eq!(reads_asked(&node.transmit_all(NOW)), [(CHUNK - 2, CHUNK)]);
     respond(&mut node, CHUNK - 2, CHUNK, &[]);
     check_bytes(&node, 2 * CHUNK);
 }
@@ -154,19 +122,19 @@ fn a_lost_end_is_shown_by_the_next_response() {
 fn a_lost_gap_request_is_sent_again() {
     let mut node = reading(10);
     respond(&mut node, 0, 10, &[3]);
-    assert_eq!(asked(&node.transmit_all(NOW)), [(3, 4)]);
+    assert_eq!(reads_asked(&node.transmit_all(NOW)), [(3, 4)]);
     node.post(SendOp::Read, vec![0; PMTU], 0);
-    assert_eq!(asked(&node.transmit_all(NOW)), [(10, 11)]);
+    assert_eq!(reads_asked(&node.transmit_all(NOW)), [(10, 11)]);
     respond(&mut node, 10, 11, &[]);
-    assert_eq!(asked(&node.transmit_all(NOW)), [(3, 4)]);
+    assert_eq!(reads_asked(&node.transmit_all(NOW)), [(3, 4)]);
     respond(&mut node, 3, 4, &[]);
     assert_eq!(node.statuses(), [Status::Success; 2]);
     // And the response to a gap request that has a gap itself.
     let mut node = reading(10);
     respond(&mut node, 0, 10, &[3, 4, 5]);
-    assert_eq!(asked(&node.transmit_all(NOW)), [(3, 6)]);
+    assert_eq!(reads_asked(&node.transmit_all(NOW)), [(3, 6)]);
     respond(&mut node, 3, 6, &[4]);
-    assert_eq!(asked(&node.transmit_all(NOW)), [(4, 5)]);
+    assert_eq!(reads_asked(&node.transmit_all(NOW)), [(4, 5)]);
     respond(&mut node, 4, 5, &[]);
     check_bytes(&node, 10);
 }
@@ -177,10 +145,10 @@ fn a_lost_gap_request_is_sent_again() {
 fn a_peer_that_refuses_is_asked_for_everything() {
     let mut node = reading(10);
     respond(&mut node, 0, 10, &[3, 6]);
-    assert_eq!(asked(&node.transmit_all(NOW)), [(3, 7)]);
+    assert_eq!(reads_asked(&node.transmit_all(NOW)), [(3, 7)]);
     let due = node.conn.poll_timeout().unwrap();
     node.conn.handle_timeout(due, &mut node.host);
-    assert_eq!(asked(&node.transmit_all(due)), [(3, 10)]);
+    assert_eq!(reads_asked(&node.transmit_all(due)), [(3, 10)]);
     respond(&mut node, 3, 10, &[]);
     check_bytes(&node, 10);
 }
@@ -190,7 +158,7 @@ fn a_peer_that_refuses_is_asked_for_everything() {
 #[test]
 fn what_is_acknowledged_behind_a_gap_completes_in_order() {
     for by_ack in [false, true] {
-        let mut node = Node::new(1, &config(), 0, 0);
+        let mut node = open(&config());
         node.post(SendOp::Read, vec![0; 2 * PMTU], 0);
         node.post(SendOp::Send, vec![1; 4], 0);
         node.post(SendOp::Write, vec![1; 4], 0);
@@ -207,7 +175,7 @@ fn what_is_acknowledged_behind_a_gap_completes_in_order() {
         }
         node.settle();
         assert!(node.statuses().is_empty());
-        assert_eq!(asked(&node.transmit_all(NOW)), [(1, 2)]);
+        assert_eq!(reads_asked(&node.transmit_all(NOW)), [(1, 2)]);
         respond(&mut node, 1, 2, &[]);
         assert_eq!(
             node.statuses(),
@@ -220,14 +188,14 @@ fn what_is_acknowledged_behind_a_gap_completes_in_order() {
 /// The response to an atomic is not kept: when its turn comes the requester goes back to it.
 #[test]
 fn an_atomic_behind_a_gap_is_asked_for_again() {
-    let mut node = Node::new(1, &config(), 0, 0);
+    let mut node = open(&config());
     node.post(SendOp::Read, vec![0; 2 * PMTU], 0);
     node.post(SendOp::FetchAdd { add: 1 }, vec![0; 8], 0);
     node.post(SendOp::Read, vec![0; PMTU], 0);
     node.transmit_all(NOW);
     respond(&mut node, 0, 2, &[1]);
     respond(&mut node, 3, 4, &[]);
-    assert_eq!(asked(&node.transmit_all(NOW)), [(1, 2)]);
+    assert_eq!(reads_asked(&node.transmit_all(NOW)), [(1, 2)]);
     respond(&mut node, 1, 2, &[]);
     let again: Vec<_> = node.transmit_all(NOW).iter().map(Packet::psn).collect();
     assert_eq!(
@@ -239,24 +207,24 @@ fn an_atomic_behind_a_gap_is_asked_for_again() {
 /// The READ window counts what is kept as arrived, and is reduced once in a round trip.
 #[test]
 fn reads_go_on_behind_a_gap() {
-    let mut node = Node::new(1, &config(), 0, 0);
+    let mut node = open(&config());
     node.post(SendOp::Read, vec![0; 16 * CHUNK as usize * PMTU], 0);
-    assert_eq!(asked(&node.transmit_all(NOW)).len(), 4);
+    assert_eq!(reads_asked(&node.transmit_all(NOW)).len(), 4);
     let window = |node: &Node| node.conn.requester().snapshot().read_window;
     let before = window(&node);
     respond(&mut node, 0, CHUNK, &[5]);
-    assert_eq!(asked(&node.transmit_all(NOW)), [(5, 6)]);
+    assert_eq!(reads_asked(&node.transmit_all(NOW)), [(5, 6)]);
     let less = window(&node);
     assert!(less < before);
     respond(&mut node, CHUNK, 2 * CHUNK, &[CHUNK + 5]);
     assert!(node.transmit_all(NOW).is_empty(), "the window is {less}");
     for chunk in 2..4 {
         respond(&mut node, chunk * CHUNK, (chunk + 1) * CHUNK, &[]);
-        let more = asked(&node.transmit_all(NOW));
+        let more = reads_asked(&node.transmit_all(NOW));
         assert_eq!(more, [((chunk + 2) * CHUNK, (chunk + 3) * CHUNK)]);
     }
     respond(&mut node, 5, 6, &[]);
-    let next = asked(&node.transmit_all(NOW));
+    let next = reads_asked(&node.transmit_all(NOW));
     assert_eq!(next[0], (CHUNK + 5, CHUNK + 6));
     assert!(window(&node) >= less, "the same round trip");
 }
@@ -268,7 +236,7 @@ fn a_requester_without_retries_fails_at_a_gap() {
         retry_cnt: Some(0),
         ..config()
     };
-    let mut node = Node::new(1, &config, 0, 0);
+    let mut node = open(&config);
     node.post(SendOp::Read, vec![0; 4 * PMTU], 0);
     node.transmit_all(NOW);
     respond(&mut node, 0, 4, &[1]);
@@ -297,10 +265,10 @@ fn a_gap_request_that_is_taken_back_comes_again() {
 /// A response far behind the gap is not kept; the requester goes back.
 #[test]
 fn the_kept_span_has_an_end() {
-    let mut node = Node::new(1, &config(), 0, 0);
+    let mut node = open(&config());
     node.post(SendOp::Read, vec![0; 140 * CHUNK as usize * PMTU], 0);
     let mut chunk = |lost: u32, chunk: u32| {
-        let (from, requests) = (chunk * CHUNK, asked(&node.transmit_all(NOW)));
+        let (from, requests) = (chunk * CHUNK, reads_asked(&node.transmit_all(NOW)));
         respond(&mut node, from, from + CHUNK, &[from + lost]);
         requests
     };
@@ -311,14 +279,14 @@ fn the_kept_span_has_an_end() {
     assert!(chunk(CHUNK, 121).contains(&repair));
     (122..128).for_each(|at| drop(chunk(CHUNK, at)));
     for at in 0..=48 {
-        let last = response(128 * CHUNK + at, 128 * CHUNK, 129 * CHUNK);
+        let last = read_response(128 * CHUNK + at, 128 * CHUNK, 129 * CHUNK);
         let expected = match at {
             48 => Verdict::Dropped(DropReason::Gap),
             _ => Verdict::Accepted,
         };
         assert_eq!(node.receive(NOW, &last), expected, "{at}");
     }
-    let again = asked(&node.transmit_all(NOW));
+    let again = reads_asked(&node.transmit_all(NOW));
     assert_eq!(again[0], (120 * CHUNK, 121 * CHUNK));
 }
 

@@ -188,8 +188,8 @@ fn ack_precedes_reply() {
     assert!(pair.b.transmit_all(Instant(0)).is_empty());
 }
 
-/// IBTA 9.7.5.1.2: so it does where responses were sent before: to READs, to a duplicate of an older
-/// one, and before the number of responder resources changed.
+/// IBTA 9.7.5.1.2: so it does where responses were sent before: to READs, to a duplicate of an
+/// older one, and before the number of responder resources changed.
 #[test]
 fn ack_precedes_reply_after_responses() {
     for (duplicate, resize) in [(false, false), (true, false), (false, true), (true, true)] {

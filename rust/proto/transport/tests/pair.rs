@@ -167,6 +167,47 @@ pub fn reply(at: u32, syndrome: Syndrome) -> Packet {
     }
 }
 
+/// Bytes of a packet.
+const PMTU: usize = 256;
+
+/// The READ requests on the wire: the PSN, and the PSN behind the last one that is asked for.
+pub fn reads_asked(packets: &[Packet]) -> Vec<(u32, u32)> {
+    let reads = packets
+        .iter()
+        .filter(|p| p.opcode() == Opcode::RcReadRequest);
+    reads
+        .map(|p| {
+            let len = p.header.ext.reth().unwrap().dma_len;
+            (p.psn(), p.psn() + len.div_ceil(PMTU as u32))
+        })
+        .collect()
+}
+
+/// Response packet `at` of the part of a READ from `from` to `end`. Its bytes are its PSN.
+pub fn read_response(at: u32, from: u32, end: u32) -> Packet {
+    use Opcode::*;
+    let opcode = match (at == from, at + 1 == end) {
+        (true, true) => RcReadResponseOnly,
+        (true, false) => RcReadResponseFirst,
+        (false, true) => RcReadResponseLast,
+        (false, false) => RcReadResponseMiddle,
+    };
+    let ext = match opcode {
+        RcReadResponseMiddle => Ext::None,
+        _ => Ext::Aeth(AethRepr {
+            syndrome: Syndrome::ACK,
+            msn: 0,
+        }),
+    };
+    Packet {
+        header: PacketRepr {
+            bth: BthRepr::new(opcode, PKey::DEFAULT, Qpn::new(5), psn(at)),
+            ext,
+        },
+        payload: vec![at as u8; PMTU],
+    }
+}
+
 /// The fate of a packet on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {

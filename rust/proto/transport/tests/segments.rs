@@ -213,6 +213,7 @@ fn origins(reads: &[usize], writes: &[usize]) -> Vec<char> {
     };
     let mut pair = Pair::with(&config, 0, 0);
     pair.b = Node::with_resources(40, 2, &config, 0, 0);
+    pair.a.conn.open_read_window();
     for packets in reads {
         pair.a.post(SendOp::Read, pattern(PMTU * packets, 1), 0);
     }

@@ -7,6 +7,8 @@
 //! noticed loss has to make the requester send less, as in RFC 9438 4.6. The judge does not know
 //! all that the requester knows: it keeps a bound that an honest requester never passes.
 
+use crate::model::op::READ_CHUNK;
+
 /// Most request packets without acknowledgement.
 pub const MAX_CWND: u64 = 128;
 /// The smallest window after a loss.
@@ -15,10 +17,11 @@ const MIN_CWND: u64 = 2;
 const CWND_STEP: u64 = 4;
 /// The READ window in PSNs: its smallest size after a loss; its initial size; its largest size.
 const MIN_READ_WINDOW: u64 = 8;
-const READ_CHUNK: u64 = crate::model::op::READ_CHUNK;
-const INITIAL_READ_WINDOW: u64 = 4 * READ_CHUNK;
+const INITIAL_READ_WINDOW: u64 = 16;
 const MAX_READ_WINDOW: u64 = 32 * READ_CHUNK;
-/// By how many PSNs each answered READ chunk widens the READ window.
+/// Up to this READ window it may double, until a response is lost.
+const READ_SSTHRESH: u64 = 4 * READ_CHUNK;
+/// By how many PSNs each answered READ chunk widens it above that, or later.
 const READ_WINDOW_STEP: u64 = READ_CHUNK.div_ceil(16);
 
 /// What a loss leaves of a window, as in RFC 9438 4.6: seven tenths.
@@ -35,6 +38,8 @@ pub struct Cwnd {
     ssthresh: u64,
     /// The READ window: PSNs up to the end of a READ that is not the only one.
     read_window: u64,
+    /// No response was lost yet, as far as the requester must have noticed.
+    lossless: bool,
     /// The requester may be going back already: a further sign of the same loss need not count.
     recovering: bool,
 }
@@ -45,6 +50,7 @@ impl Default for Cwnd {
             cwnd: MAX_CWND,
             ssthresh: MAX_CWND,
             read_window: INITIAL_READ_WINDOW,
+            lossless: true,
             recovering: false,
         }
     }
@@ -74,9 +80,11 @@ impl Cwnd {
         self.recovering = false;
     }
 
-    /// A READ chunk was answered to its end.
-    pub fn on_read_response(&mut self) {
-        self.read_window = (self.read_window + READ_WINDOW_STEP).min(MAX_READ_WINDOW);
+    /// A READ chunk of so many packets was answered to its end.
+    pub fn on_read_response(&mut self, packets: u64) {
+        let doubles = self.lossless && self.read_window < READ_SSTHRESH;
+        let step = if doubles { packets } else { READ_WINDOW_STEP };
+        self.read_window = (self.read_window + step).min(MAX_READ_WINDOW);
     }
 
     /// The requester has heeded a NAK for a sequence error.
@@ -90,6 +98,7 @@ impl Cwnd {
     pub fn on_response_loss(&mut self) {
         if self.heeds_loss() {
             self.read_window = reduced(self.read_window).max(MIN_READ_WINDOW);
+            self.lossless = false;
         }
         self.recovering = true;
     }
@@ -110,7 +119,7 @@ mod tests {
     fn a_loss_reduces_and_answers_widen() {
         let mut cwnd = Cwnd::default();
         cwnd.on_loss();
-        assert_eq!((cwnd.cwnd(), cwnd.read_window()), (90, 488));
+        assert_eq!((cwnd.cwnd(), cwnd.read_window()), (90, 16));
         cwnd.on_ack();
         assert_eq!(cwnd.cwnd(), 94);
         for _ in 0..20 {
@@ -126,14 +135,18 @@ mod tests {
     #[test]
     fn one_loss_of_an_answer_counts_once() {
         let mut cwnd = Cwnd::default();
+        for window in [24, 48, 488, 496] {
+            cwnd.on_read_response(window - cwnd.read_window());
+            assert_eq!(cwnd.read_window(), window);
+        }
         cwnd.on_response_loss();
         cwnd.on_response_loss();
-        assert_eq!((cwnd.cwnd(), cwnd.read_window()), (128, 342));
+        assert_eq!((cwnd.cwnd(), cwnd.read_window()), (128, 348));
         cwnd.on_ack();
         cwnd.on_response_loss();
-        assert_eq!(cwnd.read_window(), 240);
-        cwnd.on_read_response();
-        assert_eq!(cwnd.read_window(), 248);
+        assert_eq!(cwnd.read_window(), 244);
+        cwnd.on_read_response(122);
+        assert_eq!(cwnd.read_window(), 252);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod asked;
 mod gaps;
 mod local;
+mod reads;
 mod responses;
 
 use crate::check::{ensure, Violation};
@@ -102,17 +103,6 @@ impl Limits {
 }
 
 impl Watch {
-    /// A READ request for request `index` leaves its requester. The first one tells how many
-    /// response packets those after it ask for.
-    pub fn read_sent(&self, flow: &mut Flow, index: usize, seen: &Seen) {
-        let first = flow.ops[index].first;
-        let starts = flow.packet(seen.psn) == first && self.sent.len() as u64 == first;
-        if let (true, Some((_, _, len))) = (starts, seen.reth) {
-            let packets = u64::from(len.div_ceil(flow.pmtu)).max(1);
-            flow.start_read(index, packets);
-        }
-    }
-
     /// A request leaves its requester, which may have `max_rd_atomic` READs and atomics under way.
     /// It does not leave before the time of an RNR NAK is over (IBTA 9.7.5.2.8).
     pub fn request_sent(
@@ -187,28 +177,6 @@ impl Watch {
         for count in &mut self.sent[packet as usize..covered as usize] {
             *count += 1;
         }
-    }
-
-    /// A READ or atomic that is not the only one in flight ends within the READ window.
-    fn check_read_window(
-        &self,
-        flow: &Flow,
-        request: &Op,
-        packet: u64,
-        end: u64,
-    ) -> Result<(), Violation> {
-        let psns = end.saturating_sub(self.una);
-        let most = self.cwnd.read_window() + self.gaps.kept();
-        if !request.verb.is_read_like() || psns <= most {
-            return Ok(());
-        }
-        let others = self.unanswered(flow, packet).is_some();
-        ensure!(
-            "design: READ window",
-            !others,
-            "{psns} PSNs in flight to the end of a READ, {most} allowed"
-        );
-        Ok(())
     }
 
     /// The first missing response packet of the oldest READ or atomic without a response, if that

@@ -101,7 +101,7 @@ impl Flow {
     pub fn messages_before(&self, packet: u64) -> u64 {
         match self.op_at(packet).map(|index| &self.ops[index]) {
             Some(op) if op.verb == Verb::Read => {
-                op.messages_before + (packet - op.first) / op.chunk
+                op.messages_before + op.chunks_before(packet - op.first)
             }
             Some(op) => op.messages_before,
             None => self.messages(),
@@ -136,24 +136,24 @@ impl Flow {
         index
     }
 
-    /// Notes that READ `index` has started with a READ request of so many packets.
-    pub fn start_read(&mut self, index: usize, packets: u64) {
+    /// Notes that a READ request has asked for the packets of READ `index` before `end`, from the
+    /// first one that was not asked for yet.
+    pub fn ask(&mut self, index: usize, end: u64) {
         let Some(op) = self.ops.get_mut(index) else {
             return;
         };
-        // The last chunk does not tell how long others are.
-        if op.verb != Verb::Read || packets >= op.span.min(op.chunk) {
+        let end = end.min(op.span);
+        let before = op.packets();
+        if op.asked_end() < end {
+            op.asked.push(end);
+        }
+        let more = op.packets().wrapping_sub(before);
+        if more == 0 {
             return;
         }
-        op.chunk = packets;
-        let (mut requests, mut messages) = (
-            op.packets_before + op.packets(),
-            op.messages_before + op.messages(),
-        );
         for op in &mut self.ops[index + 1..] {
-            (op.packets_before, op.messages_before) = (requests, messages);
-            requests += op.packets();
-            messages += op.messages();
+            op.packets_before = op.packets_before.wrapping_add(more);
+            op.messages_before = op.messages_before.wrapping_add(more);
         }
     }
 
@@ -214,7 +214,9 @@ impl Flow {
     /// How many request packets the flow has before the packet.
     pub fn requests_before(&self, packet: u64) -> u64 {
         match self.op_at(packet).map(|index| &self.ops[index]) {
-            Some(op) if op.verb == Verb::Read => op.packets_before + (packet - op.first) / op.chunk,
+            Some(op) if op.verb == Verb::Read => {
+                op.packets_before + op.chunks_before(packet - op.first)
+            }
             Some(op) => op.packets_before + (packet - op.first),
             None => self.packets(),
         }

@@ -39,6 +39,29 @@ fn psns_are_counted_over_the_wrap() {
 }
 
 #[test]
+fn a_read_is_a_request_for_each_chunk() {
+    let mut flow = flow();
+    flow.chunk = 4;
+    flow.post(op(Verb::Read, &[0; 10 * 256]), None);
+    flow.post(op(Verb::Send, &[]), None);
+    assert_eq!([0, 4, 10].map(|p| flow.requests_before(p)), [0, 1, 3]);
+    // What was asked for is known, and the rest is taken to be asked for in chunks of four.
+    for end in [1, 3, 3] {
+        flow.ask(0, end);
+    }
+    let read = &flow.ops[0];
+    let ends: Vec<_> = (0..10).map(|k| read.chunk_end(k)).collect();
+    assert_eq!(ends, [1, 3, 3, 7, 7, 7, 7, 10, 10, 10]);
+    let starts: Vec<_> = (0..10).filter(|k| read.starts_chunk(*k)).collect();
+    assert_eq!(starts, [0, 1, 3, 7]);
+    assert_eq!((flow.requests_before(10), flow.messages_before(7)), (4, 3));
+    for end in [4, 11] {
+        flow.ask(0, end);
+    }
+    assert_eq!((flow.ops[0].packets(), flow.requests_before(10)), (4, 4));
+}
+
+#[test]
 fn local_requests_take_no_psn() {
     let mut flow = flow();
     for verb in [

@@ -8,7 +8,7 @@ use super::verb::Verb;
 use crate::api::Status;
 
 /// Most response packets that one READ request of oxe asks for. A longer READ is several READs to
-/// the responder. The first one of a READ tells how many it is ([`Op::chunk`]).
+/// the responder.
 pub const READ_CHUNK: u64 = 122;
 
 /// A request and its known effects.
@@ -48,8 +48,11 @@ pub struct Op {
     /// A local operation that was carried out or has failed.
     pub carried_out: bool,
     pub keys: KeyUse,
-    /// Most response packets that one READ request asks for: known once the first was sent.
+    /// Most response packets that one READ request asks for.
     pub chunk: u64,
+    /// One past the last packet of each READ request that was sent for it, in ascending order. What
+    /// they were is not known before.
+    pub asked: Vec<u64>,
 }
 
 impl Op {
@@ -79,16 +82,38 @@ impl Op {
             carried_out: false,
             keys: KeyUse::default(),
             chunk: 0,
+            asked: Vec::new(),
         }
     }
 
     /// One past packet `k` of it; for a READ one past the READ chunk that has packet `k`.
     pub fn chunk_end(&self, k: u64) -> u64 {
-        if self.verb == Verb::Read {
-            ((k / self.chunk + 1) * self.chunk).min(self.span)
-        } else {
-            k + 1
+        if self.verb != Verb::Read {
+            return k + 1;
         }
+        let known = self.asked.partition_point(|end| *end <= k);
+        let end = self.asked.get(known).copied();
+        end.unwrap_or_else(|| {
+            let from = self.asked_end();
+            let end = from.saturating_add(((k - from) / self.chunk + 1).saturating_mul(self.chunk));
+            end.min(self.span)
+        })
+    }
+
+    /// One past the last packet of a READ that was asked for.
+    pub fn asked_end(&self) -> u64 {
+        self.asked.last().copied().unwrap_or(0)
+    }
+
+    /// How many READ chunks end before packet `k`.
+    pub fn chunks_before(&self, k: u64) -> u64 {
+        let known = self.asked.partition_point(|end| *end <= k) as u64;
+        known + k.saturating_sub(self.asked_end()) / self.chunk
+    }
+
+    /// Whether a READ chunk begins with packet `k`.
+    pub fn starts_chunk(&self, k: u64) -> bool {
+        k == 0 || self.chunk_end(k - 1) == k
     }
 
     /// Whether it is about memory of the peer.
@@ -100,7 +125,7 @@ impl Op {
     /// Its request packets, a READ counted as one for each READ chunk.
     pub fn packets(&self) -> u64 {
         if self.verb == Verb::Read {
-            self.span.div_ceil(self.chunk)
+            self.asked.len() as u64 + (self.span - self.asked_end()).div_ceil(self.chunk)
         } else {
             self.span
         }

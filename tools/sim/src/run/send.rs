@@ -276,7 +276,7 @@ impl World {
         } else {
             let q = &mut self.qps[qp];
             if let (Some(index), false) = (index, foreign) {
-                self.watches[qp].read_sent(&mut q.flow, index, &seen);
+                self.watches[qp].read_sent(&mut q.flow, index, &seen)?;
             }
             self.watches[qp].request_sent(self.now, &q.flow, Limits::of(q), &seen)
         };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The timeouts of a connection, those of both halves.
+//! The timeouts of a connection, those of both halves, and what waits for one.
 
 use super::super::common::time::earlier;
-use super::super::common::{Instant, RequestQueue};
+use super::super::common::{Instant, RequestQueue, State};
 use super::super::requester::cwnd::CongestionControl;
 use super::super::responder::resource::Resource;
 use super::Connection;
@@ -35,5 +35,22 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
             self.requester.handle_timeout(now, &self.attr, q);
             self.note_failure();
         }
+    }
+
+    /// Makes a delayed ACK and corked requests due at once. The owner calls this, and then
+    /// [`Connection::poll_transmit`], before it resets or destroys the queue pair: the peer's
+    /// request was carried out, and the peer must learn that.
+    pub fn flush_delayed(&mut self) {
+        self.responder.flush_delayed_ack();
+        self.requester.uncork();
+    }
+
+    /// Whether nothing is due, as the requests that have not begun stay corked: until its timeout
+    /// [`ConnectedQp::poll_transmit`] would return no packet.
+    #[inline]
+    pub fn is_corked<Q: RequestQueue>(&mut self, now: Instant, q: &Q) -> bool {
+        self.state.is(State::Rts)
+            && !self.responder.may_transmit()
+            && self.requester.corks(now, false, q)
     }
 }

@@ -130,6 +130,19 @@ impl<C: CongestionControl> Congestion<C> {
         self.responses.window()
     }
 
+    /// READ responses were acknowledged until the window has room for four whole chunks.
+    #[cfg(test)]
+    pub(super) fn open_read_window(&mut self) {
+        while self.read_window() < 4 * super::read_chunk::READ_CHUNK {
+            self.responses.on_ack(Ack {
+                packets: 1,
+                now: Instant(0),
+                rtt: 0,
+                ends_round: false,
+            });
+        }
+    }
+
     /// An acknowledgement advanced `una`; `next` is the PSN to be sent next. It was of so many
     /// request packets, and so many response packets of a READ chunk that is complete.
     #[inline]

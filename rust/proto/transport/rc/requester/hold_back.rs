@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets that wait although the window has room: for their time, as they are paced (`pacer.rs`),
-//! or for more room, so that super-packets stay long.
+//! Packets that wait: for room in the windows, for their time, as they are paced (`pacer.rs`), or
+//! for more room than there is, so that super-packets stay long.
 
-use super::common::{Instant, Request, RequestQueue};
+use super::common::{Attr, Instant, Request, RequestQueue, SendOp};
 use super::cwnd::CongestionControl;
-use super::{Requester, SWS_DIVISOR};
+use super::read_chunk::chunk_for;
+use super::{Cursor, Requester, SPAN, SWS_DIVISOR};
 
 impl<C: CongestionControl> Requester<C> {
     /// Whether the packet at the cursor has to wait, when packets are paced. READs and atomics need
@@ -38,5 +39,79 @@ impl<C: CongestionControl> Requester<C> {
             _ => 1,
         };
         left.saturating_add(others) > room.into()
+    }
+
+    /// Whether window, fence and READ limit admit a packet of `request` at the cursor, when `ahead`
+    /// packets that are not counted yet go before it.
+    #[inline]
+    pub(super) fn has_room(
+        &self,
+        request: &Request,
+        attr: &Attr,
+        starts: bool,
+        fresh: bool,
+        ahead: u16,
+    ) -> bool {
+        if self.in_flight.packets().saturating_add(ahead) >= self.recovery.cwnd() {
+            return false;
+        }
+        // IBTA 10.8.3.3: a fenced request waits for the READs and atomics before it.
+        if starts && request.fence && self.in_flight.rd_atomic() > 0 {
+            return false;
+        }
+        let span = if !request.op.wants_response() {
+            1
+        } else if self.in_flight.rd_atomic() >= u16::from(attr.max_rd_atomic.max(1)) {
+            // The limit counts as at least 1: a READ or atomic may always be retransmitted, even if
+            // the limit was set to 0 meanwhile.
+            return false;
+        } else if fresh {
+            // The request has not begun and has no PSNs yet.
+            let chunk = chunk_for(self.recovery.read_window());
+            request.count_psns(attr.pmtu).min(chunk)
+        } else {
+            let at = if starts {
+                request.first_psn
+            } else {
+                self.cursor.psn
+            };
+            let index = at.offset_from(request.first_psn);
+            match self.new_chunk(
+                request,
+                Cursor {
+                    psn: at,
+                    ..self.cursor
+                },
+            ) {
+                Some(chunk) => request.psns.saturating_sub(index).min(chunk),
+                None => request.chunk_end(index).saturating_sub(index),
+            }
+        };
+        let span = self.offset(self.cursor.psn).wrapping_add(span);
+        // The READ window does not limit a READ that is the only one outstanding, so that it makes
+        // progress.
+        let limit = match self.in_flight.rd_atomic() {
+            0 => SPAN,
+            _ => self
+                .kept
+                .count()
+                .saturating_add(self.recovery.read_window()),
+        };
+        span <= SPAN && (span <= limit || !request.op.wants_response())
+    }
+
+    /// The size of the chunks of a READ in progress from `at` on, if that was not asked for yet and
+    /// the window wants another size than they have. It may change once in a round trip.
+    #[inline]
+    pub(super) fn new_chunk(&self, request: &Request, at: Cursor) -> Option<u32> {
+        if request.op != SendOp::Read || at.psn != self.max {
+            return None;
+        }
+        let acked = match at.n == self.una.n {
+            true => self.una.psn.offset_from(request.first_psn),
+            false => 0,
+        };
+        let chunk = chunk_for(self.recovery.read_window());
+        (chunk != request.chunk && request.may_resize(acked)).then_some(chunk)
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The chunks of a long READ, each of which the requester asks for by one READ request (see
-//! `cwnd`). Their size is decided when the READ starts: a responder sends a whole chunk at once, so
-//! chunks are small where the window is.
+//! `cwnd`). A responder sends a whole chunk at once, so chunks are small where the window is. The
+//! packets that were not asked for yet may have chunks of another size than those in flight. The
+//! next change waits until these are acknowledged, so a READ has two sizes at a time.
 
 use super::common::Request;
 
@@ -11,8 +12,8 @@ use super::common::Request;
 /// no short super-packet at any path MTU.
 pub(in super::super::super) const READ_CHUNK: u32 = 122;
 
-/// The chunks of a READ that starts while the window of READ responses is `window`: two of them
-/// fit, so that one is on its way while the other is asked for.
+/// The chunks that are asked for while the window of READ responses is `window`: two of them fit,
+/// so that one is on its way while the other is asked for.
 #[inline]
 pub(super) fn chunk_for(window: u32) -> u32 {
     (window / 2).clamp(1, READ_CHUNK)
@@ -28,16 +29,45 @@ impl Request {
         if self.psns <= self.chunk {
             return self.psns;
         }
-        let end = self.chunk_start(index).saturating_add(self.chunk);
-        end.min(self.psns)
+        if index >= self.base {
+            let end = self.chunk_start(index).saturating_add(self.chunk);
+            return end.min(self.psns);
+        }
+        let behind = self.base.saturating_sub(index).saturating_sub(1);
+        self.base.saturating_sub(floor(behind, self.before))
     }
 
     /// The first packet of the chunk of a READ to which packet `index` belongs.
     #[inline]
     pub(super) fn chunk_start(&self, index: u32) -> u32 {
-        match self.psns <= self.chunk {
-            true => 0,
-            false => index.saturating_sub(index.checked_rem(self.chunk).unwrap_or(0)),
+        if self.psns <= self.chunk {
+            0
+        } else if index >= self.base {
+            let behind = index.saturating_sub(self.base);
+            self.base.saturating_add(floor(behind, self.chunk))
+        } else {
+            self.chunk_end(index).saturating_sub(self.before)
         }
     }
+
+    /// Whether the packets of a READ from `index` on, which was not asked for yet, may have chunks
+    /// of another size: those before `acked` were acknowledged.
+    #[inline]
+    pub(super) fn may_resize(&self, acked: u32) -> bool {
+        acked >= self.base
+    }
+
+    /// The packets from `index` on, where a chunk begins, have chunks of this size.
+    pub(super) fn resize(&mut self, index: u32, chunk: u32) {
+        self.base = index;
+        self.before = self.chunk;
+        // So it is less than all of the READ.
+        self.chunk = chunk.min(self.psns.saturating_sub(index));
+    }
+}
+
+/// The largest multiple of `unit` that is no larger than `value`.
+#[inline]
+fn floor(value: u32, unit: u32) -> u32 {
+    value.saturating_sub(value.checked_rem(unit).unwrap_or(0))
 }

@@ -139,6 +139,12 @@ impl<C: CongestionControl> Recovery<C> {
         self.congestion.read_window()
     }
 
+    /// See [`Congestion::open_read_window`].
+    #[cfg(test)]
+    pub(super) fn open_read_window(&mut self) {
+        self.congestion.open_read_window();
+    }
+
     /// The time of the next timeout, if there is one.
     #[inline]
     pub(super) fn deadline(&self) -> Option<Instant> {

@@ -48,7 +48,7 @@ impl Watch {
         let end = self.asked_end(flow, request, packet, len);
         // The chunk's last packet is shorter than the others.
         let inside = end + 1 < request.first + request.chunk_end(k);
-        inside.then_some(k % request.chunk > 0)
+        inside.then_some(!request.starts_chunk(k))
     }
 
     /// For sabotage: the missing packet, if that is in the middle of a chunk of a READ and before
@@ -56,7 +56,7 @@ impl Watch {
     pub fn missing_before(&self, flow: &Flow, packet: u64) -> Option<u64> {
         let request = &flow.ops[flow.op_at(self.una)?];
         let k = self.una - request.first;
-        let middle = k % request.chunk > 0 && k + 1 < request.chunk_end(k);
+        let middle = !request.starts_chunk(k) && k + 1 < request.chunk_end(k);
         (request.verb == Verb::Read && middle && packet > self.una).then_some(self.una)
     }
 
@@ -153,12 +153,12 @@ impl Watch {
     /// Response packet `una` has arrived.
     fn step(&mut self, flow: &Flow) {
         let op = flow.op_at(self.una).map(|index| &flow.ops[index]);
-        let ends = op.is_some_and(|op| {
+        if let Some(op) = op {
             let k = self.una - op.first;
-            op.chunk_end(k) == k + 1
-        });
-        if ends {
-            self.cwnd.on_read_response();
+            if op.chunk_end(k) == k + 1 {
+                let start = (0..=k).rev().find(|at| op.starts_chunk(*at));
+                self.cwnd.on_read_response(k + 1 - start.unwrap_or(0));
+            }
         }
         self.una += 1;
     }

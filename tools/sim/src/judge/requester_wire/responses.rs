@@ -147,7 +147,7 @@ impl Watch {
         let starts = matches!(seen.opcode, op::READ_FIRST | op::READ_ONLY);
         ensure!(
             "IBTA 9.4.4",
-            starts || k % request.chunk > 0,
+            starts || !request.starts_chunk(k),
             "wrong start of a read in {seen:x?}"
         );
         // Of a READ that ends beyond its region all chunks but the last are answered, with whatever

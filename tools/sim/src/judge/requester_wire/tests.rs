@@ -241,6 +241,7 @@ fn a_loss_makes_the_requester_send_less() {
 #[test]
 fn a_lost_answer_makes_the_requester_ask_for_less() {
     let mut wire = Wire::new(&[(Verb::Read, 256 * 122); 5]);
+    wire.watch.cwnd.on_read_response(4 * 122 - 16);
     let limits = Limits {
         max_rd_atomic: 16,
         ..LIMITS
@@ -368,10 +369,8 @@ fn wrong_answers() {
         "NAK",
     );
     refused(wire.respond(&wire.answer(op::ACK, 2, 0x62, 1)), "NAK");
-    refused(
-        wire.respond(&wire.answer(op::READ_FIRST, 1, 0x1f, 2)),
-        "expecting 1",
-    );
+    let early = wire.answer(op::READ_FIRST, 1, 0x1f, 2);
+    refused(wire.respond(&early), "expecting 1");
     wire.execute(1);
     wire.execute(3);
     let atomic = Seen {
@@ -379,10 +378,8 @@ fn wrong_answers() {
         ..wire.answer(op::ATOMIC_ACK, 3, 0x1f, 3)
     };
     refused(wire.respond(&atomic), "atomic found");
-    refused(
-        wire.respond(&wire.answer(op::READ_FIRST, 0, 0x1f, 1)),
-        "read answer to Send",
-    );
+    let read = wire.answer(op::READ_FIRST, 0, 0x1f, 1);
+    refused(wire.respond(&read), "read answer to Send");
     let data: Vec<u8> = (0..300).map(|i| i as u8).collect();
     let first = Seen {
         payload: &data[..256],

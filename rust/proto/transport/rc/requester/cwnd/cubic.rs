@@ -42,16 +42,18 @@ const MIN_WINDOW: u32 = ONE / 16;
 /// The window after a timeout at most, as in RFC 5681 3.1.
 const LOSS_WINDOW: u32 = ONE;
 
-/// Initial and largest window of READ responses, in PSNs: NICs queue some hundreds of packets.
-const INITIAL_READ_WINDOW: u32 = 4 * READ_CHUNK;
+/// Initial and largest window of READ responses, in PSNs. A hundred connections that begin together
+/// must not overflow a queue by their first READs, as in RFC 6928 2.
+const INITIAL_READ_WINDOW: u32 = 16;
 const MAX_READ_WINDOW: u32 = 32 * READ_CHUNK;
 
 /// Smallest window of READ responses, after a loss and after a timeout: two chunks of four packets.
 /// A READ request for each response or two costs the responder as much as the loss.
 const MIN_READ_WINDOW: u32 = 8 * ONE;
 
-/// Before the first loss a window that is not the largest grows by a packet for so many, as in
-/// RFC 3742 2.
+/// Before the first loss a window doubles in each round trip up to this, as NICs queue some
+/// hundreds of packets. Above it grows by a packet for so many, as in RFC 3742 2.
+const MAX_SSTHRESH: u32 = 4 * READ_CHUNK * ONE;
 const STARTUP_DIVISOR: u32 = 16;
 
 /// See the module's documentation.
@@ -229,7 +231,10 @@ impl Cubic {
     fn grow(&mut self, ack: Ack) {
         let packets = ack.packets.min(MAX_READ_WINDOW);
         if self.w_max == 0 {
-            let more = packets.div_ceil(STARTUP_DIVISOR) * ONE;
+            let more = match self.window < MAX_SSTHRESH {
+                true => packets * ONE,
+                false => packets.div_ceil(STARTUP_DIVISOR) * ONE,
+            };
             self.window = self.window.saturating_add(more).min(self.max);
         } else if self.window < self.ssthresh {
             // RFC 5681 3.1, by the packets that are acknowledged (RFC 3465 2.2). An acknowledgement
