@@ -181,8 +181,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
         self.due = 0;
     }
 
-    /// `due` is not above the age of the oldest resource that may have packets to send: finds it.
-    #[inline]
+    /// No resource older than `due` has packets to send: finds the oldest one that has.
     fn settle(&mut self) {
         while self.due > 0 && !self.get(self.due).is_some_and(|slot| slot.due) {
             self.due = self.due.wrapping_sub(1);
@@ -275,8 +274,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
             let next = head.wrapping_add(1);
             self.head = if next >= capacity { 0 } else { next };
             self.count = self.count.saturating_add(1).min(capacity);
-            self.due = self.due.saturating_add(1).min(capacity);
-            self.settle();
+            if self.due < capacity {
+                self.due = self.due.wrapping_add(1);
+            } else {
+                // The new resource took the place of the oldest one that was due.
+                self.settle();
+            }
         }
     }
 
@@ -314,7 +317,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> ResourceRing<R> {
         slot.next = slot.next.wrapping_add(segments);
         if response.ends {
             slot.due = false;
-            self.settle();
+            self.due = self.due.wrapping_sub(1);
+            if self.due > 0 {
+                self.settle();
+            }
         }
         Some(response)
     }
