@@ -47,6 +47,10 @@ module! {
             default: 1,
             description: "0: after a lost READ response ask for all behind it again, as for writes",
         },
+        keep_requests: u8 {
+            default: 1,
+            description: "0: after a lost request packet send all behind it again, and keep none",
+        },
         roce_np: u8 {
             default: 1,
             description: "0: send no CNPs to the senders of packets that are marked CE (ECN)",
@@ -70,6 +74,7 @@ fn settings() -> Settings {
         cnp_interval: np.then_some(u64::from(micros).saturating_mul(1000)),
         gids: parameter(module_parameters::gids.value()),
         keep_responses: parameter::<u8>(module_parameters::keep_responses.value()) != 0,
+        keep_requests: parameter::<u8>(module_parameters::keep_requests.value()) != 0,
         loopback: parameter::<u8>(module_parameters::loopback.value()) != 0,
         segmentation: parameter::<u8>(module_parameters::segmentation.value()) != 0,
     }

@@ -23,7 +23,7 @@ counted! {
 }
 
 counted! {
-    /// Counters that are of no queue pair, and no error of the parser.
+    /// Counters that queue pairs do not have, and that are no error of the parser.
     pub(crate) enum Count {
         SendErrors = c"send_err",
         LinkDowned = c"link_downed",
@@ -38,6 +38,8 @@ counted! {
         WrongNamespace = c"rcvd_wrong_netns",
         CnpsSent = c"np_cnp_sent",
         CeMarked = c"np_ecn_marked_roce_packets",
+        /// Counted besides [`DropReason::OutOfSequence`].
+        KeptRequests = c"kept_requests",
     }
 }
 

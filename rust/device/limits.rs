@@ -32,8 +32,10 @@ pub(crate) enum Kind {
     Group,
     /// A counter of `rdma statistic qp`.
     Counter,
+    /// A packet that is kept.
+    Kept,
 }
-const _: () = assert!((Kind::Counter as usize) < KINDS);
+const _: () = assert!((Kind::Kept as usize) < KINDS);
 
 /// The quota for a kind of object with the reported limit `limit`.
 pub(crate) const fn quota(kind: Kind, limit: u32) -> Quota {
@@ -77,6 +79,8 @@ pub(crate) const MAX_AH_NUMBER: u32 = MAX_AH * USERS + KERNEL_RESERVE;
 /// of them.
 pub(crate) const MAX_MCAST_GRP: u32 = 256;
 pub(crate) const MAX_MCAST_QP_ATTACH: u32 = 64;
+/// Packets that are kept until one before them comes: 16 MiB for a user, with the longest path MTU.
+pub(crate) const MAX_KEPT: u32 = 4096;
 /// Outstanding READs and atomics of one QP, in each direction.
 pub(crate) const MAX_RD_ATOMIC: u32 = 128;
 /// Entries of a port's GID table: one for each address of the netdev, for which ib_core makes three

@@ -5,6 +5,7 @@
 
 pub(crate) mod ah;
 pub(crate) mod gso;
+pub(crate) mod kept;
 pub(crate) mod loopback;
 pub(crate) mod path;
 pub(crate) mod rx_batch;

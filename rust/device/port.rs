@@ -14,9 +14,10 @@ use crate::rdma::gid::AhAttr;
 use crate::rdma::gid_table;
 use crate::rdma::lookup::IbDeviceRef;
 use crate::sync::lock::{new_spinlock_bh, SpinLockBh};
+use crate::sync::quota::Quota;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
-use kernel::sync::Mutex;
+use kernel::sync::{Arc, Mutex};
 
 /// The largest overhead of a packet, for which the netdev's MTU must leave room, in bytes: IPv6 40,
 /// UDP 8, BTH 12, the longest extended headers 28, ICRC 4.
@@ -35,6 +36,8 @@ pub(crate) struct Port {
     /// Whether connections that are made now, and address handles, may take the loopback.
     loopback: Atomic<bool>,
     pub(crate) counters: Counters,
+    /// The packets that its queue pairs keep.
+    pub(crate) kept: Arc<Quota>,
 }
 
 /// The netdev and the sockets of a detached port. The sockets are closed before the netdev is
@@ -65,6 +68,12 @@ pub(crate) fn path_mtu(mtu: u32) -> u32 {
         .unwrap_or(256)
 }
 
+/// The quota for packets that are kept. There is no reserve for kernel users: a packet that is not
+/// kept comes again.
+fn kept_quota() -> Quota {
+    Quota::new(limits::Kind::Kept as usize, limits::MAX_KEPT, 0)
+}
+
 impl Port {
     /// A port on the netdev `on`: opens the sockets of its namespace, or shares them with other
     /// devices. Packets go to `R`.
@@ -85,6 +94,7 @@ impl Port {
             settings,
             loopback: Atomic::new(settings.loopback),
             counters: Counters::new(on.name()),
+            kept: Arc::new(kept_quota(), GFP_KERNEL)?,
         })
     }
 

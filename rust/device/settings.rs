@@ -15,6 +15,8 @@ pub(crate) struct Settings {
     pub(crate) segmentation: bool,
     /// Requesters keep READ responses that come behind a missing one.
     pub(crate) keep_responses: bool,
+    /// Responders keep requests that come behind a missing one, and requesters send that one alone.
+    pub(crate) keep_requests: bool,
     /// The least time between two CNPs of a queue pair, in nanoseconds. `None`: CNPs are not sent.
     pub(crate) cnp_interval: Option<u64>,
 }

@@ -9,7 +9,7 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 
 /// How many kinds of objects there may be.
-pub(crate) const KINDS: usize = 8;
+pub(crate) const KINDS: usize = 9;
 
 /// How many users may have all that one may have. Root may have as much as these together.
 pub(crate) const USERS: u32 = 4;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A received packet: from the wire, or by loopback from a queue pair of this device.
+//! A received packet: from the wire, now or a while ago, or by loopback from a queue pair of this
+//! device.
 
+use super::kept::KeptPacket;
 use super::loopback::{LoopbackOrigin, LoopbackPacket};
 use super::path::Path;
 use super::wire_packet::WirePacket;
@@ -16,6 +18,8 @@ use crate::rdma::strided::StridedSrc;
 pub(crate) enum RxPacket<'a> {
     /// From the wire.
     Wire(&'a WirePacket),
+    /// From the wire, kept until its turn came.
+    Kept(&'a KeptPacket),
     /// From a queue pair of this device.
     Loopback(&'a LoopbackPacket),
 }
@@ -26,6 +30,7 @@ impl RxPacket<'_> {
     pub(crate) fn repr(&self) -> &PacketRepr {
         match self {
             RxPacket::Wire(packet) => &packet.repr,
+            RxPacket::Kept(packet) => &packet.repr,
             RxPacket::Loopback(packet) => &packet.repr,
         }
     }
@@ -35,7 +40,7 @@ impl RxPacket<'_> {
     pub(crate) fn count(&self) -> u16 {
         match self {
             RxPacket::Wire(packet) => packet.count,
-            RxPacket::Loopback(_) => 1,
+            RxPacket::Kept(_) | RxPacket::Loopback(_) => 1,
         }
     }
 
@@ -44,6 +49,7 @@ impl RxPacket<'_> {
     pub(crate) fn payload_len(&self) -> u32 {
         match self {
             RxPacket::Wire(packet) => packet.payload_len,
+            RxPacket::Kept(packet) => packet.payload_len(),
             RxPacket::Loopback(packet) => packet.len,
         }
     }
@@ -54,13 +60,14 @@ impl RxPacket<'_> {
         self.payload_len().saturating_mul(self.count().into())
     }
 
-    /// Whether it came from the peer of `path`.
+    /// Whether it came from the peer of `path`. One that was kept has.
     #[inline]
     pub(crate) fn arrived_on(&self, path: &Path) -> bool {
         match self {
             RxPacket::Wire(packet) => {
                 !path.is_loopback() && path.matches(&packet.source, &packet.destination)
             }
+            RxPacket::Kept(_) => !path.is_loopback(),
             RxPacket::Loopback(packet) => match &packet.sender {
                 LoopbackOrigin::Connected {
                     source,
@@ -78,7 +85,7 @@ impl RxPacket<'_> {
     #[inline]
     pub(crate) fn may_be_from(&self, qpn: u32) -> bool {
         match self {
-            RxPacket::Wire(_) => true,
+            RxPacket::Wire(_) | RxPacket::Kept(_) => true,
             RxPacket::Loopback(packet) => match packet.sender {
                 LoopbackOrigin::Connected { qpn: source, .. } => source == qpn,
                 LoopbackOrigin::Datagram { .. } => false,
@@ -100,6 +107,7 @@ impl RxPacket<'_> {
     ) -> Result<(), E> {
         match self {
             RxPacket::Wire(packet) => packet.for_payload(each),
+            RxPacket::Kept(packet) => packet.for_payload(each),
             RxPacket::Loopback(packet) => packet.for_payload(each),
         }
     }
@@ -109,6 +117,7 @@ impl RxPacket<'_> {
     pub(crate) fn grh_area(&self) -> Option<[u8; GRH_LEN]> {
         match self {
             RxPacket::Wire(packet) => packet.grh_area(),
+            RxPacket::Kept(_) => None,
             RxPacket::Loopback(packet) => match &packet.sender {
                 LoopbackOrigin::Datagram { grh_area, .. } => *grh_area,
                 LoopbackOrigin::Connected { .. } => None,
@@ -121,6 +130,7 @@ impl RxPacket<'_> {
     pub(crate) fn network(&self) -> Network {
         let v6 = match self {
             RxPacket::Wire(packet) => packet.skb.is_v6(),
+            RxPacket::Kept(_) => false,
             RxPacket::Loopback(packet) => match packet.sender {
                 LoopbackOrigin::Datagram { v6, .. } => v6,
                 LoopbackOrigin::Connected { .. } => false,
@@ -138,6 +148,7 @@ impl RxPacket<'_> {
     pub(crate) fn vlan(&self) -> Option<u16> {
         match self {
             RxPacket::Wire(packet) => packet.skb.vlan(),
+            RxPacket::Kept(_) => None,
             RxPacket::Loopback(packet) => match packet.sender {
                 LoopbackOrigin::Datagram { vlan, .. } => vlan,
                 LoopbackOrigin::Connected { .. } => None,
@@ -150,6 +161,7 @@ impl RxPacket<'_> {
     pub(crate) fn namespace(&self) -> Namespace {
         match self {
             RxPacket::Wire(packet) => packet.skb.namespace(),
+            RxPacket::Kept(packet) => packet.namespace,
             RxPacket::Loopback(packet) => match packet.sender {
                 LoopbackOrigin::Connected { namespace, .. }
                 | LoopbackOrigin::Datagram { namespace, .. } => namespace,
@@ -162,7 +174,7 @@ impl RxPacket<'_> {
     pub(crate) fn source_mac(&self) -> Option<[u8; 6]> {
         match self {
             RxPacket::Wire(packet) => packet.skb.source_mac(),
-            RxPacket::Loopback(_) => None,
+            RxPacket::Kept(_) | RxPacket::Loopback(_) => None,
         }
     }
 }

@@ -281,6 +281,9 @@ fn process_input(
                 if packet.ecn == Ecn::Ce {
                     notification::notify(qp, inner, now, packet, accepted, batch);
                 }
+                if inner.transport.keeps_any() {
+                    hand_on_kept(qp, inner, now, deferred);
+                }
             }
         }
     }
@@ -301,6 +304,17 @@ fn handle_wire(
         counter.received(packet.count, packet.skb.len());
     }
     handle(qp, inner, now, RxPacket::Wire(packet), deferred)
+}
+
+/// Passes on the kept packets whose turn has come with the packet before: all of them, since no
+/// later input may follow, and those are fewer than [`KEPT_SPAN`].
+///
+/// [`KEPT_SPAN`]: crate::proto::transport::KEPT_SPAN
+#[cold]
+fn hand_on_kept(qp: &Arc<Qp>, inner: &mut Inner, now: Instant, deferred: &mut Deferred) {
+    while let Some(packet) = inner.transport.take_kept() {
+        handle(qp, inner, now, RxPacket::Kept(&packet), deferred);
+    }
 }
 
 /// Passes a received packet to the transport, and counts it if it is dropped. Returns whether it

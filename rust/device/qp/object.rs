@@ -256,7 +256,7 @@ impl Qp {
             inner.sq.reset();
             inner.rq.reset();
             if let Some(link) = inner.transport.link() {
-                link.put_mrs();
+                link.clear();
                 link.path = None;
             }
         }

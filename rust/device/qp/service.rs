@@ -16,6 +16,7 @@ use super::context::QpContext;
 use super::progress::{Deferred, Dropped, Progress};
 use super::recv_queue::RecvQueue;
 use super::send_queue::SendQueue;
+use crate::device::packet::kept::KeptPacket;
 use crate::device::packet::rx_packet::RxPacket;
 use crate::device::packet::tx_batch::{Batch, NoPacket};
 use crate::device::packet::wire_packet::WirePacket;
@@ -63,6 +64,7 @@ impl Transport {
             QpType::Rc => {
                 let mut conn = Connection::new(Resources::new(0)?);
                 conn.keep_responses(settings.keep_responses);
+                conn.keep_requests(settings.keep_requests);
                 Transport::Rc(Connected::new(conn))
             }
             QpType::Uc => Transport::Uc(Connected::new(UcQp::new())),
@@ -154,6 +156,22 @@ impl Transport {
         deferred: &mut Deferred,
     ) -> Result<(), Dropped> {
         dispatch!(self, service => service.handle(qp, queues, now, packet, deferred))
+    }
+
+    /// Whether there are kept packets, whose turn may have come.
+    #[inline]
+    pub(crate) fn keeps_any(&self) -> bool {
+        matches!(self, Transport::Rc(rc) if !rc.link.kept.is_empty())
+    }
+
+    /// The kept packet whose turn has come, if there is one: it is to be handled as one that has
+    /// just arrived. Frees those that are not needed any more.
+    #[cold]
+    pub(crate) fn take_kept(&mut self) -> Option<KBox<KeptPacket>> {
+        match self {
+            Transport::Rc(rc) => rc.take_kept(),
+            Transport::Uc(_) | Transport::Datagram(_) => None,
+        }
     }
 
     pub(crate) fn peer(&self) -> Option<Qpn> {
@@ -248,11 +266,12 @@ impl Transport {
         }
     }
 
-    /// Drops the message that is arriving, and the references to the memory that the peer accesses.
+    /// Drops the message that is arriving, the packets that are kept, and the references to the
+    /// memory that the peer accesses.
     pub(crate) fn abandon_recv(&mut self) {
         dispatch!(self, service => service.abandon_recv());
         if let Some(link) = self.link() {
-            link.put_mrs();
+            link.clear();
         }
     }
 

@@ -60,6 +60,10 @@ pub(super) fn receive(qp: &QpContext, packet: &RxPacket<'_>) {
 
 #[cold]
 fn note_receive(qp: &QpContext, packet: &RxPacket<'_>) {
+    // One that was kept has been traced when it arrived.
+    if matches!(packet, RxPacket::Kept(_)) {
+        return;
+    }
     let bth = &packet.repr().bth;
     let aeth = packet.repr().ext.aeth();
     let packet = TracedPacket {

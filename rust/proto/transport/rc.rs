@@ -19,5 +19,6 @@ pub use requester::cwnd::cubic::Cubic;
 pub use requester::cwnd::{Ack, CongestionControl, Loss, MAX_CWND};
 pub use requester::snapshot::{Cause, Change, Snapshot, Trigger};
 pub use requester::{EventCounts, Requester, RequesterDetails, RequesterEvent};
+pub use responder::ahead::KEPT_SPAN;
 pub use responder::resource::Resource;
 pub use responder::Responder;

@@ -6,6 +6,7 @@
 mod host;
 mod pair;
 
+mod ahead;
 mod coalescing;
 mod datagrams;
 mod delayed_ack;
@@ -30,6 +31,7 @@ mod recovery;
 mod rnr;
 mod run_state;
 mod segments;
+mod selective;
 mod sink;
 mod snapshot;
 mod tail_loss;

@@ -217,7 +217,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Counters that move where all is well, or only tell more of one above.
-    const OTHERS: [&str; 14] = [
+    const OTHERS: [&str; 15] = [
         "sent_pkts",
         "rcvd_pkts",
         "sent_bytes",
@@ -227,6 +227,7 @@ mod tests {
         "np_cnp_sent",
         "rcvd_bad_icrc_gso",
         "retransmits",
+        "kept_requests",
         "duplicate_request",
         "page_fault",
         "early_ack",

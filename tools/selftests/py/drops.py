@@ -39,12 +39,12 @@ PSN_A, PSN_B = 0x100000, 0x200000  # a's and b's first PSN
 attacker = roce.Sender(NS_B, IP_B, IP_A)
 
 # Counters of something else than packets that were dropped on their way in; rcvd_bad_icrc_gso has a
-# part of rcvd_bad_icrc.
+# part of rcvd_bad_icrc, kept_requests one of out_of_seq_request.
 OTHERS = {
     "sent_pkts", "rcvd_pkts", "sent_bytes", "rcvd_bytes", "send_err", "send_no_memory",
     "link_downed", "retransmits", "ack_timeouts", "read_gaps", "rcvd_seq_err", "rcvd_rnr_err",
     "rcvd_inv_req_err", "rcvd_access_err", "rcvd_op_err", "np_ecn_marked_roce_packets",
-    "np_cnp_sent", "rcvd_bad_icrc_gso",
+    "np_cnp_sent", "rcvd_bad_icrc_gso", "kept_requests",
 }
 # Counters that other tests make count, or none.
 NOT_HERE = {

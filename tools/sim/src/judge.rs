@@ -11,6 +11,7 @@ pub mod end;
 pub mod events;
 pub mod expect;
 mod gaps;
+pub mod kept;
 pub mod lending;
 pub mod local;
 pub mod paging;

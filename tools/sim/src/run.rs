@@ -10,6 +10,7 @@ mod drive;
 mod end;
 mod gaps;
 mod judge;
+mod kept;
 mod lending;
 mod local;
 mod modify;

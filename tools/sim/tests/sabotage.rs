@@ -29,6 +29,7 @@ fn profile(kind: Sabotage) -> Profile {
         Sabotage::EarlyRelease => Profile::Hostile,
         Sabotage::WideWindow | Sabotage::WideReads => Profile::Bulk,
         Sabotage::FillGap | Sabotage::LowGap | Sabotage::WideGap => Profile::Bulk,
+        Sabotage::LoseKept | Sabotage::SwapKept | Sabotage::SkipMissing => Profile::Bulk,
         _ => Profile::Shuffle,
     }
 }
@@ -57,6 +58,9 @@ fn least(kind: Sabotage) -> u64 {
         // A loss leaves seven tenths of it, and not all of those are used.
         WideReads => 40,
         FillGap | LowGap | WideGap => 100,
+        LoseKept | SwapKept => 100,
+        // A requester that has gone back may be about to send the missing packet anyway.
+        SkipMissing => 85,
         RepeatLocal | IgnoreFence | UntimelyLocal | SkipLocal | EarlyCompletion => 100,
         KeepKey | TakeStaleKey => 100,
         // The QP may go to error for another reason before the request completes.

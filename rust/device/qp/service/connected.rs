@@ -8,6 +8,7 @@ use crate::device::mem::error::MemError;
 use crate::device::mem::grant::{Grant, MkeyCache};
 use crate::device::mem::payload::{PayloadError, PayloadRef};
 use crate::device::packet::gso::{Packets, Whole};
+use crate::device::packet::kept::KeptPackets;
 use crate::device::packet::loopback::{LoopbackOrigin, LoopbackPacket, LoopbackQueue};
 use crate::device::packet::path::Path;
 use crate::device::packet::rx_packet::RxPacket;
@@ -45,6 +46,8 @@ pub(crate) struct Link {
     pub(crate) read_keys: ReadKeys,
     write_key: Option<Grant>,
     peer_cache: MkeyCache,
+    /// Request packets that came behind a missing one.
+    pub(super) kept: KeptPackets,
 }
 
 impl Link {
@@ -62,8 +65,10 @@ impl Link {
         }
     }
 
-    /// Drops the references to memory regions: a QP that does nothing any more must not hold them.
-    pub(crate) fn put_mrs(&mut self) {
+    /// Drops the references to memory regions, and the packets that are kept: a QP that does
+    /// nothing any more must not hold them.
+    pub(crate) fn clear(&mut self) {
+        self.kept.clear();
         self.write_key = None;
         self.peer_cache = None;
         for key in self.read_keys.iter_mut() {
@@ -93,6 +98,7 @@ impl<C: ConnectedQp> Connected<C> {
             read_keys: KVec::new(),
             write_key: None,
             peer_cache: None,
+            kept: KeptPackets::new(),
         };
         Connected { conn, link }
     }
@@ -131,6 +137,9 @@ impl<C: ConnectedQp> Connected<C> {
             }
         }
         self.conn.modify(&change).map_err(|_| EINVAL)?;
+        if !self.conn.state().responds() {
+            self.link.kept.clear();
+        }
         if path.is_some() {
             self.link.path = path;
         }
@@ -302,6 +311,7 @@ impl<C: ConnectedQp> Connected<C> {
             read_keys: &mut self.link.read_keys,
             write_key: &mut self.link.write_key,
             peer_cache: &mut self.link.peer_cache,
+            kept: &mut self.link.kept,
             deferred,
         };
         match self

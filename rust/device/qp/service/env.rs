@@ -3,9 +3,11 @@
 //! What the transport of a connected QP asks for while it handles a packet: places for data, keys
 //! of the peer, receives.
 
+use crate::device::counters::Count;
 use crate::device::cq::completion::Completion;
 use crate::device::mem::error::MemError;
 use crate::device::mem::grant::{Grant, MkeyCache};
+use crate::device::packet::kept::KeptPackets;
 use crate::device::packet::rx_packet::RxPacket;
 use crate::device::qp::context::QpContext;
 use crate::device::qp::local_ops;
@@ -18,6 +20,7 @@ use crate::proto::transport::{
     AccessError, AtomicOp, Flush, PlaceError, RecvCompletion, RecvStart, Request, RequestQueue,
     RequesterOps, ResponderOps, Status, Streaks,
 };
+use crate::proto::wire::PacketRepr;
 use crate::rdma::access::Access;
 use crate::rdma::strided::StridedSrc;
 
@@ -30,6 +33,7 @@ pub(super) struct Env<'a> {
     pub(super) read_keys: &'a mut ReadKeys,
     pub(super) write_key: &'a mut Option<Grant>,
     pub(super) peer_cache: &'a mut MkeyCache,
+    pub(super) kept: &'a mut KeptPackets,
     pub(super) deferred: &'a mut Deferred,
 }
 
@@ -151,5 +155,18 @@ impl ResponderOps for Env<'_> {
         *self.write_key = None;
         let (peer, qpn) = (self.qp.peer(), self.qp.qpn);
         Ok(self.qp.mkeys.invalidate(peer, qpn, rkey)?)
+    }
+
+    #[cold]
+    fn keep(&mut self, _pkt: &PacketRepr) -> bool {
+        let RxPacket::Wire(packet) = self.packet else {
+            return false;
+        };
+        let quota = (&self.qp.port.kept, &self.qp.owner);
+        let kept = self.kept.keep(quota, self.sq.payer(), packet).is_ok();
+        if kept {
+            self.qp.port.counters.count(Count::KeptRequests);
+        }
+        kept
     }
 }

@@ -6,6 +6,7 @@ use super::attr;
 use super::connected::{Link, Rc};
 use super::ops::Service;
 use super::resources::NewResources;
+use crate::device::packet::kept::KeptPacket;
 use crate::device::packet::rx_packet::RxPacket;
 use crate::device::packet::tx_batch::{Batch, NoPacket};
 use crate::device::packet::wire_packet::WirePacket;
@@ -21,6 +22,22 @@ use crate::rdma::details::Details;
 use crate::rdma::qp::{QpAttr, QpQuery};
 use core::mem::replace;
 use kernel::prelude::*;
+
+impl Rc {
+    /// See [`Transport::take_kept`](super::Transport::take_kept).
+    #[cold]
+    pub(super) fn take_kept(&mut self) -> Option<KBox<KeptPacket>> {
+        while let Some(psn) = self.conn.take_kept() {
+            if let Some(packet) = self.link.kept.take(psn) {
+                return Some(packet);
+            }
+        }
+        if !self.conn.keeps_requests() {
+            self.link.kept.clear();
+        }
+        None
+    }
+}
 
 impl Service for Rc {
     #[inline]

@@ -3,6 +3,7 @@
 //! The calls of the responder to its owner while it handles a request packet: receive buffers, and
 //! access to memory that the peer names.
 
+use super::wire::PacketRepr;
 use super::{PlaceError, Status};
 
 /// The reason for refusing an access of the peer.
@@ -138,4 +139,10 @@ pub trait ResponderOps {
     ///
     /// [`AccessError`] when the key is not one that may be invalidated.
     fn invalidate(&mut self, rkey: u32) -> Result<(), AccessError>;
+    /// Keeps a copy of the packet, whose headers are `pkt`, until
+    /// [`Connection::take_kept`](super::super::Connection::take_kept) asks for it. Returns whether
+    /// it does: one that does not, for want of memory, loses nothing but time.
+    fn keep(&mut self, _pkt: &PacketRepr) -> bool {
+        false
+    }
 }

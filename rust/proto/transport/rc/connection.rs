@@ -2,6 +2,7 @@
 
 //! One RC queue pair: its requester, responder and state (IBTA 9.7, 10.3.1).
 
+mod keeping;
 mod timeouts;
 
 use super::common::qp_state::{QpState, Transition};
@@ -34,8 +35,9 @@ pub struct Connection<R, C = Standard> {
     requester_next: bool,
     /// Responses sent since the requester had its turn; less than [`MAX_RESPONSES`].
     responses: u8,
-    /// See [`Connection::keep_responses`].
-    keeps: bool,
+    /// See [`Connection::keep_responses`] and [`Connection::keep_requests`].
+    keeps_responses: bool,
+    keeps_requests: bool,
 }
 
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<R, C> {
@@ -49,15 +51,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
             lent: Lent::NONE,
             requester_next: false,
             responses: 0,
-            keeps: true,
+            keeps_responses: true,
+            keeps_requests: true,
         }
-    }
-
-    /// Whether the requester keeps READ responses that come behind a missing one, and asks for that
-    /// one alone. It does, unless this is called before the first request.
-    pub fn keep_responses(&mut self, keeps: bool) {
-        self.keeps = keeps;
-        self.requester.keep_responses(keeps);
     }
 
     /// Room for four whole READ chunks, as after READs that lost nothing.
@@ -122,11 +118,6 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
         self.lent = Lent::NONE;
         self.requester_next = false;
         self.responses = 0;
-    }
-
-    fn restart_requester(&mut self, psn: Psn) {
-        self.requester = Requester::new(psn);
-        self.requester.keep_responses(self.keeps);
     }
 
     /// Replaces the storage for responder resources; returns the old one. Allowed at any time. The

@@ -15,8 +15,8 @@
 //! that send nothing are in `local`: `una` and `cursor` never stand at one that was carried out.
 //!
 //! The rest of the state belongs to the parts that decide by it: `recovery` when to send again,
-//! with the windows in `cwnd` and the round trip time in `tail_loss`; `ack_req` which packets ask
-//! for an acknowledgement, `kept` what came behind a `gap`; `in_flight` and `tally` count.
+//! with the windows in `cwnd` and the round trip time in `tail_loss`; `ack_req` which packets ask;
+//! `kept` what came behind a `gap`; `selective` what is sent again alone.
 
 mod ack_req;
 mod completer;
@@ -31,7 +31,9 @@ mod local;
 mod pacer;
 pub mod read_chunk;
 mod recovery;
+mod repair;
 mod request_packet;
+mod selective;
 pub mod snapshot;
 pub mod tail_loss;
 mod tally;
@@ -51,6 +53,7 @@ use kept::Kept;
 use read_chunk::chunk_for;
 use recovery::Recovery;
 use request_packet::rd_atomic_request_packet;
+use selective::Selective;
 use tally::Tally;
 pub use tally::{EventCounts, RequesterEvent};
 
@@ -90,6 +93,7 @@ pub struct Requester<C> {
     in_flight: InFlight,
     ack_req: AckReq,
     kept: Kept,
+    selective: Selective,
     recovery: Recovery<C>,
     autocork: Autocork,
     tally: Tally,
@@ -111,6 +115,7 @@ impl<C: CongestionControl> Requester<C> {
             in_flight: InFlight::NONE,
             ack_req: AckReq::NEW,
             kept: Kept::NEW,
+            selective: Selective::NEW,
             recovery: Recovery::NEW,
             autocork: Autocork::NEW,
             tally: Tally::NEW,
@@ -182,7 +187,7 @@ impl<C: CongestionControl> Requester<C> {
     /// Whether packets are left to be sent, now or later.
     #[inline]
     pub(super) fn may_transmit<Q: RequestQueue>(&self, q: &Q) -> bool {
-        self.cursor.n != q.tail() || self.ack_req.is_owed() || self.kept.is_due()
+        self.cursor.n != q.tail() || self.ack_req.is_owed() || self.resends_alone()
     }
 
     /// The next request packet, if one may be sent now, or up to `max_segments` segments. With
@@ -202,6 +207,11 @@ impl<C: CongestionControl> Requester<C> {
         }
         if self.kept.is_due() {
             return self.send_gap_request(now, attr, q);
+        }
+        if self.selective.is_due() {
+            if let Some(transmit) = self.send_repair(now, attr, q) {
+                return Some(transmit);
+            }
         }
         if self.corks(now, draining, q) {
             return None;
@@ -263,7 +273,8 @@ impl<C: CongestionControl> Requester<C> {
         attr: &Attr,
         q: &mut Q,
     ) -> Option<Transmit> {
-        if !self.ack_req.is_owed() || self.in_flight.packets() == 0 || self.has_failed() {
+        let asks = self.ack_req.is_owed() && !self.selective.is_repairing();
+        if !asks || self.in_flight.packets() == 0 || self.has_failed() {
             return None;
         }
         self.ack_req.clear();

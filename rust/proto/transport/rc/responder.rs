@@ -10,8 +10,10 @@
 //! `response` makes responses and acknowledgements.
 
 mod acknowledge;
+pub mod ahead;
 pub mod delayed_ack;
 mod duplicate;
+mod gap;
 mod placement;
 mod rd_atomic;
 pub mod resource;
@@ -22,6 +24,7 @@ use super::common::{AccessError, Attr, DropReason, Events, Instant, Pmtu, Respon
 use super::wire::{Kind, NakCode, PacketRepr, Psn, RnrTimer, Syndrome};
 use super::{common, wire};
 use acknowledge::Acknowledger;
+use ahead::Ahead;
 use resource::{Resource, ResourceRing};
 
 /// The receive side of a connection. `R` is the storage for responder resources.
@@ -34,8 +37,11 @@ pub struct Responder<R> {
     reassembly: Reassembly,
     /// A NAK asked the peer to retransmit from `epsn` on. No other NAK is sent until it does.
     nak_sent: bool,
-    /// The furthest PSN that was dropped as out of sequence since then.
+    /// A gap is known, at `epsn` or behind it, or `nak_sent`.
+    gap_known: bool,
+    /// The furthest PSN that came out of sequence since then.
     furthest: Option<Psn>,
+    ahead: Ahead,
     ack: Acknowledger,
     /// The connection has ended, except for the packets that are still due: responses, a delayed
     /// ACK, or the NAK that reports the end.
@@ -75,7 +81,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             msn: 0,
             reassembly: Reassembly::NEW,
             nak_sent: false,
+            gap_known: false,
             furthest: None,
+            ahead: Ahead::NEW,
             ack: Acknowledger::NEW,
             closing: false,
             established: false,
@@ -90,7 +98,9 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.msn = 0;
         self.reassembly.restart();
         self.nak_sent = false;
+        self.gap_known = false;
         self.furthest = None;
+        self.ahead.clear();
         self.ack = Acknowledger::NEW;
         self.closing = false;
         self.established = false;
@@ -107,6 +117,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         if !self.closing {
             self.ack.cancel();
         }
+        self.ahead.clear();
         self.ring.quiesce();
     }
 
@@ -234,7 +245,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
             return (self.duplicate(attr, pkt, ops), Events::NONE);
         }
         if ahead > 0 {
-            return (self.out_of_sequence(pkt.bth.psn), Events::NONE);
+            let verdict = self.out_of_sequence(attr, pkt, payload_len, ops);
+            return (verdict, Events::NONE);
         }
         match self.execute(now, attr, pkt, segments, payload_len, ops) {
             Ok(()) => (Verdict::Accepted, Events::NONE),
@@ -245,8 +257,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     /// Sends a NAK for the expected packet, which is refused.
     #[cold]
     fn refuse(&mut self, attr: &Attr, refusal: Refusal) -> (Verdict, Events) {
+        self.ahead.clear();
         let Some((code, events)) = fatal_nak(refusal) else {
             self.nak_sent = true;
+            self.gap_known = true;
             let timer = RnrTimer::new(attr.min_rnr_timer);
             self.ack.set(Syndrome::RnrNak { timer }, self.epsn);
             let reason = match refusal {
@@ -266,22 +280,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.ack.set(Syndrome::Nak { code }, psn);
     }
 
-    /// A packet before `psn` is missing: reports it once (IBTA 9.7.5.2, PSN sequence error).
-    #[cold]
-    fn out_of_sequence(&mut self, psn: Psn) -> Verdict {
-        if !self.nak_sent {
-            self.report_gap();
-        }
-        if self.furthest.is_none_or(|furthest| psn.is_after(furthest)) {
-            self.furthest = Some(psn);
-        }
-        Verdict::Dropped(DropReason::OutOfSequence)
-    }
-
     /// Sends a NAK that asks for the expected packet.
     #[cold]
-    fn report_gap(&mut self) {
+    pub(super) fn report_gap(&mut self) {
         self.nak_sent = true;
+        self.gap_known = true;
+        self.ahead.open();
         let code = NakCode::PsnSequence;
         self.ack.set(Syndrome::Nak { code }, self.epsn);
     }
@@ -290,19 +294,6 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     #[inline]
     fn is_nak_due(&self) -> bool {
         self.nak_sent && self.ack.is_due_at(self.epsn)
-    }
-
-    /// The packet that a NAK asked for was carried out, and another one is expected now. If the NAK
-    /// was still `due`, the peer does not learn of the gap by it: a NAK for the next packet takes
-    /// its place if that was dropped, or one after it.
-    #[cold]
-    fn overtake_nak(&mut self, due: bool) {
-        let dropped = |psn: &Psn| due && psn.distance(self.epsn) >= 0;
-        self.furthest = self.furthest.filter(dropped);
-        self.nak_sent = false;
-        if self.furthest.is_some() {
-            self.report_gap();
-        }
     }
 
     /// Carries out the expected packet, or the segments that it begins.
@@ -340,13 +331,14 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         // replaced an ACK that was due.
         let was_nak = self.is_nak_due();
         let ends = info.position.is_end();
-        let end = self.epsn.add(segments.into());
+        let begin = self.epsn;
+        let end = begin.add(segments.into());
         if pkt.bth.ack_req || was_nak {
             self.ack.set_ack(now, end.prev(), ends && !was_nak);
         }
         self.epsn = end;
-        if self.nak_sent {
-            self.overtake_nak(was_nak);
+        if self.gap_known {
+            self.close_gap(begin, pkt.bth.ack_req, was_nak);
         }
         if ends {
             self.ack.on_message(end);

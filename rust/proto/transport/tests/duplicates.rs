@@ -188,6 +188,7 @@ fn several_reads_repeated_at_once_are_answered_in_order() {
 #[test]
 fn one_nak_until_the_missing_packet_comes() {
     let mut pair = Pair::with(&config(), 0, 0);
+    pair.b.conn.keep_requests(false);
     pair.a.post(SendOp::Write, pattern(256 * 10, 0), 0);
     let packets = pair.a.transmit_all(NOW);
     let _ = pair.b.receive(NOW, &packets[0]);
@@ -214,6 +215,7 @@ fn one_nak_until_the_missing_packet_comes() {
 /// Gives b the packets of a WRITE of four in this order; returns what b sends.
 fn acknowledged(order: &[usize]) -> Vec<(u32, Option<Syndrome>)> {
     let mut pair = Pair::with(&config(), 0, 0);
+    pair.b.conn.keep_requests(false);
     pair.a.post(SendOp::Write, pattern(256 * 4, 0), 0);
     let packets = pair.a.transmit_all(NOW);
     for index in order {
@@ -372,6 +374,7 @@ fn a_retry_of_everything_is_the_same_as_none() {
 #[test]
 fn a_read_that_was_missing_ends_the_silence() {
     let mut pair = Pair::with(&config(), 0, 0);
+    pair.b.conn.keep_requests(false);
     pair.a.post(SendOp::Read, vec![0; 4], 0);
     for _ in 0..3 {
         pair.a.post(SendOp::Write, vec![0; 4], 0);
@@ -404,6 +407,7 @@ fn the_answer_to_a_read_stands_for_what_is_due_before_it() {
         (&[0, 2, 1], &[response, nak]),
     ] {
         let mut pair = Pair::with(&config(), 0, 0);
+        pair.b.conn.keep_requests(false);
         for (op, len) in [(SendOp::Write, 4), (SendOp::Read, 4), (SendOp::Write, 4)] {
             pair.a.post(op, vec![0; len], 0);
         }

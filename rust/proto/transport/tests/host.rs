@@ -3,13 +3,14 @@
 //! The owner of a connection in tests, in place of the driver: memory, queues, completions. It
 //! panics on a request that was not agreed.
 
+use super::super::wire::PacketRepr;
 use super::super::{
     AccessError, AtomicOp, Flush, Payload, PlaceError, RecvCompletion, RecvStart, Request,
     RequestQueue, RequesterOps, ResponderOps, SendCompletion, Status, Streaks,
 };
-use super::pair::pattern;
+use super::pair::{pattern, Packet};
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 /// The start of the remotely accessible memory of each host, and its key.
@@ -72,6 +73,10 @@ pub struct Host {
     pub absent_from: u32,
     /// See [`RequestQueue::streaks`].
     pub streaks: Rc<Cell<Streaks>>,
+    /// The packets that are kept, how many may be, and how many ever were.
+    pub kept: BTreeMap<u32, Packet>,
+    pub kept_most: usize,
+    pub kept_ever: usize,
 }
 
 impl Host {
@@ -104,6 +109,9 @@ impl Host {
             absent: 0,
             absent_from: 0,
             streaks: Rc::default(),
+            kept: BTreeMap::new(),
+            kept_most: usize::MAX,
+            kept_ever: 0,
         }
     }
 
@@ -339,5 +347,19 @@ impl ResponderOps for Host {
         }
         self.temp_key_valid = false;
         Ok(())
+    }
+
+    fn keep(&mut self, pkt: &PacketRepr) -> bool {
+        if self.kept.len() >= self.kept_most {
+            return false;
+        }
+        let packet = Packet {
+            header: *pkt,
+            payload: self.in_hand.clone(),
+        };
+        let old = self.kept.insert(pkt.bth.psn.get(), packet);
+        assert_eq!(old, None, "kept twice");
+        self.kept_ever += 1;
+        true
     }
 }

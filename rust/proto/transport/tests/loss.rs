@@ -149,6 +149,8 @@ fn a_whole_flight_and_a_whole_answer() {
 #[test]
 fn a_lost_request_packet_costs_one_nak_and_no_timeout() {
     let mut pair = Pair::new();
+    pair.a.conn.keep_requests(false);
+    pair.b.conn.keep_requests(false);
     pair.a.post(SendOp::Write, pattern(256 * 20, 0), 0);
     pair.exchange(|i, _, _| if i == 5 { Fate::Lose } else { Fate::Deliver });
     pair.a.settle();

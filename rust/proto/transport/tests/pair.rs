@@ -113,6 +113,18 @@ impl Node {
     }
 
     pub fn receive(&mut self, now: Instant, packet: &Packet) -> Verdict {
+        let verdict = self.take(now, packet);
+        while let Some(psn) = self.conn.take_kept() {
+            let packet = self.host.kept.remove(&psn.get()).expect("it is kept");
+            let _ = self.take(now, &packet);
+        }
+        if !self.conn.keeps_requests() {
+            self.host.kept.clear();
+        }
+        verdict
+    }
+
+    fn take(&mut self, now: Instant, packet: &Packet) -> Verdict {
         self.host.in_hand = packet.payload.clone();
         let len = packet.payload.len() as u32;
         self.conn

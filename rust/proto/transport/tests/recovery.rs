@@ -113,6 +113,7 @@ fn the_timer_runs_for_the_oldest_packet() {
 #[test]
 fn a_nak_said_twice_is_heard_once() {
     let mut node = sends(&config(), 3);
+    node.conn.keep_requests(false);
     assert_eq!(node.receive(NOW, &reply(1, SEQUENCE)), Verdict::Accepted);
     assert_eq!(psns(&mut node, NOW), [1, 2]);
     assert_eq!(
@@ -129,6 +130,7 @@ fn a_nak_said_twice_is_heard_once() {
 fn after_a_timeout_or_an_rnr_wait_the_next_nak_is_news() {
     for rnr in [false, true] {
         let mut node = sends(&config(), 3);
+        node.conn.keep_requests(false);
         assert_eq!(node.receive(NOW, &reply(0, SEQUENCE)), Verdict::Accepted);
         assert_eq!(psns(&mut node, NOW), [0, 1, 2]);
         if rnr {

@@ -105,6 +105,7 @@ fn an_answer_ends_the_silence() {
 #[test]
 fn a_receiver_that_waits_for_the_first_gets_all() {
     let (mut node, mut now) = experienced(&patient());
+    node.conn.keep_requests(false);
     node.post(SendOp::Send, vec![0; 600], 0);
     assert_eq!(psns(&mut node, now), [1, 2, 3]);
     let missing = Syndrome::Nak {

@@ -78,6 +78,8 @@ fn packets_that_are_sent_again_are_counted() {
 #[test]
 fn the_signs_of_a_loss_are_told_apart() {
     let mut pair = Pair::new();
+    pair.a.conn.keep_requests(false);
+    pair.b.conn.keep_requests(false);
     pair.a.post(SendOp::Write, pattern(1000, 1), 0);
     pair.run_with(|n, _, _| if n == 1 { Fate::Lose } else { Fate::Deliver });
     let counts = [

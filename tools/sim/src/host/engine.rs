@@ -117,6 +117,22 @@ impl Engine {
         }
     }
 
+    /// The PSN of the kept packet whose turn has come. The foreign peer keeps none.
+    pub fn take_kept(&mut self) -> Option<u32> {
+        match self {
+            Oxe(conn) => conn.take_kept().map(|psn| psn.get()),
+            Stock(_) => None,
+        }
+    }
+
+    /// Whether packets are kept for it.
+    pub fn keeps_requests(&self) -> bool {
+        match self {
+            Oxe(conn) => conn.keeps_requests(),
+            Stock(_) => false,
+        }
+    }
+
     pub fn poll_send_completion(&mut self, q: &mut SendRing) -> Option<SendCompletion> {
         match self {
             Oxe(conn) => conn.poll_send_completion(q),

@@ -8,6 +8,7 @@ use crate::api::*;
 use crate::host::memory::{Memory, Refusal, Regions, Right};
 use crate::host::sabotage::{Sabotage, Saboteur};
 use crate::model::key::KeyUse;
+use oxe_proto::wire::PacketRepr;
 
 /// Events while a packet is processed.
 #[derive(Default)]
@@ -25,6 +26,8 @@ pub struct Notes {
     /// The addresses of the ATOMIC WRITEs, and the FLUSHes, that were carried out.
     pub words: Vec<u64>,
     pub flushes: Vec<Flush>,
+    /// The packet was kept.
+    pub kept: bool,
     /// The protocol did what it must never do.
     pub violation: Option<String>,
 }
@@ -49,6 +52,8 @@ pub struct Env<'a> {
     pub payload: &'a [u8],
     /// An access finds a page missing.
     pub absent: bool,
+    /// There is memory to keep the packet.
+    pub keeps: bool,
     pub notes: &'a mut Notes,
     pub saboteur: &'a mut Saboteur,
 }
@@ -440,5 +445,19 @@ impl ResponderOps for Env<'_> {
             return Err(AccessError::Op);
         }
         end_key(self.regions, rkey, self.saboteur).map_err(|_| AccessError::Access)
+    }
+
+    fn keep(&mut self, pkt: &PacketRepr) -> bool {
+        if self.lacks("a packet to keep") {
+            return false;
+        }
+        if pkt.bth.psn.get() != self.psn || self.notes.kept {
+            self.violation(format!(
+                "keeps packet {:x?}, given {:#x}",
+                pkt.bth, self.psn
+            ));
+        }
+        self.notes.kept = self.keeps;
+        self.keeps
     }
 }

@@ -10,6 +10,7 @@ use crate::model::flow::Flow;
 use crate::model::key::Fast;
 use crate::model::outcome::{Fate, Pause};
 use oxe_proto::transport::{RemoteAccess, LOOPBACK_MTU};
+use std::collections::BTreeMap;
 
 /// How a QP is set up.
 #[derive(Clone, Debug)]
@@ -49,6 +50,8 @@ pub struct Qp {
     pub pause: Pause,
     pub fate: Fate,
     pub lending: Lending,
+    /// The request packets that it keeps, by PSN.
+    pub kept: BTreeMap<u32, Vec<u8>>,
     /// The packets of its flow before this one are acknowledged on the wire.
     pub acknowledged: u64,
     /// Requests that it has still to post.

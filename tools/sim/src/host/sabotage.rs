@@ -46,6 +46,12 @@ pub enum Sabotage {
     LowGap,
     /// It ends one packet late, with what was kept.
     WideGap,
+    /// A kept request packet is not handed on when its turn has come.
+    LoseKept,
+    /// Another kept packet is handed on in its place.
+    SwapKept,
+    /// A NAK for a sequence error is heard as one for the next packet.
+    SkipMissing,
     /// The responder's message count is one too low.
     LowMsn,
     /// A NAK for a sequence error is sent twice.
@@ -163,7 +169,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All kinds.
-    pub const ALL: [Sabotage; 76] = [
+    pub const ALL: [Sabotage; 79] = [
         Sabotage::CorruptByte,
         Sabotage::StrayWrite,
         Sabotage::RepeatAtomic,
@@ -184,6 +190,9 @@ impl Sabotage {
         Sabotage::FillGap,
         Sabotage::LowGap,
         Sabotage::WideGap,
+        Sabotage::LoseKept,
+        Sabotage::SwapKept,
+        Sabotage::SkipMissing,
         Sabotage::LowMsn,
         Sabotage::RepeatNak,
         Sabotage::AckUnanswered,

@@ -94,6 +94,11 @@ impl Cwnd {
         self.recovering = true;
     }
 
+    /// It has heeded a further one of the same round trip.
+    pub fn on_known_loss(&mut self) {
+        self.recovering = true;
+    }
+
     /// The requester has noticed that a response is missing.
     pub fn on_response_loss(&mut self) {
         if self.heeds_loss() {

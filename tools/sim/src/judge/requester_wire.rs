@@ -7,6 +7,7 @@ mod asked;
 mod gaps;
 mod local;
 mod reads;
+mod repair;
 mod responses;
 
 use crate::check::{ensure, Violation};
@@ -15,6 +16,7 @@ use crate::judge::cwnd::{reduced, Cwnd};
 use crate::judge::decode::{op, Seen, NAK_SEQUENCE};
 use crate::judge::expect::check_request;
 use crate::judge::gaps::Gaps;
+use crate::judge::kept::Kept;
 use crate::judge::responder_wire::Answers;
 use crate::model::flow::Flow;
 use crate::model::op::Op;
@@ -76,8 +78,20 @@ pub struct Watch {
     signs: u32,
     /// The responses behind a gap.
     gaps: Gaps,
+    /// The packet that the responder has reported as missing: the next one that is sent again.
+    missing: Option<u64>,
+    /// The latest packet that was reported as missing, until it is acknowledged.
+    reported: Option<u64>,
+    /// Reports of packets before this one are of one round trip, until the requester goes back.
+    round_end: u64,
+    /// One past the furthest packet that was sent since the requester went back.
+    front: u64,
+    /// It may have gone back, and has sent nothing since.
+    waits: bool,
     /// The responses that the responder owes.
     pub answers: Answers,
+    /// The request packets that it keeps.
+    pub kept: Kept,
 }
 
 /// The limits that the requester was given.
@@ -144,13 +158,17 @@ impl Watch {
             return self.count_round(packet, limits);
         } else {
             self.check_again(packet, seen.ack_req)?;
+            self.missing = None;
         }
+        let probes = packet + 1 == self.front && seen.ack_req;
+        self.note_order(packet, covered);
+        self.waits = false;
         let ahead = flow.requests_before(packet) + 1;
         let in_flight = ahead.saturating_sub(flow.requests_before(self.una));
         let most = self.cwnd.cwnd();
         ensure!(
             "design: congestion window",
-            in_flight <= most,
+            in_flight <= most || probes,
             "{in_flight} requests in flight, {most} allowed"
         );
         self.check_read_window(flow, request, packet, covered)?;
@@ -199,10 +217,10 @@ impl Watch {
 
     /// Whether a NAK for a sequence error should make the requester send less than it has in
     /// flight.
-    pub fn is_wide(&self, flow: &Flow) -> bool {
+    pub fn is_wide(&self, flow: &Flow, seen: &Seen) -> bool {
         let sent = flow.requests_before(self.sent.len() as u64);
         let in_flight = sent - flow.requests_before(self.una);
-        in_flight > reduced(self.cwnd.cwnd()) + 8
+        in_flight > reduced(self.cwnd.cwnd()) + 8 && self.is_new_loss(flow.packet(seen.psn))
     }
 
     /// No packet is sent more often without progress than the retry counters allow (IBTA 9.9.2.1).
@@ -285,27 +303,6 @@ impl Watch {
         }
     }
 
-    /// A response has reached the requester, which has no page for it: it acknowledges all before
-    /// its own request, and the requester asks for it again, without counting a retry. To the
-    /// foreign peer it is lost.
-    pub fn response_missed(&mut self, now: u64, flow: &Flow, limits: Limits, seen: &Seen) {
-        let (packet, before) = (flow.packet(seen.psn), self.una);
-        self.acknowledge(now, flow, packet);
-        if self.una != before {
-            self.wait_until = 0;
-        }
-        self.finished -= usize::from(self.answered.remove(&packet));
-        self.answers.postpone(now);
-        if limits.foreign {
-            return self.packets_harmed(1);
-        }
-        self.missed += 1;
-        self.may_resend = true;
-        self.gaps.may_forget();
-        self.nak_heeded = None;
-        self.cwnd.may_go_back();
-    }
-
     /// A response acknowledges every packet before `end`, up to a READ or atomic without a
     /// response.
     fn acknowledge(&mut self, now: u64, flow: &Flow, end: u64) {
@@ -331,6 +328,7 @@ impl Watch {
         self.undone = 0;
         self.gaps.asked = 0;
         self.nak_heeded = None;
+        self.missing = None;
         self.harmed_before = self.harmed;
         self.cwnd.on_ack();
     }
@@ -343,14 +341,6 @@ impl Watch {
     /// How many packets it has harmed since the requester took a response.
     pub fn harm(&self) -> u64 {
         self.harmed - self.harmed_before
-    }
-
-    /// The timer has gone off: for a retry, or a probe.
-    pub fn timed_out(&mut self) {
-        self.may_resend = true;
-        self.gaps.may_forget();
-        self.nak_heeded = None;
-        self.cwnd.may_go_back();
     }
 
     /// The requester has heeded a response that was delivered at `now`, and did not fail for it. It
@@ -375,7 +365,7 @@ impl Watch {
                 self.wait_until = now + rnr_delay(rnr & 0x1f);
                 // Packets after the wait may be refused again.
                 self.nak_heeded = None;
-                self.cwnd.may_go_back();
+                self.may_go_back();
                 self.rnr_heeded += 1;
                 let (n, most) = (self.rnr_heeded, limits.rnr_retry);
                 ensure!(
@@ -392,9 +382,12 @@ impl Watch {
                 ensure!(!again, "goes back twice for one NAK of {packet}");
                 self.nak_heeded = Some(packet);
                 self.signs += 1;
-                self.cwnd.on_loss();
+                self.note_missing(packet);
             }
-            Some(_) => self.acknowledge(now, flow, packet + 1),
+            Some(_) => {
+                self.acknowledge(now, flow, packet + 1);
+                self.check_repair();
+            }
             None => {
                 self.acknowledge(now, flow, packet);
                 self.take_response(now, flow, packet, una)?;

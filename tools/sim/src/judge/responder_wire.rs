@@ -36,6 +36,8 @@ pub struct Answers {
     reported: Option<u64>,
     /// `(end, time)`: an acknowledgement of all packets before `end` was requested at `time`.
     asked: Option<(u64, u64)>,
+    /// A READ or an atomic came again, and its response is sent again before the next ACK.
+    repeats: bool,
     /// The connection was ended by a NAK.
     closed: bool,
 }
@@ -47,6 +49,11 @@ impl Answers {
         self.rnr_due = None;
         self.reported = None;
         self.owed.extend(answer);
+    }
+
+    /// A READ or an atomic came again.
+    pub fn repeated(&mut self) {
+        self.repeats = true;
     }
 
     /// A request was accepted at `now` that asks for an acknowledgement of all before `end`.
@@ -68,7 +75,7 @@ impl Answers {
 
     /// Whether a response is due that an ACK must not overtake.
     pub fn owes_any(&self) -> bool {
-        !self.owed.is_empty()
+        self.repeats || !self.owed.is_empty()
     }
 
     /// The responder has found its receive queue empty, with this minimum RNR NAK timer code.
@@ -102,6 +109,7 @@ impl Answers {
             self.answered(packet);
             return Ok(());
         }
+        self.repeats = false;
         let (syndrome, _) = seen.aeth.unwrap_or_default();
         let credits = syndrome >> 5 == 0 && syndrome != NO_CREDIT;
         ensure!("IBTA 9.7.7.2", !credits, "credits in {seen:x?}");

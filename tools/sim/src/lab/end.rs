@@ -5,7 +5,8 @@
 
 use crate::api::*;
 use oxe_proto::transport::{CongestionControl, RemoteAccess};
-use std::collections::VecDeque;
+use oxe_proto::wire::PacketRepr;
+use std::collections::{BTreeMap, VecDeque};
 
 /// What the program posts.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,8 @@ pub struct Queue {
     retired: u32,
     /// Payload of the packet in hand.
     pub in_hand: u32,
+    /// The packets that are kept, by PSN, with the lengths of their payloads.
+    kept: BTreeMap<u32, (PacketRepr, u32)>,
     /// Bytes that were placed here, of requests and of READ responses.
     pub placed: u64,
     /// How long requests took from their post to their completion, ns.
@@ -67,6 +70,7 @@ impl<C: CongestionControl> End<C> {
             requests: VecDeque::new(),
             retired: 0,
             in_hand: 0,
+            kept: BTreeMap::new(),
             placed: 0,
             latencies: Vec::new(),
             failed: 0,
@@ -75,6 +79,22 @@ impl<C: CongestionControl> End<C> {
             conn,
             queue,
             timer_at: None,
+        }
+    }
+
+    /// A packet arrives, and those that were kept behind it have their turn.
+    pub fn take(&mut self, now: Instant, header: PacketRepr, payload: u32) {
+        let mut next = Some((header, payload));
+        while let Some((header, payload)) = next {
+            self.queue.in_hand = payload;
+            let _ = self
+                .conn
+                .handle_packet(now, &header, payload, &mut self.queue);
+            let due = self.conn.take_kept();
+            next = due.and_then(|psn| self.queue.kept.remove(&psn.get()));
+        }
+        if !self.conn.keeps_requests() {
+            self.queue.kept.clear();
         }
     }
 
@@ -168,5 +188,9 @@ impl ResponderOps for Queue {
     }
     fn invalidate(&mut self, _: u32) -> Result<(), AccessError> {
         Err(AccessError::Op)
+    }
+    fn keep(&mut self, pkt: &PacketRepr) -> bool {
+        self.kept.insert(pkt.bth.psn.get(), (*pkt, self.in_hand));
+        true
     }
 }

@@ -156,10 +156,7 @@ impl<'a, C: CongestionControl> Network<'a, C> {
             Event::Arrive { end, packet } => {
                 let now = Instant(self.now);
                 let e = &mut self.ends[end];
-                e.queue.in_hand = packet.payload;
-                let _ = e
-                    .conn
-                    .handle_packet(now, &packet.header, packet.payload, &mut e.queue);
+                e.take(now, packet.header, packet.payload);
                 self.pump(end);
             }
             Event::Timer { end } if self.ends[end].timer_at == Some(self.now) => {

@@ -176,7 +176,9 @@ impl World {
             let conn = if foreign {
                 Engine::Foreign(Foreign::new(Style::draw(rng), records).into())
             } else {
-                Engine::Oxe(Connection::new(vec![Resource::EMPTY; records]).into())
+                let mut conn = Connection::new(vec![Resource::EMPTY; records]);
+                conn.keep_requests(pair.qpns[end] % 16 != 3);
+                Engine::Oxe(conn.into())
             };
             let todo = rng.range(self.plan.requests.0, self.plan.requests.1);
             let mut todo = if rng.one_in(6) { 0 } else { todo };
@@ -214,6 +216,7 @@ impl World {
                 pause: Pause::No,
                 fate: Fate::default(),
                 lending: Default::default(),
+                kept: Default::default(),
                 acknowledged: 0,
                 todo,
                 fault_at: fault.then(|| rng.below(todo)),

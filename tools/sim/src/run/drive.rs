@@ -18,6 +18,7 @@ use crate::model::outcome::Pause;
 use crate::network::frame;
 use crate::profile::{Profile, MS, US};
 use crate::run::gaps::fill_gap;
+use crate::run::kept::kept_limit;
 use crate::run::send::is_sequence_nak;
 use crate::run::world::{Event, World};
 use oxe_proto::wire::{AethRepr, Ext, Kind, Opcode, PacketRepr, Psn, RnrTimer, Syndrome};
@@ -166,8 +167,21 @@ impl World {
         Ok(1)
     }
 
-    /// Segments of a super-packet reach a QP; `repr` is the header of the first.
+    /// Segments of a super-packet reach a QP; `repr` is the header of the first. Packets that were
+    /// kept behind them have their turn.
     fn deliver(
+        &mut self,
+        qp: usize,
+        repr: &PacketRepr,
+        frames: &[Vec<u8>],
+    ) -> Result<(), Violation> {
+        self.deliver_one(qp, repr, frames)?;
+        self.hand_on_kept(qp)?;
+        self.wake(qp)
+    }
+
+    /// As `deliver`, without what follows.
+    pub fn deliver_one(
         &mut self,
         qp: usize,
         repr: &PacketRepr,
@@ -203,12 +217,16 @@ impl World {
             psn: repr.bth.psn.get(),
             payload: &payload,
             absent: q.taken_pages.is_absent(self.now),
+            keeps: q.kept.len() < kept_limit(q.qpn),
             notes: &mut notes,
             saboteur: &mut self.saboteur,
         };
         let len = payload.len() as u32 / u32::from(count);
         let hides_gap = hide_loss(env.saboteur, &self.watches[qp], &q.flow, &seen, &mut repr);
         fill_gap(env.saboteur, &self.watches[qp], &q.flow, &seen, &mut repr);
+        if is_sequence_nak(&repr) && env.saboteur.strikes(Sabotage::SkipMissing) {
+            repr.bth.psn = repr.bth.psn.next();
+        }
         let mut verdict = q
             .conn
             .handle_segments(self.now, &repr, count, len, &mut env);
@@ -228,8 +246,15 @@ impl World {
         if let Some(text) = notes.violation {
             return Err(format!("qp{qp}: {text}, packet {repr:x?}").into());
         }
+        let kept = notes.kept;
         self.judge_packets(qp, &seen, verdict, notes)?;
-        self.wake(qp)
+        if repr.bth.opcode.kind().is_request() {
+            self.note_forgotten(qp, verdict);
+        }
+        match seen.first().filter(|_| kept) {
+            Some(seen) => self.note_kept(qp, seen, &frames[0]),
+            None => Ok(()),
+        }
     }
 
     /// Shows the judges what a QP has done with packets.
@@ -254,6 +279,14 @@ impl World {
         }
         for (i, answer) in seen.iter().enumerate().filter(|(_, s)| s.is_response()) {
             self.note_answer(qp, answer, verdict, i + 1 == seen.len())?;
+        }
+        let again = verdict == Verdict::Dropped(DropReason::Duplicate);
+        if again
+            && seen
+                .first()
+                .is_some_and(|seen| seen.reth.is_some() || seen.atomic.is_some())
+        {
+            self.watches[self.qps[qp].peer].answers.repeated();
         }
         let alive = self.qps[qp].conn.state() != State::Err;
         if verdict == Verdict::Accepted && !notes.empty && alive {
@@ -431,7 +464,7 @@ fn hide_loss(
     };
     let gap = watch.gap_before(flow, first);
     let gap = gap.filter(|_| saboteur.strikes(Sabotage::WideReads));
-    let wide = gap.is_none() && is_sequence_nak(repr) && watch.is_wide(flow);
+    let wide = gap.is_none() && is_sequence_nak(repr) && watch.is_wide(flow, first);
     if gap.is_none() && !(wide && saboteur.strikes(Sabotage::WideWindow)) {
         return false;
     }

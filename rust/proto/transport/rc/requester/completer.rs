@@ -193,7 +193,12 @@ impl<C: CongestionControl> Requester<C> {
         match aeth.syndrome {
             // IBTA 9.7.5.1.2: an ACK is about everything up to and with its PSN.
             Syndrome::Ack { .. } => match self.acknowledge(now, attr, psn.next(), env) {
-                Reach::All => Verdict::Accepted,
+                Reach::All => {
+                    if self.selective.is_active() {
+                        self.check_repair();
+                    }
+                    Verdict::Accepted
+                }
                 Reach::Short => self.handle_ack_behind_gap(now, attr, psn.next(), env),
             },
             // IBTA 9.7.5.2: a NAK acknowledges everything before its PSN.
@@ -244,6 +249,9 @@ impl<C: CongestionControl> Requester<C> {
         }
         let acked = self.una.psn.offset_from(before);
         if acked > 0 {
+            if self.selective.is_active() {
+                self.settle_repair();
+            }
             self.leave_behind(before, acked);
             let acked = Acked {
                 requests: acked,
@@ -289,11 +297,14 @@ impl<C: CongestionControl> Requester<C> {
         if self.kept.is_active() {
             self.kept.clear();
         }
+        if self.selective.is_active() {
+            self.selective.clear();
+        }
     }
 
     /// Retransmits all unacknowledged packets, if the retry counter allows (IBTA 9.9.2.1).
     #[cold]
-    fn retry(&mut self, attr: &Attr) {
+    pub(super) fn retry(&mut self, attr: &Attr) {
         match self.recovery.count_retry(attr) {
             Ok(()) => self.go_back(),
             Err(status) => self.fail(status),
@@ -301,7 +312,7 @@ impl<C: CongestionControl> Requester<C> {
     }
 
     #[cold]
-    fn go_back(&mut self) {
+    pub(super) fn go_back(&mut self) {
         self.rewind();
         self.recovery.on_go_back();
     }
@@ -314,7 +325,7 @@ impl<C: CongestionControl> Requester<C> {
     #[cold]
     fn send_probe<Q: RequestQueue>(&mut self, now: Instant, q: &Q) {
         let response = |request: &Request| request.op.wants_response();
-        let waits_for_first = self.recovery.probes_from_una();
+        let waits_for_first = self.recovery.probes_from_una() || self.selective.is_repairing();
         let first_has_response = q.get(self.una.n).is_some_and(response);
         if waits_for_first || first_has_response || self.ends_with_response(q) {
             if first_has_response {
@@ -332,7 +343,7 @@ impl<C: CongestionControl> Requester<C> {
     /// A loss of request packets. A NAK acknowledges the first ones of those that were in flight,
     /// so the window tells better how many there were.
     #[cold]
-    fn request_loss(&self, now: Instant) -> Loss {
+    pub(super) fn request_loss(&self, now: Instant) -> Loss {
         let in_flight = self.recovery.cwnd().into();
         Loss { now, in_flight }
     }
@@ -400,16 +411,7 @@ impl<C: CongestionControl> Requester<C> {
     #[cold]
     fn refused(&mut self, now: Instant, attr: &Attr, code: NakCode) -> Verdict {
         match code {
-            NakCode::PsnSequence => {
-                // A duplicate NAK, or one that came after a timeout had the same effect.
-                if self.recovery.is_repairing() {
-                    return Verdict::Dropped(DropReason::RepeatedNak);
-                }
-                self.tally.note(RequesterEvent::SequenceNak);
-                let loss = self.request_loss(now);
-                self.recovery.on_loss(loss);
-                self.retry(attr);
-            }
+            NakCode::PsnSequence => return self.on_sequence_nak(now, attr),
             NakCode::InvalidRequest => {
                 self.tally.note(RequesterEvent::InvalidRequestNak);
                 self.fail(Status::RemInvReq);

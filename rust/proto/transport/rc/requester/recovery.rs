@@ -260,6 +260,18 @@ impl<C: CongestionControl> Recovery<C> {
         self.tail_loss.on_retransmission();
     }
 
+    /// The packet at `una` is about to be sent again alone: the timers begin anew with it.
+    #[cold]
+    pub(super) fn on_repair(&mut self) {
+        self.stop();
+    }
+
+    /// The round trip that is being measured is one in which a packet was lost.
+    #[cold]
+    pub(super) fn forget_sample(&mut self) {
+        self.tail_loss.forget_sample();
+    }
+
     /// Packets were taken back, after which none is `in_flight`, or the last one in flight does not
     /// ask for an acknowledgement (`ack_req_owed`). They may be sent at once.
     #[cold]
@@ -298,6 +310,13 @@ impl<C: CongestionControl> Recovery<C> {
     #[cold]
     pub(super) fn on_go_back(&mut self) {
         self.stop();
+        self.retransmitting = true;
+    }
+
+    /// The responder reported the packet at the cursor as missing: further reports are of the same
+    /// loss, until a packet is acknowledged.
+    #[cold]
+    pub(super) fn on_known_loss(&mut self) {
         self.retransmitting = true;
     }
 

@@ -26,6 +26,8 @@ pub struct Snapshot {
     pub srtt: u64,
     /// READ responses that are missing are to be asked for alone.
     pub gap: bool,
+    /// A request packet that is missing is to be sent again alone.
+    pub repair: bool,
     /// Retransmissions without progress.
     pub retries: u8,
     /// RNR NAKs without progress.
@@ -88,7 +90,7 @@ impl Snapshot {
                 Trigger::Packet(packet, dropped) => cause(packet, dropped),
             },
             acked: self.una.offset_from(before.una),
-            sends_again: asks || back != 0 && back < Psn::HALF,
+            sends_again: asks || self.repair && !before.repair || back != 0 && back < Psn::HALF,
             windows: (self.cwnd, self.ssthresh, self.read_window)
                 != (before.cwnd, before.ssthresh, before.read_window),
         }
@@ -119,6 +121,7 @@ impl<C: CongestionControl> Requester<C> {
             read_window: self.recovery.read_window(),
             srtt: self.recovery.srtt(),
             gap: self.kept.is_due(),
+            repair: self.selective.is_due(),
             retries,
             rnr_retries,
         }

@@ -112,6 +112,12 @@ impl TailLoss {
         self.min_timeout = MIN_TIMEOUT_NS;
     }
 
+    /// The round trip that is being measured gives no sample.
+    #[cold]
+    pub(in super::super::super) fn forget_sample(&mut self) {
+        self.sample = None;
+    }
+
     /// The smoothed round trip time in nanoseconds; 0 before the first sample.
     pub(super) fn srtt(&self) -> u64 {
         self.srtt

@@ -11,7 +11,7 @@ impl<C: CongestionControl> Requester<C> {
     /// Takes back the packets of request `n` from `psn` on, which were not sent.
     #[cold]
     pub(in super::super) fn undo<Q: RequestQueue>(&mut self, n: u32, psn: Psn, q: &Q) {
-        if self.undo_gap_request(psn) {
+        if self.undo_gap_request(psn) || self.undo_repair(psn) {
             return;
         }
         let wants_response = q.get(n).is_some_and(|request| request.op.wants_response());

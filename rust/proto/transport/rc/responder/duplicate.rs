@@ -39,6 +39,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
                 }
                 self.ring.replay_read(part, attr.pmtu);
             }
+            Kind::Send | Kind::Write if pkt.bth.ack_req && self.owes_report() => self.report_gap(),
             Kind::Send | Kind::Write => self.acknowledge_again(psn),
             kind => {
                 if !self.ring.replay_saved(psn, kind) {

@@ -66,15 +66,16 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
     pub(super) fn record(&mut self, kind: ResourceKind, attr: &Attr) {
         self.count_message();
         let was_nak = self.is_nak_due();
-        let resource = Resource::new(kind, self.epsn, self.msn, attr.pmtu);
+        let begin = self.epsn;
+        let resource = Resource::new(kind, begin, self.msn, attr.pmtu);
         self.epsn = self.epsn.add(resource.psns());
         self.last_response = Some(self.epsn.prev());
         self.ring.push(resource);
         // The response acknowledges all requests before it (IBTA 9.7.5.1.1): an ACK that is due
         // need not be sent, and a NAK that asked for this packet must not be.
         self.ack.cancel();
-        if self.nak_sent {
-            self.overtake_nak(was_nak);
+        if self.gap_known {
+            self.close_gap(begin, true, was_nak);
         }
     }
 }

@@ -25,6 +25,7 @@ impl Watch {
             self.may_resend || last && ack_req,
             "packet {packet} of {high} sent again for no reason"
         );
+        self.check_missing(packet)?;
         self.may_resend = true;
         Ok(())
     }
@@ -50,6 +51,9 @@ impl Watch {
             self.check_again(packet, ack_req)?;
             // The last packet in flight is the one before it now.
             self.asked |= self.asked_end >= packet;
+        }
+        if packet != self.una {
+            self.front = self.front.min(packet);
         }
         self.packet_given_back(packet);
         self.taken_back = self.taken_back.max(packet + 1);

@@ -2,7 +2,7 @@
 
 //! The judge on the wire: its checks of a response that leaves the responder.
 
-use super::Watch;
+use super::{Limits, Watch};
 use crate::check::{ensure, Violation};
 use crate::judge::decode::{is_fatal, op, Seen};
 use crate::judge::expect::chunk;
@@ -79,6 +79,27 @@ impl Watch {
             "MSN {msn}, not {expected}, in {seen:x?}"
         );
         Ok(())
+    }
+
+    /// A response has reached the requester, which has no page for it: it acknowledges all before
+    /// its own request, and the requester asks for it again, without counting a retry. To the
+    /// foreign peer it is lost.
+    pub fn response_missed(&mut self, now: u64, flow: &Flow, limits: Limits, seen: &Seen) {
+        let (packet, before) = (flow.packet(seen.psn), self.una);
+        self.acknowledge(now, flow, packet);
+        if self.una != before {
+            self.wait_until = 0;
+        }
+        self.finished -= usize::from(self.answered.remove(&packet));
+        self.answers.postpone(now);
+        if limits.foreign {
+            return self.packets_harmed(1);
+        }
+        self.missed += 1;
+        self.may_resend = true;
+        self.gaps.may_forget();
+        self.nak_heeded = None;
+        self.may_go_back();
     }
 
     fn answered_op<'a>(&self, flow: &'a Flow, packet: u64) -> Result<&'a Op, Violation> {

@@ -221,7 +221,7 @@ fn a_loss_makes_the_requester_send_less() {
         wire.send_packet(packet).unwrap();
     }
     let nak = wire.answer(op::ACK, 0, NAK_SEQUENCE, 0);
-    assert!(wire.watch.is_wide(&wire.flow));
+    assert!(wire.watch.is_wide(&wire.flow, &nak));
     wire.heed(&nak).unwrap();
     let window = reduced(MAX_CWND);
     for packet in 0..window {

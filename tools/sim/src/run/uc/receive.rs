@@ -127,6 +127,7 @@ impl World {
             regions: &mut host.regions,
             psn: repr.bth.psn.get(),
             payload,
+            keeps: false,
             absent,
             notes: &mut notes,
             saboteur: &mut self.saboteur,
