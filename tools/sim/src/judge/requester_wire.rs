@@ -408,6 +408,7 @@ impl Watch {
         self.signs += 1;
         self.wait_until = 0;
         self.may_resend = true;
+        self.waits = true;
         self.gaps.may_forget();
         if self.gaps.is_new_loss(self.una) {
             self.cwnd.on_response_loss();

@@ -121,6 +121,10 @@ impl Watch {
             if self.una == before {
                 break;
             }
+            if self.last.is_some_and(|last| last + 1 < self.una) {
+                // It went back, and what it was about to send again had arrived: it begins anew.
+                self.gaps.may_forget();
+            }
         }
         ensure!(
             self.una >= una,
