@@ -79,22 +79,25 @@ cut_wire() {
 }
 t "a wire cut for 0.3 s in mid-traffic" cut_wire
 
-# READs of 30 packets that the program compares. With keep_responses=0 the requester asks for no gap
-# alone.
-read_gaps() { # how many gaps both devices have asked for
-	cat /sys/class/infiniband/{$DEV_A,$DEV_B}/ports/1/hw_counters/read_gaps |
+# READs and WRITEs of 30 packets that the program compares. With keep_responses=0 the requester asks
+# for no gap alone, and with keep_requests=0 the responder keeps no packet.
+sum_of() { # COUNTER: of both devices
+	cat /sys/class/infiniband/{$DEV_A,$DEV_B}/ports/1/hw_counters/"$1" |
 		awk '{ sum += $1 } END { print sum }'
 }
-reads() {
+both_ways() {
 	netem loss 2% || return 1
 	PORT=$((PORT + 1))
 	MAY_WAIT=1 pair "cm $PORT" "rping -s -a $IP4_A -p $PORT -V -C 100 -S 30000" \
 		"rping -c -a $IP4_A -p $PORT -V -C 100 -S 30000"
 }
-t "READs that lose responses" reads
-t "gaps were asked for alone" eval '[ "$(read_gaps)" -gt 0 ]'
-t "that module goes away" eval 'hosts_down && module_unload && module_load keep_responses=0'
+t "READs and WRITEs that lose packets" both_ways
+t "gaps were asked for alone" eval '[ "$(sum_of read_gaps)" -gt 0 ]'
+t "requests behind a lost one were kept" eval '[ "$(sum_of kept_requests)" -gt 0 ]'
+t "that module goes away" eval \
+	'hosts_down && module_unload && module_load keep_responses=0 keep_requests=0'
 hosts_up 1500
-t "READs that lose responses, keep_responses=0" reads
-t "no gap was asked for alone" eval '[ "$(read_gaps)" = 0 ]'
+t "READs and WRITEs that lose packets, nothing is kept" both_ways
+t "no gap was asked for alone" eval '[ "$(sum_of read_gaps)" = 0 ]'
+t "no request was kept" eval '[ "$(sum_of kept_requests)" = 0 ]'
 finish

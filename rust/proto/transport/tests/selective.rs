@@ -233,6 +233,32 @@ fn a_pair_repairs_each_loss_by_one_packet() {
     assert!(pair.b.host.kept.is_empty());
 }
 
+/// A peer that keeps nothing costs a round trip now and then, and no packet: each loss has what
+/// came behind sent again once.
+#[test]
+fn a_peer_that_drops_everything_costs_no_packet() {
+    let mut pair = Pair::with(&config(), 0xff_fff8, 3);
+    pair.b.host.kept_most = 0;
+    for round in 1..=132 {
+        pair.a.post(SendOp::Write, pattern(256 * 10, 5), 0);
+        let mut first = 0;
+        pair.run_with(|_, way, _| {
+            first += usize::from(way == Way::AtoB);
+            match way {
+                Way::AtoB if first == 4 => Fate::Lose,
+                _ => Fate::Deliver,
+            }
+        });
+        let sent = pair.sent(Way::AtoB).len();
+        assert!(sent <= 17 * round, "{sent} packets after {round} losses");
+    }
+    pair.assert_all_done();
+    let counts = pair.a.conn.take_counts().unwrap();
+    // A window of one packet has none behind a lost one.
+    assert!(counts[RequesterEvent::SequenceNak as usize] > 100);
+    assert_eq!(counts[RequesterEvent::AckTimeout as usize], 0);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 

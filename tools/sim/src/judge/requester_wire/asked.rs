@@ -73,7 +73,8 @@ impl Watch {
     pub fn check_asked(&self, gone: Option<u64>) -> Result<(), Violation> {
         let end = (self.sent.len() as u64).min(gone.unwrap_or(u64::MAX));
         let waiting = self.una < end;
-        let held = self.missed > 0 || !self.rnr.is_empty();
+        // While a packet is sent again alone the answer to that comes first.
+        let held = self.missed > 0 || !self.rnr.is_empty() || self.reported.is_some();
         let before = gone.is_some_and(|gone| self.asked_end >= gone);
         let fine = !waiting || self.asked || before || held;
         ensure!(fine, "last packet in flight without AckReq");
