@@ -132,8 +132,16 @@ def both_ways():
             a.send(
                 e.IBV_WR_RDMA_WRITE, a.sge(MIB // 2, MIB // 2), wr_id=i, remote=b.remote(MIB // 2)
             )
+        most = 0
+        for _ in range(3000 * SLOW):
+            passed, dropped, waiting = wire.state()
+            most = max(most, waiting)
+            if passed > 8 * MIB or dropped:
+                break
+            time.sleep(0.005)
         good(poll(a.cq, 8, 60) + poll(b.cq, 8, 60))
         same(wire.state()[1], 0, "packets dropped in the queue")
+        same(most <= 256 * 1024, True, f"bytes in the queue at most ({most})")
     shut(a, b)
 
 

@@ -27,7 +27,7 @@ fn sent(node: &mut Node, now: Instant) -> Vec<u32> {
     node.transmit_all(now).iter().map(Packet::psn).collect()
 }
 
-/// What the node sends when the peer has reported `psn` as missing.
+/// The PSNs that the node sends after the peer has reported `psn` as missing.
 fn nak(node: &mut Node, psn: u32) -> Vec<u32> {
     assert_eq!(node.receive(NOW, &reply(psn, SEQUENCE)), Verdict::Accepted);
     sent(node, NOW)

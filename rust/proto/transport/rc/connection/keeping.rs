@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a connection keeps of packets behind a lost one.
+//! Packets behind a lost one: whether a connection keeps them, and when a kept one is handled.
 
 use super::super::requester::cwnd::CongestionControl;
 use super::super::requester::Requester;

@@ -10,8 +10,8 @@
 //! - A NAK or an ACK of more than that packet: the peer has kept what came behind. So it is with
 //!   the next loss, which that NAK may tell of at once.
 //! - An ACK of that packet alone: the peer has dropped the others. The requester goes back to the
-//!   next one at once, and at each of the next 64 losses without a trial, as that costs
-//!   a round trip.
+//!   next one at once, and at each of the next 64 losses without a trial, as that costs a round
+//!   trip.
 //! - Nothing: the packet or its ACK was lost. The tail loss probe or the ACK timeout goes back, as
 //!   for a loss of the last packet.
 //!

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a requester knows of its peer's way with packets behind a lost one, and the packet that it
-//! sends again alone (see `repair`).
+//! Whether the peer keeps packets behind a lost one, as far as the requester knows, and the packet
+//! that it sends again alone (see `repair`).
 
 use super::wire::Psn;
 
@@ -12,7 +12,7 @@ const GOES_BACK: u8 = 64;
 /// for all of them.
 const MAX_RUN: u8 = 2;
 
-/// What is known of the peer.
+/// How the peer treats packets behind a lost one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Peer {
     /// Nothing: the next loss is a trial.
