@@ -68,14 +68,19 @@ static int memory(struct kt_pair *pair)
 	return 0;
 }
 
-/* The first address behind the machine's memory that cannot be read. */
+/*
+ * The first address behind the machine's memory. The kernel takes pages of a module's memory out of
+ * its map for a moment when it frees them: a page that cannot be read is not yet the end.
+ */
 static u64 end_of_memory(void)
 {
-	u8 byte, *at = phys_to_virt(SZ_1M);
+	u8 byte, *at = phys_to_virt(SZ_1M), *end = at;
 
-	while (virt_addr_valid(at) && !copy_from_kernel_nofault(&byte, at, 1))
-		at += PAGE_SIZE;
-	return (uintptr_t)at;
+	for (; virt_addr_valid(at); at += PAGE_SIZE) {
+		if (!copy_from_kernel_nofault(&byte, at, 1))
+			end = at + PAGE_SIZE;
+	}
+	return (uintptr_t)end;
 }
 
 static int no_memory(struct kt_pair *pair)
