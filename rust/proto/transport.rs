@@ -48,7 +48,7 @@ pub use common::{
 pub use cq::{Armed, Ends, EventModeration, Moderated, Notification};
 pub use rc::{
     Ack, Cause, Change, CongestionControl, Connection, Cubic, EventCounts, Loss, Requester,
-    RequesterDetails, RequesterEvent, Resource, Responder, Snapshot, Trigger, KEPT_SPAN, MAX_CWND,
+    RequesterDetails, RequesterEvent, Resource, Responder, Snapshot, Trigger, KEPT_SPAN,
 };
 pub use uc::UcQp;
 pub use ud::{

@@ -53,8 +53,8 @@ fn least(kind: Sabotage) -> u64 {
         LoseEvent => 70,
         // An answer that is repeated may be acknowledged.
         AckUnanswered => 90,
-        // The peer's ACKs may widen the window as fast as it is used.
-        WideWindow => 90,
+        // The peer's ACKs may widen the window as fast as it is used, the more so at first.
+        WideWindow => 85,
         // A loss leaves seven tenths of it, and not all of those are used.
         WideReads => 40,
         FillGap | LowGap | WideGap => 100,

@@ -56,10 +56,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
         }
     }
 
-    /// Room for four whole READ chunks, as after READs that lost nothing.
+    /// So many request packets, and packets of READ responses, were acknowledged.
     #[cfg(test)]
-    pub(in super::super) fn open_read_window(&mut self) {
-        self.requester.open_read_window();
+    pub(in super::super) fn open_windows(&mut self, requests: u32, responses: u32) {
+        self.requester.open_windows(requests, responses);
     }
 
     /// The send half, for queries.

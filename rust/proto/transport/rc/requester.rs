@@ -57,13 +57,21 @@ use selective::Selective;
 use tally::Tally;
 pub use tally::{EventCounts, RequesterEvent};
 
-/// Room for less than the window divided by this counts as little (SWS avoidance).
+/// Room for less than the window divided by this counts as little, and for less than so many
+/// packets (SWS avoidance).
 const SWS_DIVISOR: u16 = 4;
+const SWS_PACKETS: u16 = 32;
 
 /// How many PSNs may be outstanding, responses to READs included: half of the number space, so that
 /// old and new PSNs can be told apart (IBTA 9.7.3.1). One READ of 2^31 bytes at a path MTU of 256
 /// needs them all.
 const SPAN: u32 = Psn::HALF;
+
+/// Room for fewer packets than this is little where the window is `cwnd`.
+#[inline]
+fn little(cwnd: u16) -> u16 {
+    (cwnd / SWS_DIVISOR).min(SWS_PACKETS)
+}
 
 /// The position of a packet in the send queue.
 #[derive(Clone, Copy, Debug)]
@@ -123,10 +131,10 @@ impl<C: CongestionControl> Requester<C> {
         }
     }
 
-    /// Room for four whole READ chunks, as after READs that lost nothing.
+    /// So many request packets, and packets of READ responses, were acknowledged.
     #[cfg(test)]
-    pub(super) fn open_read_window(&mut self) {
-        self.recovery.open_read_window();
+    pub(super) fn open_windows(&mut self, requests: u32, responses: u32) {
+        self.recovery.open_windows(requests, responses);
     }
 
     /// The PSN that the next new packet will have, as a query of the QP shows it.
@@ -348,7 +356,7 @@ impl<C: CongestionControl> Requester<C> {
     #[inline]
     fn takes_most(&self, segments: u16) -> bool {
         let cwnd = self.recovery.cwnd();
-        let much = cwnd.saturating_sub(cwnd / SWS_DIVISOR);
+        let much = cwnd.saturating_sub(little(cwnd));
         let packets = self.in_flight.packets();
         packets <= much && packets.saturating_add(segments) > much
     }

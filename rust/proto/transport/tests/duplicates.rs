@@ -441,7 +441,7 @@ fn a_repetition_does_not_push_a_nak_aside() {
 #[test]
 fn a_repetition_in_progress_gives_way_to_a_new_read() {
     let mut pair = Pair::with(&config(), 0, 0);
-    pair.a.conn.open_read_window();
+    pair.a.conn.open_windows(0, READ_WINDOW);
     let (requests, answers) = converse(&mut pair, &[(SendOp::Read, 600); 16]);
     for packet in &answers {
         let _ = pair.a.receive(NOW, packet);

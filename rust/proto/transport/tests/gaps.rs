@@ -16,7 +16,7 @@ const PMTU: usize = 256;
 /// A requester that asks for whole chunks, four at a time.
 fn open(config: &Modify) -> Node {
     let mut node = Node::new(1, config, 0, 0);
-    node.conn.open_read_window();
+    node.conn.open_windows(0, READ_WINDOW);
     node
 }
 
@@ -265,6 +265,7 @@ fn a_gap_request_that_is_taken_back_comes_again() {
 /// A response far behind the gap is not kept; the requester goes back.
 #[test]
 fn the_kept_span_has_an_end() {
+    const GROWN: u32 = 16;
     let mut node = open(&config());
     node.post(SendOp::Read, vec![0; 140 * CHUNK as usize * PMTU], 0);
     let mut chunk = |lost: u32, chunk: u32| {
@@ -273,13 +274,14 @@ fn the_kept_span_has_an_end() {
         requests
     };
     // The READ window grows, so that more may be outstanding than is kept.
-    (0..120).for_each(|at| drop(chunk(CHUNK, at)));
-    chunk(0, 120);
-    let repair = (120 * CHUNK, 120 * CHUNK + 1);
-    assert!(chunk(CHUNK, 121).contains(&repair));
-    (122..128).for_each(|at| drop(chunk(CHUNK, at)));
+    (0..GROWN).for_each(|at| drop(chunk(CHUNK, at)));
+    chunk(0, GROWN);
+    let repair = (GROWN * CHUNK, GROWN * CHUNK + 1);
+    assert!(chunk(CHUNK, GROWN + 1).contains(&repair));
+    (GROWN + 2..GROWN + 8).for_each(|at| drop(chunk(CHUNK, at)));
+    let (from, end) = ((GROWN + 8) * CHUNK, (GROWN + 9) * CHUNK);
     for at in 0..=48 {
-        let last = read_response(128 * CHUNK + at, 128 * CHUNK, 129 * CHUNK);
+        let last = read_response(from + at, from, end);
         let expected = match at {
             48 => Verdict::Dropped(DropReason::Gap),
             _ => Verdict::Accepted,
@@ -287,7 +289,7 @@ fn the_kept_span_has_an_end() {
         assert_eq!(node.receive(NOW, &last), expected, "{at}");
     }
     let again = reads_asked(&node.transmit_all(NOW));
-    assert_eq!(again[0], (120 * CHUNK, 121 * CHUNK));
+    assert_eq!(again[0], (GROWN * CHUNK, (GROWN + 1) * CHUNK));
 }
 
 proptest! {

@@ -12,6 +12,10 @@ use std::collections::VecDeque;
 
 pub use super::host::*;
 
+/// The largest windows of a short path: of request packets, and of READ responses.
+pub const WINDOW: u32 = 128;
+pub const READ_WINDOW: u32 = 488;
+
 /// A packet on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
@@ -48,6 +52,13 @@ impl Node {
 
     /// An endpoint in the state RTS with `n` responder resources.
     pub fn with_resources(n: usize, seed: u8, config: &Modify, sq_psn: u32, rq_psn: u32) -> Self {
+        let mut node = Self::fresh(n, seed, config, sq_psn, rq_psn);
+        node.conn.open_windows(WINDOW, 0);
+        node
+    }
+
+    /// The same, with the windows of a connection that has sent nothing.
+    pub fn fresh(n: usize, seed: u8, config: &Modify, sq_psn: u32, rq_psn: u32) -> Self {
         let mut conn = Connection::new(vec![Resource::EMPTY; n]);
         conn.modify(&Modify::to_state(State::Init)).unwrap();
         let rtr = Modify {

@@ -3,7 +3,6 @@
 //! Recovery of the requester, with packets made by hand: which responses count as new, and which as
 //! repeated.
 
-use super::super::rc::requester::cwnd::MAX_CWND;
 use super::super::wire::{
     AethRepr, BthRepr, Ext, NakCode, Opcode, PKey, PacketRepr, Qpn, RnrTimer, Syndrome,
 };
@@ -300,7 +299,7 @@ fn over_a_slow_wire(retry_cnt: u8, delay: u64, serial: u64) -> Vec<Status> {
 #[test]
 fn a_bottleneck_kills_no_connection() {
     let slow = TIMEOUT * 3 / 2;
-    let window = u64::from(MAX_CWND);
+    let window = u64::from(WINDOW);
     for (retry_cnt, delay, serial) in [
         (1, slow, 0),
         (7, slow, 0),

@@ -4,7 +4,7 @@
 
 use super::super::wire::{AethRepr, BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
 use super::super::{
-    ConnectedQp, Instant, Modify, Origin, Payload, SendOp, Status, Transmit, Verdict, MAX_CWND,
+    ConnectedQp, Instant, Modify, Origin, Payload, SendOp, Status, Transmit, Verdict,
 };
 use super::pair::*;
 
@@ -82,7 +82,7 @@ fn a_full_window_waits_for_room() {
     let sent = |runs: &[(u32, u16, bool)]| runs.iter().map(|run| u32::from(run.1)).sum::<u32>();
     let first = runs(&mut node, 61);
     let total = sent(&first);
-    assert!(total > 96 && total <= MAX_CWND.into(), "{first:?}");
+    assert!(total > 96 && total <= WINDOW, "{first:?}");
     assert!(first.last().is_some_and(|run| run.2), "{first:?}");
     // The window has room for a few more packets.
     assert_eq!(node.receive(NOW, &ack(0)), Verdict::Accepted);
@@ -213,7 +213,7 @@ fn origins(reads: &[usize], writes: &[usize]) -> Vec<char> {
     };
     let mut pair = Pair::with(&config, 0, 0);
     pair.b = Node::with_resources(40, 2, &config, 0, 0);
-    pair.a.conn.open_read_window();
+    pair.a.conn.open_windows(0, READ_WINDOW);
     for packets in reads {
         pair.a.post(SendOp::Read, pattern(PMTU * packets, 1), 0);
     }

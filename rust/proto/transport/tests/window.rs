@@ -3,9 +3,7 @@
 //! The limits on packets in flight, and the packets that ask for an acknowledgement.
 
 use super::super::wire::{Ext, Opcode};
-use super::super::{
-    ConnectedQp, Flags, Instant, Modify, Request, SendOp, State, Status, Verdict, MAX_CWND,
-};
+use super::super::{ConnectedQp, Flags, Instant, Modify, Request, SendOp, State, Status, Verdict};
 use super::pair::*;
 
 const NOW: Instant = Instant(0);
@@ -22,7 +20,7 @@ fn response(opcode: Opcode, at: u32, len: usize) -> Packet {
 
 #[test]
 fn the_window_closes_and_opens() {
-    let window = usize::from(MAX_CWND);
+    let window = WINDOW as usize;
     let mut node = Node::new(1, &config(), 0, 0);
     node.post(SendOp::Write, vec![0; 256 * 1000], 0);
     let sent = node.transmit_all(NOW);

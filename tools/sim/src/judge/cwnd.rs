@@ -9,20 +9,22 @@
 
 use crate::model::op::READ_CHUNK;
 
-/// Most request packets without acknowledgement.
-pub const MAX_CWND: u64 = 128;
+/// Request packets without acknowledgement at first, and on a path that holds few.
+pub const INITIAL_CWND: u64 = 32;
+pub const SHORT_CWND: u64 = 128;
 /// The smallest window after a loss.
 const MIN_CWND: u64 = 2;
 /// By how many packets each acknowledgement widens the window above the threshold.
-const CWND_STEP: u64 = 4;
-/// The READ window in PSNs: its smallest size after a loss; its initial size; its largest size.
+const CWND_STEP: u64 = 2;
+/// The READ window in PSNs: its smallest size after a loss; its initial size; its largest size on a
+/// path that holds few packets.
 const MIN_READ_WINDOW: u64 = 8;
 const INITIAL_READ_WINDOW: u64 = 16;
-const MAX_READ_WINDOW: u64 = 32 * READ_CHUNK;
-/// Up to this READ window it may double, until a response is lost.
-const READ_SSTHRESH: u64 = 4 * READ_CHUNK;
-/// By how many PSNs each answered READ chunk widens it above that, or later.
+const SHORT_READ_WINDOW: u64 = 4 * READ_CHUNK;
+/// By how many PSNs each answered READ chunk widens it once a response was lost.
 const READ_WINDOW_STEP: u64 = READ_CHUNK.div_ceil(16);
+/// The largest window of all.
+const MAX_WINDOW: u64 = 1 << 14;
 
 /// What a loss leaves of a window, as in RFC 9438 4.6: seven tenths.
 pub fn reduced(window: u64) -> u64 {
@@ -34,10 +36,13 @@ pub fn reduced(window: u64) -> u64 {
 pub struct Cwnd {
     /// Request packets; a READ counts as one for each READ chunk.
     cwnd: u64,
-    /// The slow start threshold: up to this the window may double.
+    /// The slow start threshold: up to this what is acknowledged widens the window.
     ssthresh: u64,
+    /// The largest window: in each round trip it may grow by half, as the path may hold more.
+    limit: u64,
     /// The READ window: PSNs up to the end of a READ that is not the only one.
     read_window: u64,
+    read_limit: u64,
     /// No response was lost yet, as far as the requester must have noticed.
     lossless: bool,
     /// The requester may be going back already: a further sign of the same loss need not count.
@@ -47,9 +52,11 @@ pub struct Cwnd {
 impl Default for Cwnd {
     fn default() -> Self {
         Cwnd {
-            cwnd: MAX_CWND,
-            ssthresh: MAX_CWND,
+            cwnd: INITIAL_CWND,
+            ssthresh: MAX_WINDOW,
+            limit: SHORT_CWND,
             read_window: INITIAL_READ_WINDOW,
+            read_limit: SHORT_READ_WINDOW,
             lossless: true,
             recovering: false,
         }
@@ -73,18 +80,25 @@ impl Cwnd {
         !self.recovering
     }
 
-    /// Something was acknowledged.
-    pub fn on_ack(&mut self) {
-        let doubled = (2 * self.cwnd).min(self.ssthresh);
-        self.cwnd = doubled.max(self.cwnd + CWND_STEP).min(MAX_CWND);
+    /// So many packets were acknowledged, and possibly a round trip ends.
+    pub fn on_ack(&mut self, packets: u64, ends_round: bool) {
+        if ends_round {
+            self.limit = (self.limit + self.limit / 2).min(MAX_WINDOW);
+            self.read_limit = (self.read_limit + self.read_limit / 2).min(MAX_WINDOW);
+        }
+        let started = (self.cwnd + packets).min(self.ssthresh);
+        self.cwnd = started.max(self.cwnd + CWND_STEP).min(self.limit);
         self.recovering = false;
     }
 
     /// A READ chunk of so many packets was answered to its end.
     pub fn on_read_response(&mut self, packets: u64) {
-        let doubles = self.lossless && self.read_window < READ_SSTHRESH;
-        let step = if doubles { packets } else { READ_WINDOW_STEP };
-        self.read_window = (self.read_window + step).min(MAX_READ_WINDOW);
+        let step = if self.lossless {
+            packets
+        } else {
+            READ_WINDOW_STEP
+        };
+        self.read_window = (self.read_window + step).min(self.read_limit);
     }
 
     /// The requester has heeded a NAK for a sequence error.
@@ -111,7 +125,7 @@ impl Cwnd {
     /// The requester goes back for another reason, or may do so: a timeout, a probe, an RNR NAK. It
     /// may start again with a small window and double it.
     pub fn may_go_back(&mut self) {
-        self.ssthresh = MAX_CWND;
+        self.ssthresh = MAX_WINDOW;
         self.recovering = true;
     }
 }
@@ -121,33 +135,53 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_acknowledged_widens_up_to_the_limit() {
+        let mut cwnd = Cwnd::default();
+        let mut windows = Vec::new();
+        for (packets, ends_round) in [
+            (20, false),
+            (52, false),
+            (104, false),
+            (9, true),
+            (99, true),
+        ] {
+            cwnd.on_ack(packets, ends_round);
+            windows.push(cwnd.cwnd());
+        }
+        assert_eq!(windows, [52, 104, 128, 137, 236]);
+    }
+
+    #[test]
     fn a_loss_reduces_and_answers_widen() {
         let mut cwnd = Cwnd::default();
+        cwnd.on_ack(96, false);
         cwnd.on_loss();
         assert_eq!((cwnd.cwnd(), cwnd.read_window()), (90, 16));
-        cwnd.on_ack();
-        assert_eq!(cwnd.cwnd(), 94);
+        cwnd.on_ack(90, false);
+        assert_eq!(cwnd.cwnd(), 92);
         for _ in 0..20 {
             cwnd.on_loss();
         }
         assert_eq!(cwnd.cwnd(), 3);
         for _ in 0..100 {
-            cwnd.on_ack();
+            cwnd.on_ack(1, false);
         }
-        assert_eq!(cwnd.cwnd(), MAX_CWND);
+        assert_eq!(cwnd.cwnd(), SHORT_CWND);
     }
 
     #[test]
     fn one_loss_of_an_answer_counts_once() {
         let mut cwnd = Cwnd::default();
-        for window in [24, 48, 488, 496] {
-            cwnd.on_read_response(window - cwnd.read_window());
+        for (packets, window) in [(8, 24), (24, 48), (440, 488), (8, 488)] {
+            cwnd.on_read_response(packets);
             assert_eq!(cwnd.read_window(), window);
         }
+        cwnd.on_ack(0, true);
+        cwnd.on_read_response(8);
         cwnd.on_response_loss();
         cwnd.on_response_loss();
-        assert_eq!((cwnd.cwnd(), cwnd.read_window()), (128, 348));
-        cwnd.on_ack();
+        assert_eq!((cwnd.cwnd(), cwnd.read_window()), (34, 348));
+        cwnd.on_ack(1, false);
         cwnd.on_response_loss();
         assert_eq!(cwnd.read_window(), 244);
         cwnd.on_read_response(122);

@@ -71,8 +71,11 @@ pub struct Watch {
     missed: u32,
     /// A NAK for a sequence error that the requester has heeded since progress, timeout or RNR NAK.
     nak_heeded: Option<u64>,
-    /// How much may be in flight.
+    /// How much may be in flight. What it was told of: the packets before `counted`. A round trip
+    /// ends when those before `window_round` are acknowledged.
     cwnd: Cwnd,
+    counted: u64,
+    window_round: u64,
     /// The time of the last progress, and how many signs of a loss the requester has heeded since.
     progress_at: u64,
     signs: u32,
@@ -330,7 +333,19 @@ impl Watch {
         self.nak_heeded = None;
         self.missing = None;
         self.harmed_before = self.harmed;
-        self.cwnd.on_ack();
+        self.widen();
+    }
+
+    /// The windows grow with what was acknowledged. A requester that may have gone back counts a
+    /// round trip from there.
+    fn widen(&mut self) {
+        let ends_round = self.una >= self.window_round;
+        if ends_round {
+            self.window_round = if self.waits { self.una } else { self.front };
+        }
+        let packets = self.una.saturating_sub(self.counted);
+        self.counted = self.una;
+        self.cwnd.on_ack(packets, ends_round);
     }
 
     /// The network has harmed so many packets.
@@ -396,8 +411,10 @@ impl Watch {
         Ok(())
     }
 
-    /// A response has shown the requester a gap before it. It acknowledges all before the gap.
+    /// A response has shown the requester a gap before it. It acknowledges all before the gap. A
+    /// requester that was about to go back sees no loss in it: nothing is in flight any more.
     pub fn gap_noticed(&mut self, now: u64, flow: &Flow, seen: &Seen) {
+        let goes_back = self.waits || self.missing.is_some();
         let positive = seen.aeth.is_some_and(|(syndrome, _)| syndrome >> 5 == 0);
         let whole = seen.opcode == op::ACK && positive;
         let end = flow.packet(seen.psn) + u64::from(whole);
@@ -410,7 +427,7 @@ impl Watch {
         self.may_resend = true;
         self.waits = true;
         self.gaps.may_forget();
-        if self.gaps.is_new_loss(self.una) {
+        if self.gaps.is_new_loss(self.una) && !goes_back {
             self.cwnd.on_response_loss();
         }
     }

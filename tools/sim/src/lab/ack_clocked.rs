@@ -5,7 +5,10 @@
 //! RFC 5681 3.1.
 
 use crate::model::op;
-use oxe_proto::transport::{Ack, CongestionControl, Loss, MAX_CWND};
+use oxe_proto::transport::{Ack, CongestionControl, Loss};
+
+/// Its largest window of request packets.
+const MAX_CWND: u32 = 128;
 
 /// Response packets of a READ chunk.
 const READ_CHUNK: u32 = op::READ_CHUNK as u32;
@@ -50,12 +53,12 @@ pub struct AckClocked {
 
 impl CongestionControl for AckClocked {
     const REQUESTS: Self = AckClocked {
-        window: MAX_CWND as u32,
-        ssthresh: MAX_CWND as u32,
-        max: MAX_CWND as u32,
+        window: MAX_CWND,
+        ssthresh: MAX_CWND,
+        max: MAX_CWND,
         min: MIN_CWND,
         restart: RESTART_CWND,
-        restart_ssthresh: MAX_CWND as u32,
+        restart_ssthresh: MAX_CWND,
         step: CWND_STEP,
         halves_flight: false,
     };
@@ -108,4 +111,6 @@ impl CongestionControl for AckClocked {
         self.window = self.restart;
         self.ssthresh = self.restart_ssthresh;
     }
+
+    fn on_restart(&mut self) {}
 }

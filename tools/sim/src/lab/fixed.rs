@@ -33,4 +33,6 @@ impl CongestionControl for Fixed {
     fn on_loss(&mut self, _: Loss) {}
 
     fn on_timeout(&mut self, _: Loss) {}
+
+    fn on_restart(&mut self) {}
 }

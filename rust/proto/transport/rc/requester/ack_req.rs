@@ -5,8 +5,10 @@
 //! follows one that did not ask, the requester owes an acknowledgement request: it sends that
 //! packet again.
 
-use super::cwnd::MAX_CWND;
 use super::wire::Psn;
+
+/// Request packets for an acknowledgement at most.
+const MAX_ACK_EVERY: u16 = 32;
 
 /// The requester asks for an acknowledgement at least every so many packets: a quarter of the
 /// window, so that acknowledgements clock the packets out, and others follow most of those that
@@ -14,7 +16,7 @@ use super::wire::Psn;
 /// leaves room in the queue for the packets of others.
 #[inline]
 fn ack_every(cwnd: u16) -> u16 {
-    (cwnd / 4).clamp(4, MAX_CWND / 4)
+    (cwnd / 4).clamp(4, MAX_ACK_EVERY)
 }
 
 /// The acknowledgement requests of one connection.

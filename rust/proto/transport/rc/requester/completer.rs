@@ -7,9 +7,9 @@ use super::common::{
     Attr, DropReason, Instant, PlaceError, Request, RequestQueue, RequesterOps, SendOp, Status,
     Verdict,
 };
-use super::cwnd::{CongestionControl, Loss};
+use super::cwnd::{Acked, CongestionControl, Loss, Outstanding};
 use super::in_flight::InFlight;
-use super::recovery::{Acked, Expired};
+use super::recovery::Expired;
 use super::tally::RequesterEvent;
 use super::wire::{AethRepr, Kind, NakCode, PacketRepr, Position, Psn, Syndrome};
 use super::{Cursor, Requester};
@@ -280,10 +280,13 @@ impl<C: CongestionControl> Requester<C> {
     /// timer.
     #[inline]
     pub(super) fn progress(&mut self, now: Instant, attr: &Attr, acked: Acked) {
-        let more = self.una.psn != self.cursor.psn;
-        self.recovery
-            .on_progress(now, attr, self.una.psn, self.cursor.psn, acked);
-        if !more {
+        let left = Outstanding {
+            una: self.una.psn,
+            next: self.cursor.psn,
+            packets: self.in_flight.packets(),
+        };
+        self.recovery.on_progress(now, attr, acked, left);
+        if left.una == left.next {
             self.ack_req.clear();
         }
     }

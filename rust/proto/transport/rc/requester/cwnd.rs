@@ -19,8 +19,8 @@ use super::common::Instant;
 use super::wire::Psn;
 use core::fmt::Debug;
 
-/// Largest congestion window, in request packets.
-pub const MAX_CWND: u16 = 128;
+/// Largest window, in packets: those of 1 kB that a path of 10 Gb/s and 10 ms holds, and some.
+pub const MAX_WINDOW: u32 = 1 << 14;
 
 /// The congestion controller of the driver's connections.
 pub type Standard = cubic::Cubic;
@@ -35,6 +35,10 @@ pub struct Ack {
     pub now: Instant,
     /// The smoothed round trip time in nanoseconds; 0 before the first sample.
     pub rtt: u64,
+    /// The smallest one at the end of a round trip; `u64::MAX` before the first sample.
+    pub min_rtt: u64,
+    /// How many packets, or PSNs of READ responses, are still in flight.
+    pub in_flight: u32,
     /// A round trip has passed since the last acknowledgement that said so.
     pub ends_round: bool,
 }
@@ -46,6 +50,35 @@ pub struct Loss {
     pub now: Instant,
     /// How many packets were in flight, the lost ones included.
     pub in_flight: u32,
+}
+
+/// Packets that an acknowledgement is of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Acked {
+    /// Request packets; a READ is one for each chunk.
+    pub requests: u32,
+    /// Response packets of READ chunks that are complete.
+    pub responses: u32,
+}
+
+impl Acked {
+    /// These packets, and those of `other`.
+    pub(super) fn and(self, other: Acked) -> Acked {
+        Acked {
+            requests: self.requests.saturating_add(other.requests),
+            responses: self.responses.saturating_add(other.responses),
+        }
+    }
+}
+
+/// What is in flight.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outstanding {
+    /// The oldest PSN that is not acknowledged, and the next to be sent.
+    pub una: Psn,
+    pub next: Psn,
+    /// Request packets.
+    pub packets: u16,
 }
 
 /// A congestion controller: the window of one direction of a connection, in packets of the path
@@ -71,6 +104,8 @@ pub trait CongestionControl: Copy + Debug {
     fn on_loss(&mut self, loss: Loss);
     /// The ACK timeout expired: everything in flight is lost, or the peer is very slow.
     fn on_timeout(&mut self, loss: Loss);
+    /// The connection sends again after a pause in which the path may have changed.
+    fn on_restart(&mut self);
 }
 
 /// The windows of one connection.
@@ -83,6 +118,10 @@ pub(super) struct Congestion<C> {
     /// A round trip ends when this PSN is acknowledged: when the last one ended, it was the next to
     /// be sent.
     round: Option<Psn>,
+    /// The smallest smoothed round trip time at the end of a round trip, in nanoseconds.
+    min_rtt: u64,
+    /// When a packet was acknowledged last.
+    last_ack: Instant,
     /// Request packets are paced.
     paced: bool,
 }
@@ -93,6 +132,8 @@ impl<C: CongestionControl> Congestion<C> {
         requests: C::REQUESTS,
         responses: C::RESPONSES,
         round: None,
+        min_rtt: u64::MAX,
+        last_ack: Instant(0),
         paced: false,
     };
 
@@ -130,47 +171,61 @@ impl<C: CongestionControl> Congestion<C> {
         self.responses.window()
     }
 
-    /// READ responses were acknowledged until the window has room for four whole chunks.
+    /// So many request packets, and packets of READ responses, were acknowledged.
     #[cfg(test)]
-    pub(super) fn open_read_window(&mut self) {
-        while self.read_window() < 4 * super::read_chunk::READ_CHUNK {
+    pub(super) fn open_windows(&mut self, requests: u32, responses: u32) {
+        let ack = |packets| Ack {
+            packets,
+            now: Instant(0),
+            rtt: 0,
+            min_rtt: 0,
+            in_flight: 0,
+            ends_round: false,
+        };
+        self.requests.on_ack(ack(requests));
+        self.responses.on_ack(ack(responses));
+    }
+
+    /// Packets were acknowledged, and others are `left`; `rtt` is the smoothed round trip time.
+    #[inline]
+    pub(super) fn on_ack(&mut self, now: Instant, rtt: u64, acked: Acked, left: Outstanding) {
+        self.last_ack = now;
+        let ends_round = self.round.is_none_or(|end| left.una.distance(end) >= 0);
+        if ends_round {
+            self.round = Some(left.next);
+            if rtt != 0 {
+                self.min_rtt = self.min_rtt.min(rtt);
+            }
+        }
+        let requests = Ack {
+            packets: acked.requests,
+            now,
+            rtt,
+            min_rtt: self.min_rtt,
+            in_flight: left.packets.into(),
+            ends_round,
+        };
+        self.requests.on_ack(requests);
+        if self.paced {
+            self.look();
+        }
+        if ends_round || acked.responses > 0 {
             self.responses.on_ack(Ack {
-                packets: 1,
-                now: Instant(0),
-                rtt: 0,
-                ends_round: false,
+                packets: acked.responses,
+                in_flight: left.next.offset_from(left.una),
+                ..requests
             });
         }
     }
 
-    /// An acknowledgement advanced `una`; `next` is the PSN to be sent next. It was of so many
-    /// request packets, and so many response packets of a READ chunk that is complete.
+    /// Nothing was in flight until now; `rto` nanoseconds without an acknowledgement are a pause
+    /// (RFC 5681 4.1).
     #[inline]
-    pub(super) fn on_ack(
-        &mut self,
-        now: Instant,
-        una: Psn,
-        next: Psn,
-        rtt: u64,
-        requests: u32,
-        responses: u32,
-    ) {
-        let ends_round = self.round.is_none_or(|end| una.distance(end) >= 0);
-        if ends_round {
-            self.round = Some(next);
-        }
-        let ack = |packets| Ack {
-            packets,
-            now,
-            rtt,
-            ends_round,
-        };
-        self.requests.on_ack(ack(requests));
-        if self.paced {
-            self.look();
-        }
-        if ends_round || responses > 0 {
-            self.responses.on_ack(ack(responses));
+    pub(super) fn on_first(&mut self, now: Instant, rto: Option<u64>) {
+        let pause = now.0.saturating_sub(self.last_ack.0);
+        if rto.is_some_and(|rto| pause > rto) {
+            self.requests.on_restart();
+            self.responses.on_restart();
         }
     }
 
@@ -190,6 +245,8 @@ impl<C: CongestionControl> Congestion<C> {
     /// The ACK timeout expired.
     #[cold]
     pub(super) fn on_timeout(&mut self, requests: Loss, responses: Loss) {
+        // The path may be another one.
+        self.min_rtt = u64::MAX;
         self.requests.on_timeout(requests);
         self.look();
         self.responses.on_timeout(responses);

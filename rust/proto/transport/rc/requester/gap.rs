@@ -20,8 +20,7 @@
 use super::common::{
     Attr, DropReason, Instant, Request, RequestQueue, RequesterOps, SendOp, Transmit, Verdict,
 };
-use super::cwnd::CongestionControl;
-use super::recovery::Acked;
+use super::cwnd::{Acked, CongestionControl};
 use super::request_packet::rd_atomic_request_packet;
 use super::tally::RequesterEvent;
 use super::wire::{Kind, PacketRepr, Psn};

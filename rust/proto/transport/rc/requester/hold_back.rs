@@ -6,7 +6,7 @@
 use super::common::{Attr, Instant, Request, RequestQueue, SendOp};
 use super::cwnd::CongestionControl;
 use super::read_chunk::chunk_for;
-use super::{Cursor, Requester, SPAN, SWS_DIVISOR};
+use super::{little, Cursor, Requester, SPAN};
 
 impl<C: CongestionControl> Requester<C> {
     /// Whether the packet at the cursor has to wait, when packets are paced. READs and atomics need
@@ -29,7 +29,7 @@ impl<C: CongestionControl> Requester<C> {
     pub(super) fn avoids_sws<Q: RequestQueue>(&self, q: &Q) -> bool {
         let cwnd = self.recovery.cwnd();
         let room = cwnd.saturating_sub(self.in_flight.packets());
-        if room >= cwnd / SWS_DIVISOR || self.in_flight.packets() == 0 || self.ack_req.is_owed() {
+        if room >= little(cwnd) || self.in_flight.packets() == 0 || self.ack_req.is_owed() {
             return false;
         }
         let n = self.cursor.n;

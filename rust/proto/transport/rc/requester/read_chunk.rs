@@ -7,16 +7,24 @@
 
 use super::common::Request;
 
-/// Response packets of one READ request at most, and of all of them where the window is not small.
-/// The 120 packets between first and last go out as GSO super-packets of at most 64 KiB; 120 leaves
-/// no short super-packet at any path MTU.
-pub(in super::super::super) const READ_CHUNK: u32 = 122;
+/// Response packets of one READ request where the window is not small, and the path not long. The
+/// 120 packets between first and last go out as GSO super-packets of at most 64 KiB; 120 leaves no
+/// short super-packet at any path MTU.
+pub(in super::super::super) const READ_CHUNK: u32 = 2 + MIDDLE;
+const MIDDLE: u32 = 120;
+
+/// So many READ requests fill a large window. Peers often have room for twice as many, and no more
+/// (IBTA 9.7.3.1 leaves the number to them): a READ may be a little longer than a chunk.
+const MANY: u32 = 8;
 
 /// The chunks that are asked for while the window of READ responses is `window`: two of them fit,
 /// so that one is on its way while the other is asked for.
 #[inline]
 pub(super) fn chunk_for(window: u32) -> u32 {
-    (window / 2).clamp(1, READ_CHUNK)
+    if window < MANY * READ_CHUNK {
+        return (window / 2).clamp(1, READ_CHUNK);
+    }
+    2 + MIDDLE * (window / MANY / MIDDLE)
 }
 
 impl Request {

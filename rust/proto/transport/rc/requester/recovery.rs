@@ -6,7 +6,7 @@
 
 use super::common::time::{ack_timeout, ack_wait, earlier, rnr_delay};
 use super::common::{Attr, Instant, Status};
-use super::cwnd::{Congestion, CongestionControl, Loss};
+use super::cwnd::{Acked, Congestion, CongestionControl, Loss, Outstanding};
 use super::pacer::Pacer;
 use super::tail_loss::TailLoss;
 use super::wire::Psn;
@@ -42,25 +42,6 @@ pub(super) enum Expired {
     Ack,
     /// The probe timeout: a packet is to be sent as a tail loss probe.
     Probe,
-}
-
-/// Packets that an acknowledgement is of.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Acked {
-    /// Request packets; a READ is one for each chunk.
-    pub requests: u32,
-    /// Response packets of READ chunks that are complete.
-    pub responses: u32,
-}
-
-impl Acked {
-    /// These packets, and those of `other`.
-    pub(super) fn and(self, other: Acked) -> Acked {
-        Acked {
-            requests: self.requests.saturating_add(other.requests),
-            responses: self.responses.saturating_add(other.responses),
-        }
-    }
 }
 
 /// See the module's documentation.
@@ -139,10 +120,10 @@ impl<C: CongestionControl> Recovery<C> {
         self.congestion.read_window()
     }
 
-    /// See [`Congestion::open_read_window`].
+    /// See [`Congestion::open_windows`].
     #[cfg(test)]
-    pub(super) fn open_read_window(&mut self) {
-        self.congestion.open_read_window();
+    pub(super) fn open_windows(&mut self, requests: u32, responses: u32) {
+        self.congestion.open_windows(requests, responses);
     }
 
     /// The time of the next timeout, if there is one.
@@ -207,6 +188,7 @@ impl<C: CongestionControl> Recovery<C> {
     #[inline]
     pub(super) fn on_sent(&mut self, now: Instant, attr: &Attr, end: Psn, fresh: bool, asks: bool) {
         if self.deadline.is_none() {
+            self.congestion.on_first(now, self.tail_loss.rto());
             self.deadline = ack_wait(attr.timeout, self.retries).map(|nanos| now.after(nanos));
         }
         if asks {
@@ -215,28 +197,26 @@ impl<C: CongestionControl> Recovery<C> {
         }
     }
 
-    /// All packets before `una` are acknowledged, `acked` of them just now; `next` is the one to be
-    /// sent next. Restores the retry counters and restarts the timer (IBTA 9.9.2.1).
+    /// Packets were acknowledged, and others are `left`. Restores the retry counters and restarts
+    /// the timer (IBTA 9.9.2.1).
     #[inline]
     pub(super) fn on_progress(
         &mut self,
         now: Instant,
         attr: &Attr,
-        una: Psn,
-        next: Psn,
         acked: Acked,
+        left: Outstanding,
     ) {
-        let more = una != next;
+        let more = left.una != left.next;
         self.retries = 0;
         self.rnr_retries = 0;
         self.page_waits = 0;
         self.retransmitting = false;
         self.rnr_wait = false;
         self.tail_loss
-            .on_ack(now, una, more, ack_timeout(attr.timeout));
+            .on_ack(now, left.una, more, ack_timeout(attr.timeout));
         let rtt = self.tail_loss.srtt();
-        self.congestion
-            .on_ack(now, una, next, rtt, acked.requests, acked.responses);
+        self.congestion.on_ack(now, rtt, acked, left);
         self.deadline = if more {
             ack_wait(attr.timeout, 0).map(|nanos| now.after(nanos))
         } else {

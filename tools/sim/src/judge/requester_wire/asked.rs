@@ -52,7 +52,8 @@ impl Watch {
             // The last packet in flight is the one before it now.
             self.asked |= self.asked_end >= packet;
         }
-        if packet != self.una {
+        // One that was to be sent alone leaves those after it where they are.
+        if packet != self.una || self.reported.is_none() {
             self.front = self.front.min(packet);
         }
         self.packet_given_back(packet);

@@ -274,7 +274,7 @@ mod tests {
         wire.send(&gap(&wire, 1, 1)).unwrap();
         let less = wire.watch.cwnd.read_window();
         assert_eq!(less, reduced(before));
-        wire.watch.cwnd.on_ack();
+        wire.watch.cwnd.on_ack(1, false);
         wire.send(&gap(&wire, 1, 1)).unwrap();
         assert_eq!(wire.watch.cwnd.read_window(), less);
     }

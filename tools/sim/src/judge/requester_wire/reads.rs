@@ -22,7 +22,7 @@ impl Watch {
         let packets = u64::from(len.div_ceil(flow.pmtu)).max(1);
         ensure!(
             "design: READ chunks",
-            packets <= READ_CHUNK,
+            packets <= READ_CHUNK.max(self.cwnd.read_window() / 8 + 2),
             "asks for {packets} packets at once"
         );
         let end = op.asked_end() + packets;

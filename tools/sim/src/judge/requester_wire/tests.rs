@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::check::Violation;
-use crate::judge::cwnd::{reduced, MAX_CWND};
+use crate::judge::cwnd::{reduced, INITIAL_CWND};
 use crate::judge::decode::NAK_SEQUENCE;
 use crate::judge::expect::{chunk, expected_request};
 use crate::model::fault::Fault;
@@ -217,25 +217,25 @@ fn one_nak_is_one_reason() {
 #[test]
 fn a_loss_makes_the_requester_send_less() {
     let mut wire = Wire::new(&[(Verb::Send, 256 * 200)]);
-    for packet in 0..MAX_CWND {
+    for packet in 0..INITIAL_CWND {
         wire.send_packet(packet).unwrap();
     }
     let nak = wire.answer(op::ACK, 0, NAK_SEQUENCE, 0);
     assert!(wire.watch.is_wide(&wire.flow, &nak));
     wire.heed(&nak).unwrap();
-    let window = reduced(MAX_CWND);
+    let window = reduced(INITIAL_CWND);
     for packet in 0..window {
         wire.send_packet(packet).unwrap();
     }
-    refused(wire.send_packet(window), "91 requests in flight");
-    // Each acknowledgement lets it send four more.
+    refused(wire.send_packet(window), "24 requests in flight");
+    // Each acknowledgement lets it send two more.
     wire.execute(0);
     let ack = wire.answer(op::ACK, 0, 0x1f, 0);
     wire.heed(&ack).unwrap();
-    for packet in window..window + 5 {
+    for packet in window..window + 3 {
         wire.send_packet(packet).unwrap();
     }
-    refused(wire.send_packet(window + 5), "95 requests in flight");
+    refused(wire.send_packet(window + 3), "26 requests in flight");
 }
 
 #[test]
@@ -328,10 +328,10 @@ fn not_ready_means_wait() {
 #[test]
 fn the_window_ends() {
     let mut wire = Wire::new(&[(Verb::Send, 256 * 200)]);
-    for packet in 0..MAX_CWND {
+    for packet in 0..INITIAL_CWND {
         wire.send_packet(packet).unwrap();
     }
-    refused(wire.send_packet(MAX_CWND), "129 requests in flight");
+    refused(wire.send_packet(INITIAL_CWND), "33 requests in flight");
 }
 
 #[test]

@@ -10,7 +10,7 @@
 //! a packet, and grows in proportion to itself.
 
 use super::super::read_chunk::READ_CHUNK;
-use super::{Ack, CongestionControl, Loss, MAX_CWND};
+use super::{Ack, CongestionControl, Loss, MAX_WINDOW};
 
 /// A packet.
 const ONE: u32 = 256;
@@ -42,19 +42,19 @@ const MIN_WINDOW: u32 = ONE / 16;
 /// The window after a timeout at most, as in RFC 5681 3.1.
 const LOSS_WINDOW: u32 = ONE;
 
-/// Initial and largest window of READ responses, in PSNs. A hundred connections that begin together
-/// must not overflow a queue by their first READs, as in RFC 6928 2.
+/// Initial windows: a hundred connections that begin together must not overflow a queue by their
+/// first packets, as in RFC 6928 2. A packet of a READ makes a chunk of them.
+const INITIAL_WINDOW: u32 = 32;
 const INITIAL_READ_WINDOW: u32 = 16;
-const MAX_READ_WINDOW: u32 = 32 * READ_CHUNK;
 
 /// Smallest window of READ responses, after a loss and after a timeout: two chunks of four packets.
 /// A READ request for each response or two costs the responder as much as the loss.
 const MIN_READ_WINDOW: u32 = 8 * ONE;
 
-/// Before the first loss a window doubles in each round trip up to this, as NICs queue some
-/// hundreds of packets. Above it grows by a packet for so many, as in RFC 3742 2.
-const MAX_SSTHRESH: u32 = 4 * READ_CHUNK * ONE;
-const STARTUP_DIVISOR: u32 = 16;
+/// Up to these windows a connection may grow whatever its round trip times are: NICs queue some
+/// hundreds of packets, and some of them are in the hosts.
+const SHORT_WINDOW: u32 = 128;
+const SHORT_READ_WINDOW: u32 = 4 * READ_CHUNK;
 
 /// See the module's documentation.
 #[derive(Clone, Copy, Debug)]
@@ -62,8 +62,10 @@ pub struct Cubic {
     window: u32,
     /// Slow start threshold: below it the window doubles in each round trip.
     ssthresh: u32,
-    /// Largest window, and the smallest after a loss and after a timeout.
-    max: u32,
+    /// Largest window of a short path, and of this one. The smallest after a loss, and after a
+    /// timeout.
+    short: u32,
+    limit: u32,
     min: u32,
     loss_window: u32,
     /// W_max, the plateau; 0 before the first loss.
@@ -100,11 +102,12 @@ fn reduced(window: u32) -> u32 {
 }
 
 impl Cubic {
-    const fn new(window: u32, max: u32, min: u32, loss_window: u32) -> Self {
+    const fn new(window: u32, short: u32, min: u32, loss_window: u32) -> Self {
         Cubic {
             window: window * ONE,
-            ssthresh: max * ONE,
-            max: max * ONE,
+            ssthresh: MAX_WINDOW * ONE,
+            short: short * ONE,
+            limit: short * ONE,
             min,
             loss_window,
             w_max: 0,
@@ -119,7 +122,7 @@ impl Cubic {
 
     /// The part of the window that was in flight. A loss says nothing about the rest.
     fn flight(&self, loss: Loss) -> u32 {
-        let in_flight = loss.in_flight.clamp(1, MAX_READ_WINDOW);
+        let in_flight = loss.in_flight.clamp(1, MAX_WINDOW);
         self.window.min(in_flight.saturating_mul(ONE))
     }
 
@@ -140,7 +143,7 @@ impl Cubic {
         let t = ticks.saturating_sub(self.k).clamp(-MAX_TICKS, MAX_TICKS);
         let change = t * t * t / INVERSE_C as i64;
         let window = i64::from(self.w_max).saturating_add(change);
-        window.clamp(0, self.max.into()) as u32
+        window.clamp(0, self.limit.into()) as u32
     }
 
     /// A round trip of congestion avoidance ends.
@@ -155,23 +158,23 @@ impl Cubic {
         // RFC 9438 4.3: W_est.
         let alpha = if self.w_est < self.prior { ALPHA } else { ONE };
         let alpha = (alpha * self.w_est.min(SMALL) / SMALL).max(1);
-        self.w_est = self.w_est.saturating_add(alpha).min(self.max);
+        self.w_est = self.w_est.saturating_add(alpha).min(self.limit);
         self.window = if self.w_cubic(self.elapsed) < self.w_est {
             self.window.max(self.w_est)
         } else {
             // RFC 9438 4.2: the target of the next round trip.
             let target = self.w_cubic(self.elapsed.saturating_add(rtt));
             let most = self.window.saturating_add(self.window / 2);
-            target.clamp(self.window, most.min(self.max).max(self.window))
+            target.clamp(self.window, most.min(self.limit).max(self.window))
         };
     }
 }
 
 impl CongestionControl for Cubic {
-    const REQUESTS: Self = Self::new(MAX_CWND as u32, MAX_CWND as u32, MIN_WINDOW, LOSS_WINDOW);
+    const REQUESTS: Self = Self::new(INITIAL_WINDOW, SHORT_WINDOW, MIN_WINDOW, LOSS_WINDOW);
     const RESPONSES: Self = Self::new(
         INITIAL_READ_WINDOW,
-        MAX_READ_WINDOW,
+        SHORT_READ_WINDOW,
         MIN_READ_WINDOW,
         MIN_READ_WINDOW,
     );
@@ -192,8 +195,10 @@ impl CongestionControl for Cubic {
 
     #[inline]
     fn on_ack(&mut self, ack: Ack) {
-        if self.window < self.max {
+        if self.window < self.limit {
             self.grow(ack);
+        } else if ack.ends_round {
+            self.raise_limit(ack);
         }
     }
 
@@ -224,18 +229,39 @@ impl CongestionControl for Cubic {
         self.begin(loss.now.0);
         self.k = 0;
     }
+
+    /// RFC 5681 4.1: a path that holds more than a short one is not filled at once. Slow start goes
+    /// to the window of before.
+    fn on_restart(&mut self) {
+        if self.window > self.short {
+            self.ssthresh = self.window;
+            self.window = INITIAL_WINDOW * ONE;
+        }
+    }
 }
 
 impl Cubic {
+    /// The window is the largest, and a round trip ends. If it was used, and the packets have not
+    /// waited in a queue for long, the path holds more of them. Where they have not waited at all
+    /// it may grow by half; else it grows slowly, as in RFC 9406 4.3.
+    fn raise_limit(&mut self, ack: Ack) {
+        let used = ack.in_flight.saturating_mul(2 * ONE) >= self.window;
+        let queued = ack.rtt.saturating_sub(ack.min_rtt);
+        if !used || ack.rtt == 0 || queued > ack.min_rtt / 4 {
+            return;
+        }
+        let more = match queued <= ack.min_rtt / 8 {
+            true => self.limit / 2,
+            false => self.limit / 16,
+        };
+        self.limit = self.limit.saturating_add(more).min(MAX_WINDOW * ONE);
+    }
+
     /// The window is not the largest, and may grow.
     fn grow(&mut self, ack: Ack) {
-        let packets = ack.packets.min(MAX_READ_WINDOW);
+        let packets = ack.packets.min(MAX_WINDOW);
         if self.w_max == 0 {
-            let more = match self.window < MAX_SSTHRESH {
-                true => packets * ONE,
-                false => packets.div_ceil(STARTUP_DIVISOR) * ONE,
-            };
-            self.window = self.window.saturating_add(more).min(self.max);
+            self.window = self.window.saturating_add(packets * ONE).min(self.limit);
         } else if self.window < self.ssthresh {
             // RFC 5681 3.1, by the packets that are acknowledged (RFC 3465 2.2). An acknowledgement
             // of more than the window is of packets that were sent before a timeout.
@@ -254,151 +280,4 @@ impl Cubic {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::super::common::Instant;
-    use super::*;
-
-    const MS: u64 = 1_000_000;
-
-    fn loss(now: u64) -> Loss {
-        Loss {
-            now: Instant(now),
-            in_flight: u32::MAX,
-        }
-    }
-
-    /// A whole window is acknowledged, as the end of a round trip.
-    fn round(cubic: &mut Cubic, now: u64, rtt: u64) {
-        cubic.on_ack(Ack {
-            packets: cubic.window(),
-            now: Instant(now),
-            rtt,
-            ends_round: true,
-        });
-    }
-
-    /// RFC 9438 4.6: a loss leaves beta_cubic of the window; here one packet at least.
-    #[test]
-    fn a_loss_leaves_seven_tenths() {
-        let mut cubic = Cubic::REQUESTS;
-        let windows: Vec<_> = (0..14)
-            .map(|_| {
-                cubic.on_loss(loss(0));
-                cubic.window()
-            })
-            .collect();
-        assert_eq!(windows, [89, 62, 43, 30, 21, 14, 10, 7, 5, 3, 2, 1, 1, 1]);
-    }
-
-    /// RFC 9438 4.2: the window grows back to W_max in K seconds, stays there for a
-    /// while, and then grows faster and faster.
-    #[test]
-    fn the_plateau_is_at_the_window_of_the_loss() {
-        let mut cubic = Cubic::RESPONSES;
-        cubic.window = 1000 * ONE;
-        cubic.on_loss(loss(0));
-        assert_eq!(cubic.window(), 699);
-        // K is the cube root of 301 / 0.4, 9.1 s.
-        assert!((9 * 1024..10 * 1024).contains(&cubic.k), "{}", cubic.k);
-        let rtt = 100 * MS;
-        let mut at = Vec::new();
-        for n in 1..=150u64 {
-            let before = cubic.window();
-            round(&mut cubic, n * rtt, rtt);
-            at.push(cubic.window());
-            assert!(cubic.window() >= before);
-        }
-        assert!((855..=870).contains(&at[19]), "{} after 2 s", at[19]);
-        assert!((994..=1000).contains(&at[74]), "{} after 7.5 s", at[74]);
-        assert!((999..=1001).contains(&at[91]), "{} after 9.2 s", at[91]);
-        assert!((1070..=1100).contains(&at[149]), "{} after 15 s", at[149]);
-    }
-
-    /// RFC 9438 4.3: where round trips are short the window grows as Reno's does, by 0.53 packets
-    /// in each, and by one once it has reached the window of the loss.
-    #[test]
-    fn short_round_trips_are_reno_friendly() {
-        let mut cubic = Cubic::RESPONSES;
-        cubic.window = 200 * ONE;
-        cubic.on_loss(loss(0));
-        let begin = cubic.window;
-        let mut now = 0;
-        for n in 1..=100 {
-            now += MS / 10;
-            round(&mut cubic, now, MS / 10);
-            assert_eq!(cubic.window, begin + n * ALPHA);
-        }
-        while cubic.window < cubic.prior {
-            now += MS / 10;
-            round(&mut cubic, now, MS / 10);
-        }
-        let reached = cubic.window;
-        for _ in 0..10 {
-            now += MS / 10;
-            round(&mut cubic, now, MS / 10);
-        }
-        assert_eq!(cubic.window, reached + 10 * ONE);
-    }
-
-    /// RFC 9438 5.8: a window that is not used does not grow.
-    #[test]
-    fn the_window_grows_once_in_a_round_trip_and_if_it_is_used() {
-        let mut cubic = Cubic::REQUESTS;
-        cubic.on_loss(loss(0));
-        let begin = cubic.window;
-        let mut ack = Ack {
-            packets: 1,
-            now: Instant(MS),
-            rtt: MS,
-            ends_round: false,
-        };
-        for _ in 0..60 {
-            cubic.on_ack(ack);
-        }
-        assert_eq!(cubic.window, begin);
-        ack.ends_round = true;
-        cubic.on_ack(ack);
-        assert_eq!(cubic.window, begin + ALPHA);
-        cubic.on_ack(ack);
-        assert_eq!(cubic.window, begin + ALPHA);
-    }
-
-    /// RFC 5681 3.1, RFC 3465 2.2, RFC 9438 4.8: a timeout leaves one packet, and slow start goes
-    /// to beta_cubic of the window.
-    #[test]
-    fn a_timeout_starts_slowly() {
-        let mut cubic = Cubic::REQUESTS;
-        cubic.on_timeout(loss(0));
-        cubic.on_timeout(loss(MS));
-        let mut windows = vec![cubic.window()];
-        for n in 2..9 {
-            round(&mut cubic, n * MS, MS);
-            windows.push(cubic.window());
-        }
-        assert_eq!(windows, [1, 2, 4, 8, 16, 32, 64, 89]);
-        let begin = cubic.window;
-        round(&mut cubic, 10 * MS, MS);
-        assert_eq!(cubic.window, begin + ALPHA);
-    }
-
-    /// RFC 9438 4.7: a loss below the last plateau lowers the plateau.
-    #[test]
-    fn fast_convergence() {
-        let mut cubic = Cubic::REQUESTS;
-        cubic.on_loss(loss(0));
-        assert_eq!(cubic.w_max, 128 * ONE);
-        let window = cubic.window;
-        cubic.on_loss(loss(0));
-        let expected = window * 85 / 100;
-        assert!(cubic.w_max.abs_diff(expected) < ONE / 2);
-    }
-
-    #[test]
-    fn cube_roots() {
-        for root in [0u64, 1, 2, 9, 1000, 9216, 65_535] {
-            let cube = root * root * root;
-            assert_eq!(cube_root(cube), root);
-            assert_eq!(cube_root(cube + 1), root.max(u64::from(root == 0)));
-        }
-    }
-}
+mod tests;
