@@ -112,5 +112,9 @@ impl CongestionControl for AckClocked {
         self.ssthresh = self.restart_ssthresh;
     }
 
+    fn restarts(&self) -> bool {
+        false
+    }
+
     fn on_restart(&mut self) {}
 }

@@ -34,5 +34,9 @@ impl CongestionControl for Fixed {
 
     fn on_timeout(&mut self, _: Loss) {}
 
+    fn restarts(&self) -> bool {
+        false
+    }
+
     fn on_restart(&mut self) {}
 }

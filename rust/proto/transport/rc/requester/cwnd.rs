@@ -104,6 +104,8 @@ pub trait CongestionControl: Copy + Debug {
     fn on_loss(&mut self, loss: Loss);
     /// The ACK timeout expired: everything in flight is lost, or the peer is very slow.
     fn on_timeout(&mut self, loss: Loss);
+    /// Whether a pause has an effect.
+    fn restarts(&self) -> bool;
     /// The connection sends again after a pause in which the path may have changed.
     fn on_restart(&mut self);
 }
@@ -218,9 +220,15 @@ impl<C: CongestionControl> Congestion<C> {
         }
     }
 
+    /// Whether a pause has an effect.
+    #[inline]
+    pub(super) fn restarts(&self) -> bool {
+        self.requests.restarts() || self.responses.restarts()
+    }
+
     /// Nothing was in flight until now; `rto` nanoseconds without an acknowledgement are a pause
     /// (RFC 5681 4.1).
-    #[inline]
+    #[cold]
     pub(super) fn on_first(&mut self, now: Instant, rto: Option<u64>) {
         let pause = now.0.saturating_sub(self.last_ack.0);
         if rto.is_some_and(|rto| pause > rto) {

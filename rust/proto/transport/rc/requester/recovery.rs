@@ -188,7 +188,9 @@ impl<C: CongestionControl> Recovery<C> {
     #[inline]
     pub(super) fn on_sent(&mut self, now: Instant, attr: &Attr, end: Psn, fresh: bool, asks: bool) {
         if self.deadline.is_none() {
-            self.congestion.on_first(now, self.tail_loss.rto());
+            if self.congestion.restarts() {
+                self.congestion.on_first(now, self.tail_loss.rto());
+            }
             self.deadline = ack_wait(attr.timeout, self.retries).map(|nanos| now.after(nanos));
         }
         if asks {

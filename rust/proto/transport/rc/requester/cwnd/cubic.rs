@@ -194,10 +194,18 @@ impl CongestionControl for Cubic {
     }
 
     #[inline]
+    fn restarts(&self) -> bool {
+        self.window > self.short
+    }
+
+    #[inline]
     fn on_ack(&mut self, ack: Ack) {
         if self.window < self.limit {
-            self.grow(ack);
-        } else if ack.ends_round {
+            // Before the first loss an acknowledgement of others has no effect.
+            if ack.packets != 0 || self.w_max != 0 {
+                self.grow(ack);
+            }
+        } else if ack.ends_round && ack.in_flight.saturating_mul(2 * ONE) >= self.window {
             self.raise_limit(ack);
         }
     }
@@ -233,7 +241,7 @@ impl CongestionControl for Cubic {
     /// RFC 5681 4.1: a path that holds more than a short one is not filled at once. Slow start goes
     /// to the window of before.
     fn on_restart(&mut self) {
-        if self.window > self.short {
+        if self.restarts() {
             self.ssthresh = self.window;
             self.window = INITIAL_WINDOW * ONE;
         }
@@ -241,13 +249,13 @@ impl CongestionControl for Cubic {
 }
 
 impl Cubic {
-    /// The window is the largest, and a round trip ends. If it was used, and the packets have not
-    /// waited in a queue for long, the path holds more of them. Where they have not waited at all
-    /// it may grow by half; else it grows slowly, as in RFC 9406 4.3.
+    /// The window is the largest and was used, and a round trip ends. If the packets have not waited
+    /// in a queue for long, the path holds more of them. Where they have not waited at all it may
+    /// grow by half; else it grows slowly, as in RFC 9406 4.3.
+    #[cold]
     fn raise_limit(&mut self, ack: Ack) {
-        let used = ack.in_flight.saturating_mul(2 * ONE) >= self.window;
         let queued = ack.rtt.saturating_sub(ack.min_rtt);
-        if !used || ack.rtt == 0 || queued > ack.min_rtt / 4 {
+        if ack.rtt == 0 || queued > ack.min_rtt / 4 {
             return;
         }
         let more = match queued <= ack.min_rtt / 8 {
