@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Draws the figures of `make bench`: for each row a bar for each implementation measured.
+//! Draws the figures of `make bench`: for each row a bar for each implementation measured; and what
+//! `make lab` has seen over time.
 //!
-//! Usage: `oxe-chart BENCH.JSON DIRECTORY` writes bandwidth.svg and latency.svg there.
+//! Usage: `oxe-chart BENCH.JSON DIRECTORY` writes bandwidth.svg and latency.svg there; `oxe-chart
+//! --over-time CHARTS.JSON DIRECTORY` an SVG for each scenario.
+
+mod over_time;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -147,11 +151,15 @@ fn legend(
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = std::env::args().skip(1).peekable();
+    let over_time = arguments.next_if(|first| first == "--over-time").is_some();
     let (Some(file), Some(directory)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: oxe-chart BENCH.JSON DIRECTORY".into());
+        return Err("usage: oxe-chart [--over-time] FILE.JSON DIRECTORY".into());
     };
     let results: Value = serde_json::from_str(&std::fs::read_to_string(file)?)?;
+    if over_time {
+        return over_time::draw_all(&results, Path::new(&directory));
+    }
     let charts = [
         (
             "bandwidth",
