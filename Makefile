@@ -69,6 +69,9 @@ bench:
 bench-compare:
 	@$(scripts)/bench --compare '$(ONLY)'
 
+lab:
+	@$(scripts)/lab $(if $(BASE),--base '$(BASE)') '$(SCENARIO)'
+
 shell:
 	@$(scripts)/build
 	@$(scripts)/build-command
@@ -140,6 +143,10 @@ help:
 	@echo '               TABLE=1 writes the table of costs, tools/perf/table.json'
 	@echo 'bench-compare  the instructions of a message beside the table; fails if a row is' \
 		'more than 1 % worse'
+	@echo 'lab            oxe, rxe and TCP on a wire that is narrow, long, or loses packets;' \
+		'SCENARIO=bottleneck,'
+	@echo '               crowd, fairness, incast, lossy, reorder, long, or one row of these;' \
+		'BASE=<commit> also oxe as of then'
 	@echo 'shell          a prompt in the virtual machine with oxe loaded'
 	@echo 'install        oxe for the running kernel of this machine, or for KVER=<version>;' \
 		'DESTDIR=, prefix='
@@ -170,5 +177,5 @@ help:
 		'scripts/run-in-vm --help'
 
 .PHONY: all demo test test-debug test-fit test-nightly test-soak test-arm64 test-host check fix \
-	rules doc docs bench bench-compare shell install uninstall deb bundle bundle-sources \
+	lab rules doc docs bench bench-compare shell install uninstall deb bundle bundle-sources \
 	test-bundle test-deb check-kernels setup clean distclean help
