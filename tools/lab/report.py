@@ -50,9 +50,10 @@ def figures(scenario, row, whole):
         found["share"] = total / sum(whole["goodput"]) if sum(whole["goodput"]) else None
     elif scenario.has_ceiling():
         found["share"] = total / scenario.ceiling(tcp)
-    if row["latency"] and scenario.has_ceiling():
-        under_way = scenario.flows * scenario.depth * scenario.length
-        found["latency"] = row["latency"] / (under_way * 8 / scenario.ceiling())
+    # In less time than a message takes only the quick ones would be seen.
+    ideal = scenario.flows * scenario.depth * scenario.length * 8 / scenario.ceiling()
+    if row["latency"] and scenario.has_ceiling() and ideal < scenario.time / 2:
+        found["latency"] = row["latency"] / ideal
     # Only packets of known size tell what was sent in vain.
     if scenario.packets and offered and not scenario.tcp:
         seconds = row["seconds"]

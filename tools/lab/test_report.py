@@ -69,6 +69,14 @@ class Figures(unittest.TestCase):
         self.assertAlmostEqual(found["beside"], 0.25)
 
 
+    def test_latency_only_where_messages_end_in_time(self):
+        found = report.figures(NARROW, row([80, 80], latency=0.2), None)
+        ideal = 2 * 16 * 65536 * 8 / NARROW.ceiling()
+        self.assertAlmostEqual(found["latency"], 0.2 / ideal)
+        crowd = dataclasses.replace(NARROW, flows=100)
+        self.assertIsNone(report.figures(crowd, row([80, 80], latency=0.2), None)["latency"])
+
+
 class Verdicts(unittest.TestCase):
     def test_the_median_counts(self):
         full = 200 * PAYLOAD / PACKET

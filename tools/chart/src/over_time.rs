@@ -85,7 +85,7 @@ pub(crate) fn draw_all(charts: &Value, directory: &Path) -> Result<(), Box<dyn E
         let peers = chart["curves"].as_array().into_iter().flatten();
         let peers: Vec<_> = peers.map(Peer::new).collect();
         let name = chart["name"].as_str().unwrap_or_default();
-        let path = directory.join(name).with_extension("svg");
+        let path = directory.join(format!("{name}.svg"));
         if !peers.is_empty() {
             draw(&path, name, chart["limit"].as_f64(), &peers)?;
         }
