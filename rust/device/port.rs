@@ -35,6 +35,8 @@ pub(crate) struct Port {
     settings: Settings,
     /// Whether connections that are made now, and address handles, may take the loopback.
     loopback: Atomic<bool>,
+    /// See [`Port::line_rate`].
+    line_rate: Atomic<u32>,
     pub(crate) counters: Counters,
     /// The packets that its queue pairs keep.
     pub(crate) kept: Arc<Quota>,
@@ -55,6 +57,9 @@ impl Drop for Detached {
         }
     }
 }
+
+/// The rate of a line whose netdev does not tell its speed, as many virtual ones, in Mb/s.
+const UNKNOWN_LINE_RATE: u32 = 10_000;
 
 /// The largest path MTU that there is, in bytes.
 const MAX_PATH_MTU: u32 = 4096;
@@ -93,6 +98,7 @@ impl Port {
             home: on.present_namespace(),
             settings,
             loopback: Atomic::new(settings.loopback),
+            line_rate: Atomic::new(UNKNOWN_LINE_RATE),
             counters: Counters::new(on.name()),
             kept: Arc::new(kept_quota(), GFP_KERNEL)?,
         })
@@ -191,7 +197,18 @@ impl Port {
     /// Completes the attributes of the port that the netdev determines: sets the active MTU.
     pub(crate) fn query(&self, attr: &mut PortAttr) -> Result {
         attr.active_mtu = Mtu::fitting(path_mtu(attr.netdev_mtu));
+        let rate = match attr.netdev_speed {
+            0 => UNKNOWN_LINE_RATE,
+            speed => speed,
+        };
+        self.line_rate.store(rate, Relaxed);
         Ok(())
+    }
+
+    /// The speed of the netdev in Mb/s as it was at the latest query. ib_core makes one when it
+    /// registers the device, and when the state of the port changes. Any context.
+    pub(crate) fn line_rate(&self) -> u32 {
+        self.line_rate.load(Relaxed)
     }
 
     /// The path MTU of the port in bytes. Without a netdev no size is an error: what is sent then

@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     pub(crate) keep_responses: bool,
     /// Responders keep requests that come behind a missing one, and requesters send that one alone.
     pub(crate) keep_requests: bool,
+    /// Connections react to CNPs, by DCQCN.
+    pub(crate) dcqcn: bool,
     /// The least time between two CNPs of a queue pair, in nanoseconds. `None`: CNPs are not sent.
     pub(crate) cnp_interval: Option<u64>,
 }

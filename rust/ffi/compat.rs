@@ -29,6 +29,12 @@ pub(crate) fn parameter<T: Copy>(value: impl Borrow<T>) -> T {
     *value.borrow()
 }
 
+/// Whether the module parameter `congestion_control` is `dcqcn`.
+pub(crate) fn reacts_to_cnps() -> bool {
+    // SAFETY: it only reads a number, which is set before the module's code runs.
+    unsafe { super::oxe_congestion_control() == 1 }
+}
+
 /// Runs a pinned initialiser on raw memory.
 ///
 /// # Safety

@@ -20,6 +20,41 @@ _Static_assert(sizeof(struct ib_sge) == 16, "IbSge in rust/rdma/wr.rs has anothe
 /* The macro module! has no version. */
 MODULE_VERSION(OXE_VERSION);
 
+/* The module parameter congestion_control: module! has none that are text. */
+static const char *const oxe_controllers[] = { "cubic", "dcqcn" };
+static unsigned int oxe_controller;
+
+static int oxe_controller_set(const char *val, const struct kernel_param *kp)
+{
+	int found = sysfs_match_string(oxe_controllers, val);
+
+	if (found < 0) {
+		pr_err("oxe: congestion_control is cubic or dcqcn, and not %s\n", val);
+		return found;
+	}
+	oxe_controller = found;
+	return 0;
+}
+
+static int oxe_controller_get(char *buf, const struct kernel_param *kp)
+{
+	return sysfs_emit(buf, "%s\n", oxe_controllers[oxe_controller]);
+}
+
+static const struct kernel_param_ops oxe_controller_ops = {
+	.set = oxe_controller_set,
+	.get = oxe_controller_get,
+};
+module_param_cb(congestion_control, &oxe_controller_ops, NULL, 0444);
+MODULE_PARM_DESC(congestion_control,
+		 "cubic, or dcqcn: CNPs cut the rate, and packets with payload are ECN-capable");
+
+/* Which one it is, counted from 0. */
+unsigned int oxe_congestion_control(void)
+{
+	return oxe_controller;
+}
+
 const char *oxe_version(void)
 {
 	return OXE_VERSION;

@@ -57,6 +57,8 @@ bool oxe_details_permitted(void);
 struct nlattr *oxe_details_begin(struct sk_buff *msg);
 void oxe_details_end(struct sk_buff *msg, struct nlattr *nest, bool keep);
 
+unsigned int oxe_congestion_control(void);
+
 const char *oxe_version(void);
 u64 oxe_fw_ver(void);
 void oxe_ib_fw_str(struct ib_device *ib, char *str);

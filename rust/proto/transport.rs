@@ -40,10 +40,10 @@ use super::wire;
 
 pub use common::{
     time, AccessError, Arrival, AtomicOp, Attr, ConnectedQp, DropReason, Events, Flags, Flush,
-    Instant, Invalid, Modify, NotificationPoint, Origin, Payload, PlaceError, Pmtu, RecvCompletion,
-    RecvStart, RemoteAccess, Request, RequestQueue, RequesterOps, ResponderOps, Rest, RunState,
-    SendCompletion, SendOp, State, Status, Streaks, Transmit, Verdict, ATOMIC_LEN, LOOPBACK_MTU,
-    MAX_MESSAGE,
+    Instant, Invalid, Modify, NotificationPoint, Origin, Payload, PlaceError, Pmtu, ReactionPoint,
+    RecvCompletion, RecvStart, RemoteAccess, Request, RequestQueue, RequesterOps, ResponderOps,
+    Rest, RunState, SendCompletion, SendOp, State, Status, Streaks, Transmit, Verdict, ATOMIC_LEN,
+    LOOPBACK_MTU, MAX_MESSAGE,
 };
 pub use cq::{Armed, Ends, EventModeration, Moderated, Notification};
 pub use rc::{

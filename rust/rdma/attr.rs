@@ -298,6 +298,9 @@ pub(crate) struct PortAttr {
     pub(crate) active_mtu: Mtu,
     /// The MTU of the network interface in bytes; not reported, for the driver's information.
     pub(crate) netdev_mtu: u32,
+    /// The speed of the network interface in Mb/s, 0 if it is not known; for the driver's
+    /// information, too.
+    pub(crate) netdev_speed: u32,
     /// In bytes.
     pub(crate) max_msg_sz: u32,
     pub(crate) port_cap_flags: u32,
@@ -327,6 +330,7 @@ impl PortAttr {
             max_mtu: Mtu::M4096,
             active_mtu: Mtu::M256,
             netdev_mtu: attrs.mtu,
+            netdev_speed: attrs.speed,
             max_msg_sz: 1 << 31,
             port_cap_flags: PORT_CAP_CM,
             bad_pkey_cntr: 0,

@@ -8,7 +8,7 @@ use crate::device::port::Port;
 use crate::net::netdev::{Namespace, NetdevId};
 use crate::net::route::{Flow, Header, Route};
 use crate::proto::wire::ip::{DatagramFields, ECN, ROCE_UDP_PORT, UDP_LEN};
-use crate::proto::wire::{Gid, GrhLayout, IcrcHead, GRH_LEN};
+use crate::proto::wire::{Ecn, Gid, GrhLayout, IcrcHead, GRH_LEN};
 use crate::rdma::gid::AhAttr;
 use crate::rdma::gid_table;
 use kernel::prelude::*;
@@ -52,6 +52,8 @@ pub(crate) struct Path {
     vlan: Option<u16>,
     /// The destination is a multicast group.
     to_group: bool,
+    /// Its packets are ECN-capable now.
+    ecn_capable: bool,
     /// The path leads back to this device, so that it needs no packets. This was checked when the
     /// GIDs had this generation.
     loopback: bool,
@@ -86,8 +88,7 @@ impl Path {
             destination: *attr.dgid(),
             source_port: source_port(attr.flow_label(), local_qpn, remote_qpn),
             destination_port: ROCE_UDP_PORT,
-            // Routers mark an ECN-capable packet instead of dropping it, and oxe's transport does
-            // not react to such marks.
+            // Routers mark an ECN-capable packet instead of dropping it: see `set_ecn_capable`.
             traffic_class: attr.traffic_class() & !ECN,
             priority_class: priority_class(attr.service_level()),
             flow_label: attr.flow_label(),
@@ -118,6 +119,7 @@ impl Path {
             next_id: 0,
             route: None,
             vlan: None,
+            ecn_capable: false,
             loopback: false,
             generation: 0,
         })
@@ -160,8 +162,29 @@ impl Path {
     pub(crate) fn with_cnp_class<T>(&mut self, with: impl FnOnce(&mut Self) -> T) -> T {
         self.header.set_traffic_class(CNP_CLASS);
         let result = with(self);
-        self.header.set_traffic_class(self.flow.traffic_class);
+        self.header.set_traffic_class(self.traffic_class());
         result
+    }
+
+    /// The traffic class of its packets.
+    fn traffic_class(&self) -> u8 {
+        match self.ecn_capable {
+            true => self.flow.traffic_class | Ecn::Ect0 as u8,
+            false => self.flow.traffic_class,
+        }
+    }
+
+    /// Whether its packets are ECN-capable now.
+    #[inline]
+    pub(crate) fn is_ecn_capable(&self) -> bool {
+        self.ecn_capable
+    }
+
+    /// Whether its packets are ECN-capable, ECT(0), from now on (RFC 3168 5): routers mark such a
+    /// packet instead of dropping it, and the sender has to react to the marks.
+    pub(crate) fn set_ecn_capable(&mut self, capable: bool) {
+        self.ecn_capable = capable;
+        self.header.set_traffic_class(self.traffic_class());
     }
 
     /// Whether the path led back to this device when it was made: its packets take the loopback and

@@ -90,6 +90,16 @@ impl<'bh, Q: TxLimitHandler> Batch<'bh, Q> {
         }
     }
 
+    /// Has packets that are added from now on, of `path`, be ECN-capable or not. A super-packet has
+    /// one IP header: one that is begun is ended where that changes.
+    #[inline]
+    pub(crate) fn set_ecn_capable(&mut self, path: &mut Path, capable: bool) {
+        if path.is_ecn_capable() != capable {
+            self.close();
+            path.set_ecn_capable(capable);
+        }
+    }
+
     /// Whether there is nothing to send.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {

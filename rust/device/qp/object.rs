@@ -20,7 +20,6 @@ use crate::device::mem::mkeys::Mkeys;
 use crate::device::packet::ah::Ahs;
 use crate::device::packet::loopback::LoopbackQueue;
 use crate::device::port::Port;
-use crate::device::settings::Settings;
 use crate::net::tx_limit::TxLimit;
 use crate::proto::transport::{EventCounts, Events, Instant, NotificationPoint, RunState, State};
 use crate::rdma::access::Access;
@@ -323,15 +322,9 @@ impl Qp {
 
 impl Inner {
     /// The state of a new QP. ENOMEM.
-    fn new(
-        kind: QpType,
-        qpn: u32,
-        sq: SendQueue,
-        rq: RecvQueue,
-        settings: &Settings,
-    ) -> Result<Self> {
+    fn new(kind: QpType, qpn: u32, sq: SendQueue, rq: RecvQueue, port: &Port) -> Result<Self> {
         Ok(Inner {
-            transport: Transport::new(kind, qpn, settings)?,
+            transport: Transport::new(kind, qpn, port)?,
             sq,
             rq,
             notification_point: NotificationPoint::default(),

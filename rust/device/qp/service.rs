@@ -20,10 +20,10 @@ use crate::device::packet::kept::KeptPacket;
 use crate::device::packet::rx_packet::RxPacket;
 use crate::device::packet::tx_batch::{Batch, NoPacket};
 use crate::device::packet::wire_packet::WirePacket;
-use crate::device::settings::Settings;
+use crate::device::port::Port;
 use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{
-    Connection, EventCounts, Events, Instant, SendCompletion, Snapshot, State, UcQp,
+    Connection, EventCounts, Events, Instant, ReactionPoint, SendCompletion, Snapshot, State, UcQp,
 };
 use crate::proto::wire::{PacketRepr, Qpn};
 use crate::rdma::attr::Mtu;
@@ -59,12 +59,16 @@ macro_rules! dispatch {
 /// The functions of [`Service`], which describes them.
 impl Transport {
     /// A QP of this type in the reset state. ENOMEM.
-    pub(crate) fn new(kind: QpType, qpn: u32, settings: &Settings) -> Result<Self> {
+    pub(crate) fn new(kind: QpType, qpn: u32, port: &Port) -> Result<Self> {
+        let settings = port.settings();
         Ok(match kind {
             QpType::Rc => {
                 let mut conn = Connection::new(Resources::new(0)?);
                 conn.keep_responses(settings.keep_responses);
                 conn.keep_requests(settings.keep_requests);
+                if settings.dcqcn {
+                    conn.react(ReactionPoint::dcqcn(port.line_rate()));
+                }
                 Transport::Rc(Connected::new(conn))
             }
             QpType::Uc => Transport::Uc(Connected::new(UcQp::new())),

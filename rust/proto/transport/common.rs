@@ -8,15 +8,17 @@
 //!   context sends for a queue pair. [`connected`] is the interface of RC and UC.
 //! - Parts of the services: [`autocork`], [`followers`], [`message_packet`] and [`reassembly`] of
 //!   RC and UC, [`unreliable`] of UC and UD, [`qp_state`] of all three. [`notification_point`] is
-//!   beside the services.
+//!   beside the services; [`reaction_point`] is a part of RC, with its rate in [`dcqcn`].
 
 pub mod attr;
 pub mod autocork;
 pub mod connected;
+pub mod dcqcn;
 pub mod followers;
 pub mod message_packet;
 pub mod notification_point;
 pub mod qp_state;
+pub mod reaction_point;
 pub mod reassembly;
 pub mod report;
 pub mod request;
@@ -32,6 +34,7 @@ use super::wire;
 pub use attr::{Attr, Invalid, Modify, Pmtu, RemoteAccess, LOOPBACK_MTU};
 pub use connected::ConnectedQp;
 pub use notification_point::{Arrival, NotificationPoint};
+pub use reaction_point::ReactionPoint;
 pub use report::{DropReason, Events, Verdict};
 pub use request::{
     Flags, PlaceError, Request, RequestQueue, RequesterOps, SendCompletion, SendOp, Status, Streaks,

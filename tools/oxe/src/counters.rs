@@ -114,8 +114,8 @@ pub(crate) const ERRORS: &[Counter] = &[
     ),
     counter(
         "rp_cnp_ignored",
-        "congestion notification packets, which oxe does not act upon.",
-        "The network marks packets (ECN); oxe slows down for lost packets alone.",
+        "congestion notification packets to queue pairs that do not react.",
+        "The network marks packets (ECN): congestion_control=dcqcn has connections react.",
     ),
     counter(
         "out_of_buffer",
@@ -217,7 +217,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Counters that move where all is well, or only tell more of one above.
-    const OTHERS: [&str; 15] = [
+    const OTHERS: [&str; 16] = [
         "sent_pkts",
         "rcvd_pkts",
         "sent_bytes",
@@ -225,6 +225,7 @@ mod tests {
         "link_downed",
         "np_ecn_marked_roce_packets",
         "np_cnp_sent",
+        "rp_cnp_handled",
         "rcvd_bad_icrc_gso",
         "retransmits",
         "kept_requests",

@@ -44,7 +44,7 @@ OTHERS = {
     "sent_pkts", "rcvd_pkts", "sent_bytes", "rcvd_bytes", "send_err", "send_no_memory",
     "link_downed", "retransmits", "ack_timeouts", "read_gaps", "rcvd_seq_err", "rcvd_rnr_err",
     "rcvd_inv_req_err", "rcvd_access_err", "rcvd_op_err", "np_ecn_marked_roce_packets",
-    "np_cnp_sent", "rcvd_bad_icrc_gso", "kept_requests",
+    "np_cnp_sent", "rcvd_bad_icrc_gso", "kept_requests", "rp_cnp_handled",
 }
 # Counters that other tests make count, or none.
 NOT_HERE = {

@@ -177,7 +177,7 @@ impl Qp {
             Some(ring) => Some(producer_on_heap(ring, caps.max_recv_sge)?),
             None => None,
         };
-        let inner = Inner::new(init.kind, qpn, sq, rq, qps.port.settings())?;
+        let inner = Inner::new(init.kind, qpn, sq, rq, &qps.port)?;
         let ctx = context(qpn, qps, domain, init, events.token(), is_user);
         let qp = Arc::pin_init(
             try_pin_init!(Qp {

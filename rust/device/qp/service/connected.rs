@@ -178,6 +178,9 @@ impl<C: ConnectedQp> Connected<C> {
                 count: transmit.segments,
                 segment_size: transmit.segment_size(),
             };
+            if self.conn.reacts() {
+                batch.set_ecn_capable(path, !transmit.payload.is_empty());
+            }
             let more = || self.conn.followers(&transmit, slots);
             let built = batch.add(&qp.port, path, &packets, more, |skip, len, out| {
                 payload(qp, &transmit.payload, slots, keys, (skip, len), out)

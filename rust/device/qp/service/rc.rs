@@ -77,6 +77,10 @@ impl Service for Rc {
     fn details(&self, qp: &QpContext, out: &mut Details) {
         self.link.details(&qp.port, out);
         attr::requester_details(&self.conn.requester().details(self.conn.attr()), out);
+        // There is none before the first notification.
+        if let Some(rate) = self.conn.reaction().last_rate() {
+            out.number(c"rp_rate_mbps", rate / 1_000_000);
+        }
     }
 
     fn snapshot(&self) -> Option<Snapshot> {

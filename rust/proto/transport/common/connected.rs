@@ -40,6 +40,12 @@ pub trait ConnectedQp {
         Ok(())
     }
 
+    /// Whether the QP reacts to congestion notifications: its packets with payload are ECN-capable.
+    #[inline]
+    fn reacts(&self) -> bool {
+        false
+    }
+
     /// Changes attributes and, perhaps, the state: all of it or nothing. The caller checks which
     /// attributes a transition allows. In the reset state all attributes are forgotten, and
     /// requests count from 0 again.

@@ -59,7 +59,7 @@ counted! {
         Unplaceable = c"response_place_err",
         /// A duplicate READ whose key is no longer valid.
         StaleKey = c"duplicate_read_denied",
-        /// A congestion notification, which oxe ignores (IBTA annex A17.9.3).
+        /// A congestion notification (CNP, IBTA annex A17.9.3), to which the QP does not react.
         Cnp = c"rp_cnp_ignored",
         /// A page of the memory that it is about is not present (on-demand paging). The requester
         /// sends it again, after an RNR NAK if it is a request; a message of UC and a datagram are

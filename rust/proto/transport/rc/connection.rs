@@ -3,12 +3,14 @@
 //! One RC queue pair: its requester, responder and state (IBTA 9.7, 10.3.1).
 
 mod keeping;
+mod reaction;
 mod timeouts;
+mod turns;
 
 use super::common::qp_state::{QpState, Transition};
 use super::common::{
-    Attr, ConnectedQp, DropReason, Events, Instant, Invalid, Modify, Origin, RequestQueue,
-    RequesterOps, ResponderOps, SendCompletion, State, Status, Transmit, Verdict,
+    Attr, ConnectedQp, DropReason, Events, Instant, Invalid, Modify, Origin, ReactionPoint,
+    RequestQueue, RequesterOps, ResponderOps, SendCompletion, State, Status, Transmit, Verdict,
 };
 use super::lent::Lent;
 use super::requester::cwnd::{CongestionControl, Standard};
@@ -16,10 +18,6 @@ use super::requester::{EventCounts, Requester};
 use super::responder::resource::Resource;
 use super::responder::Responder;
 use super::wire::{PacketRepr, Position, Psn, Service};
-
-/// How many responses of one packet the responder sends in a row before the requester has its turn:
-/// enough for them to share a super-packet.
-const MAX_RESPONSES: u8 = 16;
 
 /// The protocol state of one RC queue pair. `R` is the storage for responder resources, which
 /// hold READs and atomics of the peer; its length is `max_dest_rd_atomic`, at most 256. `C` is the
@@ -30,10 +28,11 @@ pub struct Connection<R, C = Standard> {
     attr: Attr,
     requester: Requester<C>,
     responder: Responder<R>,
+    reaction: ReactionPoint,
     lent: Lent,
     /// In the next poll the requester has its turn before the responder.
     requester_next: bool,
-    /// Responses sent since the requester had its turn; less than [`MAX_RESPONSES`].
+    /// Responses sent since the requester had its turn.
     responses: u8,
     /// See [`Connection::keep_responses`] and [`Connection::keep_requests`].
     keeps_responses: bool,
@@ -48,6 +47,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
             attr: Attr::DEFAULT,
             requester: Requester::new(Psn::ZERO),
             responder: Responder::new(resources),
+            reaction: ReactionPoint::NONE,
             lent: Lent::NONE,
             requester_next: false,
             responses: 0,
@@ -115,6 +115,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
         self.attr = Attr::DEFAULT;
         self.restart_requester(Psn::ZERO);
         self.responder.restart(Psn::ZERO);
+        self.reaction = self.reaction.restarted();
         self.lent = Lent::NONE;
         self.requester_next = false;
         self.responses = 0;
@@ -125,70 +126,6 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
     /// again from [`Payload::Read`](super::common::Payload::Read).
     pub fn replace_resources(&mut self, resources: R) -> R {
         self.responder.replace_resources(resources)
-    }
-
-    #[inline]
-    fn poll_requester<Q: RequestQueue>(
-        &mut self,
-        now: Instant,
-        max_segments: u16,
-        q: &mut Q,
-    ) -> Option<Transmit> {
-        // Most polls find nothing.
-        if !self.state.get().requests() || !self.requester.may_transmit(q) {
-            return None;
-        }
-        let draining = self.state.is(State::Sqd);
-        let begun = self.requester.next_request();
-        // `note_started` is called on both paths, so that the `Transmit`, some 200 bytes, is moved
-        // only if there is one.
-        let Some(transmit) = self
-            .requester
-            .poll(now, &self.attr, draining, max_segments, q)
-        else {
-            self.note_started(now, begun);
-            return None;
-        };
-        self.note_started(now, begun);
-        Some(transmit)
-    }
-
-    /// Called after the requester was polled; `begun` was its next request before.
-    #[inline]
-    fn note_started(&mut self, now: Instant, begun: u32) {
-        if self.requester.next_request() != begun {
-            // A delayed ACK follows the request.
-            self.responder.on_request(now);
-        }
-        self.note_failure();
-    }
-
-    #[inline]
-    fn poll_responder(&mut self, now: Instant, max_segments: u16) -> Option<Transmit> {
-        if self.responder.has_due() && (self.state.get().responds() || self.responder.is_closing())
-        {
-            self.responder.poll(now, &self.attr, max_segments)
-        } else {
-            None
-        }
-    }
-
-    /// Polls the responder after the requester: in turns with it, and once when the connection
-    /// ends.
-    fn poll_responder_last(&mut self, now: Instant, max_segments: u16) -> Option<Transmit> {
-        let transmit = self.poll_responder(now, max_segments)?;
-        self.note_turn(&transmit);
-        Some(transmit)
-    }
-
-    /// The responder has had its turn. The next one is the requester's after a part of a long
-    /// response, or after many short ones.
-    #[inline]
-    fn note_turn(&mut self, transmit: &Transmit) {
-        if transmit.origin == Origin::Response {
-            self.responses = self.responses.saturating_add(1);
-            self.requester_next = transmit.is_long_response() || self.responses >= MAX_RESPONSES;
-        }
     }
 
     /// Whether an ACK or NAK will be the next packet, unless a response to a READ or atomic is due.
@@ -227,7 +164,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
                 .handle_response(now, &self.attr, pkt, segments, payload_len, env);
         self.note_failure();
         self.note_drained();
-        verdict
+        self.heed_becn(now, pkt, verdict)
     }
 
     /// Raises the event for the first request packet on a QP that cannot send yet.
@@ -266,6 +203,11 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> ConnectedQp
         &self.attr
     }
 
+    #[inline]
+    fn reacts(&self) -> bool {
+        self.reaction.reacts()
+    }
+
     fn modify(&mut self, change: &Modify) -> Result<(), Invalid> {
         match self.state.modify(change, &mut self.attr)? {
             Transition::Reset => {
@@ -285,9 +227,6 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> ConnectedQp
         self.responder.abandon_recv()
     }
 
-    // The responder's packets come before the requester's. During a long READ response, and after
-    // many short ones, the two take turns, so that a peer that always has READs outstanding does
-    // not starve this side's requests (IBTA 9.5 orders responses among themselves alone).
     #[inline]
     fn poll_transmit<Q: RequestQueue>(
         &mut self,
@@ -295,28 +234,10 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> ConnectedQp
         max_segments: u16,
         q: &mut Q,
     ) -> Option<Transmit> {
-        // Over loopback the peer handles an ACK before the requests that reply to the message.
-        let ack_first = self.attr.pmtu.is_loopback()
-            && self.state.get().requests()
-            && self.requester.may_transmit(q)
-            && self.responder.acknowledge_first();
-        let requester_first = core::mem::take(&mut self.requester_next) && !ack_first;
-        if !requester_first {
-            if let Some(transmit) = self.poll_responder(now, max_segments) {
-                self.note_turn(&transmit);
-                return Some(transmit);
-            }
+        if self.reaction.is_limited() {
+            return self.poll_limited(now, max_segments, q);
         }
-        self.responses = 0;
-        if let Some(transmit) = self.poll_requester(now, max_segments, q) {
-            return Some(transmit);
-        }
-        // A request that failed before it began has ended the connection, and a delayed ACK is due
-        // now. There may be no other poll.
-        if requester_first || self.responder.is_closing() {
-            return self.poll_responder_last(now, max_segments);
-        }
-        None
+        self.poll_halves(now, max_segments, q)
     }
 
     #[inline]
@@ -345,6 +266,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> ConnectedQp
 
     // This costs no retry. The other half has its turn, as the payload may be missing for long.
     fn undo<Q: RequestQueue>(&mut self, t: &Transmit, q: &mut Q) {
+        self.reaction.on_undo();
         self.requester_next = !matches!(t.origin, Origin::Request { .. });
         match t.origin {
             Origin::Request { n } if self.state.get().requests() => {
@@ -435,7 +357,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> ConnectedQp
         env: &mut E,
     ) -> Verdict {
         if let Err(reason) = self.check_packet(pkt, Service::Rc) {
-            return Verdict::Dropped(reason);
+            return self.refuse(now, reason);
         }
         let info = pkt.bth.opcode.info();
         if info.kind.is_response() {
@@ -460,7 +382,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> ConnectedQp
         if self.responder.is_closing() {
             self.state.enter_error();
         }
-        verdict
+        self.heed_becn(now, pkt, verdict)
     }
 
     #[inline]

@@ -22,7 +22,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
             (Origin::Response, _) => self.after_response(transmit),
             (Origin::Acknowledge, _) => 0,
         };
-        alike.max(self.ack_is_due().into())
+        self.limit_followers(alike).max(self.ack_is_due().into())
     }
 
     /// As [`ConnectedQp::followers`], for the first, last or only packet of a response.

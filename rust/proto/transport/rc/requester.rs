@@ -107,6 +107,8 @@ pub struct Requester<C> {
     tally: Tally,
     /// The status of request `una.n`, which has failed, until its completion is returned.
     failed: Option<Status>,
+    /// See [`Requester::ask_often`].
+    asks_often: bool,
 }
 
 impl<C: CongestionControl> Requester<C> {
@@ -128,6 +130,7 @@ impl<C: CongestionControl> Requester<C> {
             autocork: Autocork::NEW,
             tally: Tally::NEW,
             failed: None,
+            asks_often: false,
         }
     }
 
@@ -398,6 +401,7 @@ impl<C: CongestionControl> Requester<C> {
             || self.in_flight.packets().saturating_add(segments) >= self.recovery.cwnd()
             || segments > 1 && self.takes_most(segments)
             || self.recovery.is_paced()
+            || self.asks_often
         {
             return true;
         }

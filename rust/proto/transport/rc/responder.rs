@@ -164,6 +164,12 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>> Responder<R> {
         self.ack.is_due_now() || !self.ring.is_idle()
     }
 
+    /// Whether the next packet, if there is one, is the response to a READ or an atomic.
+    #[inline]
+    pub(super) fn sends_response_next(&self) -> bool {
+        !self.ring.is_idle()
+    }
+
     /// Whether an ACK or NAK will be the next packet, unless a response to a READ or atomic is due.
     #[inline]
     pub(super) fn ack_is_due(&self) -> bool {

@@ -19,6 +19,7 @@ fn events(node: &mut Node) -> Vec<(RequesterEvent, u32)> {
         RequesterEvent::InvalidRequestNak,
         RequesterEvent::AccessNak,
         RequesterEvent::OperationalNak,
+        RequesterEvent::CnpHandled,
     ];
     assert_eq!(all.len(), counts.len());
     let happened = all.map(|event| (event, counts[event as usize]));

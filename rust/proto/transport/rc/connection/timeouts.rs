@@ -24,12 +24,17 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
         } else {
             None
         };
-        earlier(ack, request)
+        let due = earlier(ack, request);
+        if self.reaction.is_limited() {
+            return earlier(due, self.reaction.deadline());
+        }
+        due
     }
 
     /// The time is `now`: handles expired timeouts. Afterwards [`Connection::poll_timeout`] is
     /// later than `now`, even if no packet can be sent yet.
     pub fn handle_timeout<Q: RequestQueue>(&mut self, now: Instant, q: &mut Q) {
+        self.reaction.handle_timeout(now);
         self.responder.handle_timeout(now);
         if self.state.get().requests() {
             self.requester.handle_timeout(now, &self.attr, q);

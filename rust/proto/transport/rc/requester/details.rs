@@ -4,7 +4,7 @@
 
 use super::common::Attr;
 use super::cwnd::CongestionControl;
-use super::tally::EventCounts;
+use super::tally::{EventCounts, RequesterEvent};
 use super::Requester;
 
 /// A moment in the life of a requester.
@@ -36,6 +36,12 @@ impl<C: CongestionControl> Requester<C> {
     #[inline]
     pub(in super::super) fn take_counts(&mut self) -> Option<EventCounts> {
         self.tally.take()
+    }
+
+    /// A congestion notification has cut the rate of the connection.
+    #[cold]
+    pub(in super::super) fn note_notification(&mut self) {
+        self.tally.note(RequesterEvent::CnpHandled);
     }
 
     /// The requester now; `attr` are the attributes of its QP.

@@ -8,6 +8,11 @@ use super::cwnd::CongestionControl;
 use super::read_chunk::chunk_for;
 use super::{little, Cursor, Requester, SPAN};
 
+/// Whether the packets of `request` are those of a message.
+fn is_message(request: &Request) -> bool {
+    !request.op.wants_response() && !request.op.is_local()
+}
+
 impl<C: CongestionControl> Requester<C> {
     /// Whether the packet at the cursor has to wait, when packets are paced. READs and atomics need
     /// not: few of them are outstanding, and it is responses that are large.
@@ -17,8 +22,30 @@ impl<C: CongestionControl> Requester<C> {
         if n == q.tail() || self.in_flight.packets() >= self.recovery.cwnd() {
             return false;
         }
-        let message = |request: &Request| !request.op.wants_response() && !request.op.is_local();
-        q.get(n).is_some_and(message) && self.recovery.holds_back(now)
+        q.get(n).is_some_and(is_message) && self.recovery.holds_back(now)
+    }
+
+    /// Whether the last packet of each burst asks for an acknowledgement, as the next burst may be
+    /// far.
+    #[inline]
+    pub(in super::super) fn ask_often(&mut self, often: bool) {
+        self.asks_often = often;
+    }
+
+    /// Whether the next packet, if one may be sent, has payload.
+    #[cold]
+    pub(in super::super) fn sends_payload_next<Q: RequestQueue>(&self, q: &Q) -> bool {
+        if self.kept.is_due() {
+            return false;
+        }
+        if self.selective.is_due() || self.ack_req.is_owed() {
+            return true;
+        }
+        if self.in_flight.packets() >= self.recovery.cwnd() {
+            return false;
+        }
+        let payload = |request: &Request| is_message(request) || request.op == SendOp::AtomicWrite;
+        q.get(self.cursor.n).is_some_and(payload)
     }
 
     /// Silly window syndrome avoidance (as in RFC 9293 3.8.6.2.1): with little room left in the

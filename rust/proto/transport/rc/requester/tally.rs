@@ -25,6 +25,8 @@ counted! {
         AccessNak = c"rcvd_access_err",
         /// The responder failed for its own reasons: a NAK, which ends the connection.
         OperationalNak = c"rcvd_op_err",
+        /// A congestion notification (CNP) has cut the rate (IBTA annex A17.9.3).
+        CnpHandled = c"rp_cnp_handled",
     }
 }
 
