@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A link with a queue before it that drops packets at its tail.
+//! A link with a queue before it that drops packets at its tail, and may mark them before.
 
 use std::collections::VecDeque;
 
@@ -21,6 +21,9 @@ pub struct Bottleneck {
     area: f64,
     pub offered: u64,
     pub dropped: u64,
+    /// Packets that find so many in the queue are marked, and how many were.
+    mark_from: usize,
+    pub marked: u64,
 }
 
 impl Bottleneck {
@@ -36,6 +39,16 @@ impl Bottleneck {
             area: 0.0,
             offered: 0,
             dropped: 0,
+            mark_from: usize::MAX,
+            marked: 0,
+        }
+    }
+
+    /// The same, which marks packets that find more than `threshold` in the queue.
+    pub fn marking(self, threshold: Option<usize>) -> Bottleneck {
+        Bottleneck {
+            mark_from: threshold.map_or(usize::MAX, |most| most + 1),
+            ..self
         }
     }
 
@@ -55,6 +68,16 @@ impl Bottleneck {
     fn advance(&mut self, to: u64) {
         self.area += self.queued as f64 * to.saturating_sub(self.at) as f64;
         self.at = self.at.max(to);
+    }
+
+    /// A packet of so many bytes comes; gives the time when it has left the link and whether it is
+    /// marked, unless it is dropped.
+    pub fn pass(&mut self, now: u64, bytes: u64) -> Option<(u64, bool)> {
+        self.drain(now);
+        let marks = self.packets.len() >= self.mark_from;
+        let left = self.offer(now, bytes)?;
+        self.marked += u64::from(marks);
+        Some((left, marks))
     }
 
     /// A packet of so many bytes comes; gives the time when it has left the link, unless it is
@@ -79,6 +102,7 @@ impl Bottleneck {
         self.area = 0.0;
         self.offered = 0;
         self.dropped = 0;
+        self.marked = 0;
     }
 
     /// The mean length of the queue over the last `elapsed` nanoseconds, in bytes.
@@ -91,6 +115,21 @@ impl Bottleneck {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packets_that_find_a_queue_are_marked() {
+        let mut link = Bottleneck::new(1e9, 10_000).marking(Some(2));
+        let mut marks = || link.pass(0, 1000).expect("there is room").1;
+        assert_eq!(
+            [marks(), marks(), marks(), marks()],
+            [false, false, false, true]
+        );
+        assert!(link.pass(8000, 1000).expect("one has left").1);
+        assert!(!link.pass(24_000, 1000).expect("three have left").1);
+        assert_eq!(link.marked, 2);
+        let mut link = Bottleneck::new(1e9, 10_000).marking(None);
+        assert!((0..10).all(|_| !link.pass(0, 1000).expect("there is room").1));
+    }
 
     #[test]
     fn a_full_queue_drops_and_drains_at_its_rate() {

@@ -4,8 +4,8 @@
 //! bytes that would be placed are counted.
 
 use crate::api::*;
-use oxe_proto::transport::{CongestionControl, RemoteAccess};
-use oxe_proto::wire::PacketRepr;
+use oxe_proto::transport::{Arrival, CongestionControl, NotificationPoint, RemoteAccess};
+use oxe_proto::wire::{Ecn, PacketRepr};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What the program posts.
@@ -23,6 +23,7 @@ pub struct End<C> {
     pub conn: Connection<Vec<Resource>, C>,
     pub queue: Queue,
     pub timer_at: Option<u64>,
+    point: NotificationPoint,
 }
 
 /// The send queue, and what was counted.
@@ -47,6 +48,11 @@ const TIMEOUT: u8 = 14;
 /// READs and atomics outstanding, and resources for them.
 const RD_ATOMIC: u8 = 16;
 
+/// Least time between two CNPs, ns: the driver's default.
+const CNP_INTERVAL: u64 = 4_000;
+/// The number of each end's peer.
+const PEER: u32 = 5;
+
 impl<C: CongestionControl> End<C> {
     /// An end in the state RTS.
     pub fn new(pmtu: u32) -> Self {
@@ -55,6 +61,7 @@ impl<C: CongestionControl> End<C> {
             let step = Modify {
                 state: Some(state),
                 pmtu: Some(pmtu),
+                dest_qpn: Some(PEER),
                 sq_psn: Some(0),
                 rq_psn: Some(0),
                 timeout: Some(TIMEOUT),
@@ -79,23 +86,41 @@ impl<C: CongestionControl> End<C> {
             conn,
             queue,
             timer_at: None,
+            point: NotificationPoint::default(),
         }
     }
 
-    /// A packet arrives, and those that were kept behind it have their turn.
-    pub fn take(&mut self, now: Instant, header: PacketRepr, payload: u32) {
+    /// A packet arrives, and those that were kept behind it have their turn. Gives the CNP that is
+    /// due if it is marked.
+    pub fn take(
+        &mut self,
+        now: Instant,
+        header: PacketRepr,
+        payload: u32,
+        ecn: Ecn,
+    ) -> Option<PacketRepr> {
         let mut next = Some((header, payload));
+        let mut first = None;
         while let Some((header, payload)) = next {
             self.queue.in_hand = payload;
-            let _ = self
+            let verdict = self
                 .conn
                 .handle_packet(now, &header, payload, &mut self.queue);
+            first.get_or_insert(verdict);
             let due = self.conn.take_kept();
             next = due.and_then(|psn| self.queue.kept.remove(&psn.get()));
         }
         if !self.conn.keeps_requests() {
             self.queue.kept.clear();
         }
+        let arrival = Arrival {
+            packet: &header,
+            payload_len: payload,
+            ecn,
+            accepted: first == Some(Verdict::Accepted),
+        };
+        let peer = Some(self.conn.attr().dest_qpn);
+        self.point.on_packet(now, CNP_INTERVAL, &arrival, peer)
     }
 
     /// Fills the send queue, unless the connection has failed.

@@ -8,8 +8,8 @@ use super::end::End;
 use super::scenario::Scenario;
 use crate::api::*;
 use crate::rng::Rng;
-use oxe_proto::transport::CongestionControl;
-use oxe_proto::wire::PacketRepr;
+use oxe_proto::transport::{CongestionControl, ReactionPoint};
+use oxe_proto::wire::{Ecn, PacketRepr};
 use std::collections::BTreeMap;
 
 /// Bytes of Ethernet, IPv4 and UDP headers.
@@ -24,6 +24,7 @@ const JITTER: u64 = 2_000;
 struct Packet {
     header: PacketRepr,
     payload: u32,
+    ecn: Ecn,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +49,8 @@ pub struct Measured {
     /// Packets offered to the bottleneck, and those that it dropped.
     pub offered: u64,
     pub dropped: u64,
+    /// Packets that it marked.
+    pub marked: u64,
     /// The mean length of its queue, bytes.
     pub queue: f64,
     /// The latencies of messages, ns, sorted.
@@ -77,11 +80,18 @@ impl<'a, C: CongestionControl> Network<'a, C> {
     /// Hosts that have not begun.
     pub fn new(scenario: &'a Scenario, seed: u64) -> Self {
         let count = 2 * scenario.flows;
-        let link = Bottleneck::new(scenario.rate, scenario.queue);
+        let link = Bottleneck::new(scenario.rate, scenario.queue).marking(scenario.marks);
+        let mut ends: Vec<_> = (0..count).map(|_| End::new(scenario.pmtu)).collect();
+        if scenario.marks.is_some() {
+            for end in &mut ends {
+                let mbps = (scenario.link / 1e6) as u32;
+                end.conn.react(ReactionPoint::dcqcn(mbps));
+            }
+        }
         let mut network = Network {
             scenario,
             now: 0,
-            ends: (0..count).map(|_| End::new(scenario.pmtu)).collect(),
+            ends,
             free_at: vec![0; count],
             arrived: vec![0; count],
             links: [link.clone(), link],
@@ -131,6 +141,7 @@ impl<'a, C: CongestionControl> Network<'a, C> {
             sent: self.sent[way],
             offered: link.offered,
             dropped: link.dropped,
+            marked: link.marked,
             queue: link.mean(warm_up + time, time),
             latencies,
             failed: self.ends.iter().map(|end| end.queue.failed).sum(),
@@ -156,7 +167,15 @@ impl<'a, C: CongestionControl> Network<'a, C> {
             Event::Arrive { end, packet } => {
                 let now = Instant(self.now);
                 let e = &mut self.ends[end];
-                e.take(now, packet.header, packet.payload);
+                let cnp = e.take(now, packet.header, packet.payload, packet.ecn);
+                if let Some(header) = cnp {
+                    let cnp = Packet {
+                        header,
+                        payload: 0,
+                        ecn: Ecn::NotEct,
+                    };
+                    self.put(end, cnp);
+                }
                 self.pump(end);
             }
             Event::Timer { end } if self.ends[end].timer_at == Some(self.now) => {
@@ -174,9 +193,13 @@ impl<'a, C: CongestionControl> Network<'a, C> {
         let way = 1 - end % 2;
         self.sent[way] += u64::from(packet.payload);
         let bytes = HEADERS + packet.header.wire_len(packet.payload as usize) as u64;
-        let Some(left) = self.links[way].offer(self.now, bytes) else {
+        let Some((left, marks)) = self.links[way].pass(self.now, bytes) else {
             return;
         };
+        let mut packet = packet;
+        if marks && packet.ecn == Ecn::Ect0 {
+            packet.ecn = Ecn::Ce;
+        }
         if self.rng.chance(self.scenario.loss) {
             return;
         }
@@ -214,17 +237,24 @@ impl<'a, C: CongestionControl> Network<'a, C> {
         let mut rest = Some(*transmit);
         while let Some(some) = rest {
             let first = some.first();
+            let capable = self.ends[end].conn.reacts() && !first.payload.is_empty();
             let packet = Packet {
                 header: first.header,
                 payload: first.payload.len(),
+                ecn: if capable { Ecn::Ect0 } else { Ecn::NotEct },
             };
-            let bytes = HEADERS + packet.header.wire_len(packet.payload as usize) as u64;
-            let busy = (bytes as f64 * 8e9 / self.scenario.link).ceil() as u64;
-            self.free_at[end] = self.free_at[end].max(self.now) + busy;
-            let peer = end ^ 1;
-            self.at(self.free_at[end], Event::Queue { end: peer, packet });
+            self.put(end, packet);
             rest = some.rest(1);
         }
+    }
+
+    /// Puts a packet on the link of the end.
+    fn put(&mut self, end: usize, packet: Packet) {
+        let bytes = HEADERS + packet.header.wire_len(packet.payload as usize) as u64;
+        let busy = (bytes as f64 * 8e9 / self.scenario.link).ceil() as u64;
+        self.free_at[end] = self.free_at[end].max(self.now) + busy;
+        let peer = end ^ 1;
+        self.at(self.free_at[end], Event::Queue { end: peer, packet });
     }
 }
 

@@ -11,7 +11,7 @@ use std::fmt;
 
 const SEEDS: [u64; 3] = [1, 2, 3];
 
-/// Figures of a scenario; see [`super::scenario::Bounds`] for the first five.
+/// Figures of a scenario; see [`super::scenario::Bounds`] for the first six.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
     pub share: f64,
@@ -19,7 +19,6 @@ pub struct Figures {
     pub jain: f64,
     pub poorest: f64,
     pub latency: f64,
-    /// The mean queue, in packets of the path MTU.
     pub queue: f64,
     /// Payload that was sent in vain, as a share of all that was sent.
     pub resent: f64,
@@ -114,6 +113,7 @@ impl Row {
                 && median.jain >= bounds.jain
                 && median.poorest >= bounds.poorest
                 && median.latency <= bounds.latency
+                && median.queue <= bounds.queue
                 && median.failed == 0.0,
         }
     }

@@ -20,6 +20,8 @@ pub struct Bounds {
     pub poorest: f64,
     /// Most latency of 99 of 100 messages, as a multiple of the ideal.
     pub latency: f64,
+    /// Most packets of the path MTU in the queue, in the mean.
+    pub queue: f64,
 }
 
 /// No bound at all.
@@ -29,6 +31,7 @@ const ANY: Bounds = Bounds {
     jain: 0.0,
     poorest: 0.0,
     latency: f64::INFINITY,
+    queue: f64::INFINITY,
 };
 
 /// A situation. Times are in nanoseconds.
@@ -44,6 +47,8 @@ pub struct Scenario {
     /// of a packet from there to its destination.
     pub rate: f64,
     pub queue: u64,
+    /// It marks packets that find more than so many there, and the connections react by DCQCN.
+    pub marks: Option<usize>,
     pub loss: Ppm,
     pub delay: u64,
     /// Bits in a second of the hosts' own links.
@@ -90,6 +95,7 @@ fn base(name: &'static str, op: SendOp) -> Scenario {
         pmtu: 1024,
         rate: 200.0 * MBIT,
         queue: 150_000,
+        marks: None,
         loss: 0,
         delay: 50 * US,
         link: 10.0 * GBIT,
@@ -181,6 +187,29 @@ fn incast(name: &'static str, op: SendOp) -> Scenario {
     }
 }
 
+/// K: a queue that holds more packets than this marks them.
+const K: usize = 20;
+
+/// Connections over a link as fast as the hosts', which marks packets.
+fn marking(name: &'static str, op: SendOp, flows: usize) -> Scenario {
+    Scenario {
+        flows,
+        rate: 10.0 * GBIT,
+        queue: 1_000_000,
+        marks: Some(K),
+        delay: 10 * US,
+        warm_up: 100 * MS,
+        time: 150 * MS,
+        bounds: Bounds {
+            share: 0.9,
+            dropped: 0.0,
+            queue: 2.0 * K as f64,
+            ..ANY
+        },
+        ..base(name, op)
+    }
+}
+
 /// 10 ms at 10 Gb/s.
 fn long(name: &'static str, op: SendOp) -> Scenario {
     Scenario {
@@ -219,6 +248,10 @@ pub fn all() -> Vec<Scenario> {
         fairness("fairness-read", Read),
         incast("incast-write", Write),
         incast("incast-read", Read),
+        marking("ecn-2-write", Write, 2),
+        marking("ecn-8-write", Write, 8),
+        marking("ecn-8-read", Read, 8),
+        marking("ecn-32-write", Write, 32),
         long("long-write", Write),
         long("long-read", Read),
     ]
