@@ -16,6 +16,7 @@ pub mod lending;
 pub mod local;
 pub mod paging;
 pub mod placement;
+pub mod rate;
 pub mod receive;
 pub mod requester_wire;
 pub mod responder_wire;

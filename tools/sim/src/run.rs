@@ -14,6 +14,7 @@ mod kept;
 mod lending;
 mod local;
 mod modify;
+mod notify;
 mod paging;
 mod post;
 mod reuse;
@@ -53,6 +54,7 @@ impl World {
             hosts: Vec::new(),
             qps: Vec::new(),
             watches: Vec::new(),
+            rates: Vec::new(),
             network,
             datagrams: Datagrams::default(),
             uc: Connections::default(),
@@ -147,6 +149,7 @@ impl World {
             Event::Deregister { qp } => self.deregister(qp),
             Event::Datagram { host } => self.send_datagram(host),
             Event::Uc { end, event } => self.uc_step(end, event),
+            Event::Notify { qp } => self.notify(qp),
             Event::Release { qp } => self.release(qp),
             Event::Attack => self.attack(),
         }

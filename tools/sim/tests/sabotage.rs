@@ -27,7 +27,7 @@ fn profile(kind: Sabotage) -> Profile {
         Sabotage::ForgetReceive | Sabotage::IgnoreMissing => Profile::PageFaults,
         Sabotage::AddToMissing => Profile::PageFaults,
         Sabotage::EarlyRelease => Profile::Hostile,
-        Sabotage::WideWindow | Sabotage::WideReads => Profile::Bulk,
+        Sabotage::WideWindow | Sabotage::WideReads | Sabotage::IgnoreCnp => Profile::Bulk,
         Sabotage::FillGap | Sabotage::LowGap | Sabotage::WideGap => Profile::Bulk,
         Sabotage::LoseKept | Sabotage::SwapKept | Sabotage::SkipMissing => Profile::Bulk,
         _ => Profile::Shuffle,
@@ -54,7 +54,8 @@ fn least(kind: Sabotage) -> u64 {
         // An answer that is repeated may be acknowledged.
         AckUnanswered => 90,
         // The peer's ACKs may widen the window as fast as it is used, the more so at first.
-        WideWindow => 85,
+        // Nor has a queue pair that was notified a use for a wide window.
+        WideWindow => 75,
         // A loss leaves seven tenths of it, and not all of those are used.
         WideReads => 40,
         FillGap | LowGap | WideGap => 100,
@@ -76,6 +77,8 @@ fn least(kind: Sabotage) -> u64 {
         ForgetReceive | IgnoreMissing => 100,
         // The connection may end before the request comes again.
         AddToMissing => 90,
+        // There may be little to send after a notification.
+        IgnoreCnp => 50,
         // The attacker seldom acknowledges a packet in the time that it is on its way.
         EarlyRelease => 5,
         // Of UC QPs.

@@ -105,6 +105,8 @@ pub enum Sabotage {
     IgnoreMissing,
     /// A fetch and add is carried out, and reported to the protocol as a missing page.
     AddToMissing,
+    /// A congestion notification does not reach the protocol.
+    IgnoreCnp,
     /// A request completes while its payload is lent, if the peer acknowledges it.
     EarlyRelease,
     /// The first byte of a payload that a UC QP takes is stored wrong.
@@ -169,7 +171,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All kinds.
-    pub const ALL: [Sabotage; 79] = [
+    pub const ALL: [Sabotage; 80] = [
         Sabotage::CorruptByte,
         Sabotage::StrayWrite,
         Sabotage::RepeatAtomic,
@@ -219,6 +221,7 @@ impl Sabotage {
         Sabotage::ForgetReceive,
         Sabotage::IgnoreMissing,
         Sabotage::AddToMissing,
+        Sabotage::IgnoreCnp,
         Sabotage::EarlyRelease,
         Sabotage::UcCorruptByte,
         Sabotage::UcStrayWrite,
@@ -269,6 +272,7 @@ impl Sabotage {
                 | WideReads
                 | LowMsn
                 | IgnoreLocalError
+                | IgnoreCnp
                 | EarlyRelease
         )
     }

@@ -18,8 +18,9 @@ use crate::peer::attr::Style;
 use crate::peer::qp::Foreign;
 use crate::profile::{draw_psn, Profile, MS, US};
 use crate::rng::{Rng, Stream};
+use crate::run::notify::{reacts, LINE};
 use crate::run::world::{Event, World};
-use oxe_proto::transport::{RemoteAccess, LOOPBACK_MTU};
+use oxe_proto::transport::{ReactionPoint, RemoteAccess, LOOPBACK_MTU};
 
 /// The path MTUs. The last one is that of loopback connections.
 const MTUS: [u32; 6] = [256, 512, 1024, 2048, 4096, LOOPBACK_MTU];
@@ -105,6 +106,16 @@ fn draw_setup(plan: &crate::profile::Plan, pmtu: u32, pkey: u16, rng: &mut Rng) 
     }
 }
 
+/// A connection of the code under test.
+fn connection(qpn: u32, pmtu: u32, records: usize) -> Connection<Vec<Resource>> {
+    let mut conn = Connection::new(vec![Resource::EMPTY; records]);
+    conn.keep_requests(qpn % 16 != 3);
+    if reacts(qpn, pmtu) {
+        conn.react(ReactionPoint::dcqcn(LINE));
+    }
+    conn
+}
+
 impl World {
     /// Makes hosts and connections.
     pub fn build(&mut self) {
@@ -176,9 +187,7 @@ impl World {
             let conn = if foreign {
                 Engine::Foreign(Foreign::new(Style::draw(rng), records).into())
             } else {
-                let mut conn = Connection::new(vec![Resource::EMPTY; records]);
-                conn.keep_requests(pair.qpns[end] % 16 != 3);
-                Engine::Oxe(conn.into())
+                Engine::Oxe(connection(pair.qpns[end], pmtu, records).into())
             };
             let todo = rng.range(self.plan.requests.0, self.plan.requests.1);
             let mut todo = if rng.one_in(6) { 0 } else { todo };
@@ -224,6 +233,7 @@ impl World {
                 pump_at: None,
             });
             self.watches.push(Watch::default());
+            self.rates.push(self.judge_of_rate(base + end));
             self.schedule(base + end, rng);
         }
     }

@@ -100,6 +100,7 @@ impl World {
                 }
                 break;
             };
+            self.note_polled(qp, &transmit)?;
             self.repeat_local(qp, &transmit)?;
             let fails = self.rng.chance(self.plan.tx_fail) && !self.qps[qp].conn.is_foreign();
             if fails || self.is_payload_missing(qp, &transmit) {

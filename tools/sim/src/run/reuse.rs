@@ -54,6 +54,9 @@ impl World {
 
     /// Resets a QP and forgets what the judges know of it.
     fn reset(&mut self, qp: usize) -> Result<(), Violation> {
+        if let Some(rate) = &mut self.rates[qp] {
+            rate.reset();
+        }
         // Reset waits until the device has delivered the QP's packets.
         self.release(qp)?;
         let q = &mut self.qps[qp];

@@ -8,6 +8,7 @@ use crate::check::{ensure, Violation};
 use crate::host::qp::Qp;
 use crate::host::sabotage::{Sabotage, Saboteur};
 use crate::judge::decode::Seen;
+use crate::judge::rate::Rate;
 use crate::judge::requester_wire::Limits;
 use crate::judge::stats::Observation;
 use crate::log::log;
@@ -25,6 +26,8 @@ impl World {
         log!(self, "qp{qp} cannot send {transmit:?}");
         let q = &mut self.qps[qp];
         q.conn.undo(transmit, &mut q.send);
+        self.note_taken_back(qp);
+        let q = &mut self.qps[qp];
         if let Origin::Request { .. } = transmit.origin {
             let bth = transmit.header.bth;
             let packet = q.flow.packet(bth.psn.get());
@@ -53,6 +56,10 @@ impl World {
             let again = q
                 .conn
                 .poll_transmit(self.now, transmit.segments, &mut q.send);
+            if let Some(again) = &again {
+                self.note_polled(qp, again)?;
+            }
+            let q = &mut self.qps[qp];
             let first = again.as_ref().map(|again| again.header.bth);
             let asks =
                 first.is_some_and(|bth| bth.ack_req && bth.psn.next() == same.header.bth.psn);
@@ -66,9 +73,21 @@ impl World {
                 self.transmit_some(qp, *again, false)?;
                 continue;
             }
-            // The requester may have failed, or wait for the acknowledgement that it asked for.
-            let waits = asked && again.is_none();
+            // The requester may have failed, or wait for the acknowledgement that it asked for, or
+            // as the packets of the other half have used up the rate.
+            let rate = self.rates[qp].as_ref();
+            let limited = others > 0 && rate.is_some_and(Rate::is_limited);
+            let waits = (asked || limited) && again.is_none();
             if waits || q.conn.state() == State::Err && !request {
+                return Ok(());
+            }
+            // What is left of the rate may be less than that.
+            let fewer = |t: &&Transmit| {
+                limited && t.segments < same.segments && t.header.bth.psn == same.header.bth.psn
+            };
+            if let Some(again) = again.as_ref().filter(fewer) {
+                q.conn.undo(again, &mut q.send);
+                self.note_taken_back(qp);
                 return Ok(());
             }
             let acks = |t: &Transmit| t.header.bth.opcode == Opcode::RcAck;
@@ -86,6 +105,7 @@ impl World {
                 "qp{qp}: taken back {transmit:?}, then got {again:?}"
             );
             q.conn.undo(&same, &mut q.send);
+            self.note_taken_back(qp);
             return Ok(());
         }
     }

@@ -8,6 +8,7 @@ use crate::host::machine::Host;
 use crate::host::qp::Qp;
 use crate::host::sabotage::Saboteur;
 use crate::host::uc::End;
+use crate::judge::rate::Rate;
 use crate::judge::requester_wire::Watch;
 use crate::judge::stats::{uc, Observation, Stats};
 use crate::judge::uc::arrival::Responder;
@@ -49,6 +50,8 @@ pub enum Event {
     Datagram { host: usize },
     /// Something happens to a UC QP.
     Uc { end: usize, event: UcEvent },
+    /// The network notifies a QP of congestion.
+    Notify { qp: usize },
     /// Packets of a QP that lends their payloads are lost, if they have not arrived.
     Release { qp: usize },
     /// The attacker does something.
@@ -111,6 +114,8 @@ pub struct World {
     pub qps: Vec<Qp>,
     /// The judge's records of their requests on the wire.
     pub watches: Vec<Watch>,
+    /// The judges of the rates of those that react to notifications.
+    pub rates: Vec<Option<Rate>>,
     pub network: Network,
     pub datagrams: Datagrams,
     pub uc: Connections,
