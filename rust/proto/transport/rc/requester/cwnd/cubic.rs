@@ -249,9 +249,9 @@ impl CongestionControl for Cubic {
 }
 
 impl Cubic {
-    /// The window is the largest and was used, and a round trip ends. If the packets have not waited
-    /// in a queue for long, the path holds more of them. Where they have not waited at all it may
-    /// grow by half; else it grows slowly, as in RFC 9406 4.3.
+    /// The window is the largest and was used, and a round trip ends. If the packets have not
+    /// waited in a queue for long, the path holds more of them. Where they have not waited at all
+    /// it may grow by half; else it grows slowly, as in RFC 9406 4.3.
     #[cold]
     fn raise_limit(&mut self, ack: Ack) {
         let queued = ack.rtt.saturating_sub(ack.min_rtt);
