@@ -138,7 +138,7 @@ def of_one():
     """A queue pair that is well: its details, as text and as JSON."""
     a, b = pair()
     rows = dict(line.split(maxsplit=1) for line in why(a.qp.qp_num, code=0).splitlines()[:-1])
-    wanted = {"device": DEV_A, "service": "RC", "state": "RTS", "cwnd": "128", "path": "wire"}
+    wanted = {"device": DEV_A, "service": "RC", "state": "RTS", "cwnd": "32", "path": "wire"}
     same({key: rows.get(key) for key in wanted}, wanted, "rows")
     found = json.loads(why("-j", a.qp.qp_num, code=0))
     same((found["problems"], found["qps"][0]["qpn"]), ([], a.qp.qp_num), "JSON")

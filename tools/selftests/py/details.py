@@ -55,7 +55,7 @@ def has(found, **wanted):
 def of_rc():
     """Queues and windows of a connection: at rest, and with a request that waits for a receive."""
     a, b = pair()
-    has(of_qp(a), sends=0, recvs=0, path=PATH, cwnd=128, ssthresh=128, in_flight=0, rd_atomic=0)
+    has(of_qp(a), sends=0, recvs=0, path=PATH, cwnd=32, ssthresh=16384, in_flight=0, rd_atomic=0)
     has(of_qp(a), retries_left=7, rnr_retries_left=None, srtt_ns=None, error=None)
     has(of_qp(a), rto_ns=None, gso=None, since_sent_ns=None)
     for _ in range(3):

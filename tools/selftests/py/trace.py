@@ -56,7 +56,7 @@ def message():
         trace.has(b, "completion", "RECV SUCCESS wr_id 0x7 len 64")
         trace.has(b, "transmit", "RC_ACK psn 256")
         trace.has(a, "receive", "RC_ACK psn 256")
-        trace.has(a, "ack", "ack psn 257 acked 1 in_flight 0 cwnd 128 ssthresh 128")
+        trace.has(a, "ack", "ack psn 257 acked 1 in_flight 0 cwnd 33 ssthresh 16384")
         trace.has(a, "completion", "SEND SUCCESS wr_id 0x9 len 64")
         order = [name for name in trace.names(a) if name != "qp_state"]
         same(order, ["post", "transmit", "receive", "ack", "completion"], "the requester")

@@ -34,6 +34,10 @@ const MAX_TICKS: i64 = 1 << 16;
 /// Below this window request packets are paced, and W_est grows in proportion to the window: what
 /// is little for a connection is much for a hundred.
 const SMALL: u32 = 4 * ONE;
+/// From this window up to the other W_est grows by so much: of a hundred connections that share a
+/// queue of as many packets all have windows below it, and must not grow beyond it together.
+const CROWDED: u32 = 2 * ONE;
+const CAUTIOUS: u32 = ONE / 32;
 /// They are spread over so many 256ths of a round trip, so that the queue that they make drains.
 const PACED_OVER: u64 = 320;
 
@@ -70,8 +74,6 @@ pub struct Cubic {
     loss_window: u32,
     /// W_max, the plateau; 0 before the first loss.
     w_max: u32,
-    /// cwnd_prior, the window before the last reduction.
-    prior: u32,
     /// W_est, the window that Reno would have.
     w_est: u32,
     /// K, the time from the reduction to the plateau, in 1/1024 s.
@@ -111,7 +113,6 @@ impl Cubic {
             min,
             loss_window,
             w_max: 0,
-            prior: 0,
             w_est: 0,
             k: 0,
             elapsed: 0,
@@ -146,19 +147,27 @@ impl Cubic {
         window.clamp(0, self.limit.into()) as u32
     }
 
+    /// What a round trip adds to W_est (RFC 9438 4.3). The RFC has a whole packet once W_est has
+    /// reached the window of the loss: a queue that connections of ours share overflows more then.
+    fn alpha(&self) -> u32 {
+        match self.w_est {
+            SMALL.. => ALPHA,
+            CROWDED..SMALL => CAUTIOUS,
+            small => (ALPHA * small / SMALL).max(1),
+        }
+    }
+
     /// A round trip of congestion avoidance ends.
     fn end_round(&mut self, now: u64, rtt: u64) {
         let acked = core::mem::take(&mut self.acked);
         let round = now.saturating_sub(core::mem::replace(&mut self.last, now));
         // RFC 9438 5.8: the round trip says nothing about a window that is not used.
-        if acked.saturating_mul(2 * ONE) < self.window {
+        // A round trip that begins with an acknowledgement has one packet less than the window.
+        if acked.saturating_add(1).saturating_mul(2 * ONE) < self.window {
             return;
         }
         self.elapsed = self.elapsed.saturating_add(round);
-        // RFC 9438 4.3: W_est.
-        let alpha = if self.w_est < self.prior { ALPHA } else { ONE };
-        let alpha = (alpha * self.w_est.min(SMALL) / SMALL).max(1);
-        self.w_est = self.w_est.saturating_add(alpha).min(self.limit);
+        self.w_est = self.w_est.saturating_add(self.alpha()).min(self.limit);
         self.window = if self.w_cubic(self.elapsed) < self.w_est {
             self.window.max(self.w_est)
         } else {
@@ -218,7 +227,6 @@ impl CongestionControl for Cubic {
         } else {
             self.window
         };
-        self.prior = self.window;
         // RFC 9438 4.6.
         self.window = reduced(self.window).max(self.min);
         self.ssthresh = self.window;
@@ -228,7 +236,6 @@ impl CongestionControl for Cubic {
     fn on_timeout(&mut self, loss: Loss) {
         // RFC 5681 3.1: a second timeout in a row leaves the threshold as it is.
         if self.window > self.loss_window {
-            self.prior = self.window;
             self.ssthresh = reduced(self.flight(loss)).max(self.min);
         }
         self.window = self.window.min(self.loss_window);
