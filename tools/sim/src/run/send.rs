@@ -67,8 +67,10 @@ impl World {
             if let Some(again) = again.as_ref().filter(before) {
                 others += 1;
                 asked |= is_request(again) == request;
-                // The responses to all READs and atomics, but only one request.
-                let most = if request { 300 } else { 1 };
+                // The responses to all READs and atomics, but only one request, unless the rate
+                // has the response wait while requests without payload go on.
+                let limited = self.rates[qp].as_ref().is_some_and(Rate::is_limited);
+                let most = if request || limited { 300 } else { 1 };
                 ensure!(others <= most, "qp{qp}: {others} before {transmit:?}");
                 self.transmit_some(qp, *again, false)?;
                 continue;
