@@ -6,6 +6,7 @@
 use super::view::View;
 use crate::api::*;
 use crate::check::{ensure, Violation};
+use crate::model::fault::Fault;
 use crate::model::flow::Flow;
 
 impl View<'_> {
@@ -88,9 +89,16 @@ impl View<'_> {
             let len = op.len as usize;
             let now = memory.read(op.local, len);
             let old = memory.accepted(op.local, len);
+            // Of a READ that ends beyond its region all chunks but the last are answered, with
+            // whatever is there.
+            let partly = op.fault == Some(Fault::NotEnabled) && op.chunk_end(0) < op.span;
             // Bytes that did not change are not compared.
             let expected: Vec<u8> = (0..len)
-                .map(|i| if now[i] == old[i] { now[i] } else { op.data[i] })
+                .map(|i| match op.data.get(i) {
+                    _ if partly || now[i] == old[i] => now[i],
+                    Some(byte) => *byte,
+                    None => !now[i],
+                })
                 .collect();
             let checked = match op.inbox {
                 Some(at) => {
