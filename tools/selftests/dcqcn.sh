@@ -3,7 +3,7 @@
 #
 # wire: with congestion_control=dcqcn congestion notifications cut the rate of a connection, and its
 # packets with payload are ECN-capable; without, neither (py/dcqcn.py). A firewall on the sender
-# marks packets, and then a queue (RED) does, and both directions are notified. All data is
+# marks packets, and then a queue (RED) does, whose senders are notified. All data is
 # compared. A name that is no controller's is refused.
 . "$(dirname "$0")/lib.sh"
 [ "$LINK_TYPE" = oxe ] || skip_all "rdma_rxe has no congestion control"

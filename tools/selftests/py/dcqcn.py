@@ -241,7 +241,7 @@ CASES = {
         ("CNPs cut the rate of READ responses", cuts, V4, post_reads, 1),
         ("ACKs do not wait", acks_go_on),
     ],
-    "queue": [("a queue that marks has both directions notified", queue)],
+    "queue": [("the senders of packets that a queue marks are notified", queue)],
 }
 
 if __name__ == "__main__":

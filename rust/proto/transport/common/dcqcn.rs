@@ -52,13 +52,13 @@ pub struct Params {
     pub rp_max_rate: u32,
     /// Smallest rate.
     pub rp_min_rate: u32,
-    /// What a cut leaves of the rate at least, in percent.
+    /// The least part of the rate that is left after a cut, in percent.
     pub rp_min_dec_fac: u32,
     /// The rate before the first cut; 0: the largest.
     pub rp_rate_to_set_on_first_cnp: u32,
     /// A cut takes alpha of the rate, divided by 2 to the power of this less 10.
     pub rp_gd: u32,
-    /// What a period leaves of alpha, in 1/1024.
+    /// The factor of alpha in each period, in 1/1024.
     pub rp_dce_tcp_g: u32,
     /// The period of alpha.
     pub rp_dce_tcp_rtt: u32,
@@ -127,7 +127,7 @@ fn power(base: u64, n: u64) -> u64 {
     result
 }
 
-/// What increases the rate.
+/// The reason for an increase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Time,

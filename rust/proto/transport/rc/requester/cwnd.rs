@@ -71,7 +71,7 @@ impl Acked {
     }
 }
 
-/// What is in flight.
+/// The packets in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outstanding {
     /// The oldest PSN that is not acknowledged, and the next to be sent.

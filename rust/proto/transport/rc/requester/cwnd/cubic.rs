@@ -47,7 +47,7 @@ const MIN_WINDOW: u32 = ONE / 16;
 const LOSS_WINDOW: u32 = ONE;
 
 /// Initial windows: a hundred connections that begin together must not overflow a queue by their
-/// first packets, as in RFC 6928 2. A packet of a READ makes a chunk of them.
+/// first packets, as in RFC 6928 2. A READ request brings several response packets.
 const INITIAL_WINDOW: u32 = 32;
 const INITIAL_READ_WINDOW: u32 = 16;
 
@@ -147,8 +147,8 @@ impl Cubic {
         window.clamp(0, self.limit.into()) as u32
     }
 
-    /// What a round trip adds to W_est (RFC 9438 4.3). The RFC has a whole packet once W_est has
-    /// reached the window of the loss: a queue that connections of ours share overflows more then.
+    /// The growth of W_est in a round trip (RFC 9438 4.3). The RFC has a whole packet once W_est
+    /// has reached the window of the loss: a queue that such connections share overflows more then.
     fn alpha(&self) -> u32 {
         match self.w_est {
             SMALL.. => ALPHA,
