@@ -310,6 +310,7 @@ impl<C: CongestionControl> Requester<C> {
         max_segments: Option<u16>,
         q: &mut Q,
     ) -> Option<Transmit> {
+        self.recovery.before_sent(now);
         let Cursor { n, psn } = self.cursor;
         let request = q.get_mut(n)?;
         if n == self.started.n {

@@ -183,14 +183,19 @@ impl<C: CongestionControl> Recovery<C> {
         false
     }
 
+    /// Packets are about to be sent: after a pause the windows are those of a restart.
+    #[inline]
+    pub(super) fn before_sent(&mut self, now: Instant) {
+        if self.deadline.is_none() && self.congestion.restarts() {
+            self.congestion.on_first(now, self.tail_loss.rto());
+        }
+    }
+
     /// Packets before `end` were sent, for the first time if `fresh`; `asks` if the last one asks
     /// for an acknowledgement.
     #[inline]
     pub(super) fn on_sent(&mut self, now: Instant, attr: &Attr, end: Psn, fresh: bool, asks: bool) {
         if self.deadline.is_none() {
-            if self.congestion.restarts() {
-                self.congestion.on_first(now, self.tail_loss.rto());
-            }
             self.deadline = ack_wait(attr.timeout, self.retries).map(|nanos| now.after(nanos));
         }
         if asks {
