@@ -5,8 +5,10 @@
 
 pub mod ack_clocked;
 pub mod bottleneck;
+pub mod codel;
 pub mod end;
 pub mod fixed;
 pub mod network;
+pub mod red;
 pub mod report;
 pub mod scenario;

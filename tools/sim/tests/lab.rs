@@ -3,6 +3,7 @@
 //! The lab tells controllers apart.
 
 use oxe_proto::transport::{CongestionControl, Cubic};
+use oxe_sim::lab::bottleneck::Choice;
 use oxe_sim::lab::fixed::Fixed;
 use oxe_sim::lab::report::Row;
 use oxe_sim::lab::scenario::all;
@@ -13,12 +14,35 @@ fn row<C: CongestionControl>(name: &str) -> Row {
     Row::measure::<C>(scenario)
 }
 
-/// A window of eight packets is too much for many connections, and too little for one.
+/// A window of eight packets is too much for many connections, and too little for one. The
+/// default controller keeps the same bounds.
 #[test]
 fn a_window_that_never_changes_misses_its_bounds() {
-    for name in ["crowd-send", "lossless-write", "long-write"] {
+    for name in [
+        "lossless-write",
+        "lossless-read",
+        "fairness-write",
+        "loss-1-slow-read",
+    ] {
+        let (fixed, default) = (row::<Fixed>(name), row::<Cubic>(name));
+        assert!(!fixed.passed && default.passed, "{fixed}\n{default}");
+    }
+    for name in ["crowd-send", "long-write"] {
         assert!(!row::<Fixed>(name).passed, "{name}");
     }
+}
+
+/// CoDel keeps a deep queue short, which is full without it.
+#[test]
+fn codel_keeps_a_queue_short() {
+    let scenarios = all();
+    let short = scenarios.iter().find(|s| s.name == "codel-send").unwrap();
+    let row = Row::measure::<Cubic>(short);
+    assert!(row.passed, "{row}");
+    let mut full = short.clone();
+    full.choice = Choice::Tail;
+    let row = Row::measure::<Cubic>(&full);
+    assert!(row.median.queue > 2.0 * short.bounds.queue, "{row}");
 }
 
 /// A queue that marks stays short if the senders react to CNPs, and grows if they do not.
@@ -26,10 +50,11 @@ fn a_window_that_never_changes_misses_its_bounds() {
 fn reaction_points_keep_a_queue_short() {
     let scenarios = all();
     let reacting = scenarios.iter().find(|s| s.name == "ecn-8-write").unwrap();
-    let row = Row::measure::<Cubic>(reacting);
-    assert!(row.passed, "{row}");
+    let kept = Row::measure::<Cubic>(reacting);
+    assert!(kept.passed, "{kept}");
     let mut deaf = reacting.clone();
-    deaf.marks = None;
-    let row = Row::measure::<Cubic>(&deaf);
-    assert!(row.median.queue > 2.0 * reacting.bounds.queue, "{row}");
+    deaf.reacts = false;
+    let grown = Row::measure::<Cubic>(&deaf);
+    assert!(grown.median.queue > 2.0 * reacting.bounds.queue, "{grown}");
+    assert!(row::<Cubic>("red-8-write").passed);
 }

@@ -80,9 +80,9 @@ impl<'a, C: CongestionControl> Network<'a, C> {
     /// Hosts that have not begun.
     pub fn new(scenario: &'a Scenario, seed: u64) -> Self {
         let count = 2 * scenario.flows;
-        let link = Bottleneck::new(scenario.rate, scenario.queue).marking(scenario.marks);
+        let link = Bottleneck::new(scenario.rate, scenario.queue).choosing(scenario.choice);
         let mut ends: Vec<_> = (0..count).map(|_| End::new(scenario.pmtu)).collect();
-        if scenario.marks.is_some() {
+        if scenario.reacts {
             for end in &mut ends {
                 let mbps = (scenario.link / 1e6) as u32;
                 end.conn.react(ReactionPoint::dcqcn(mbps));
@@ -193,11 +193,13 @@ impl<'a, C: CongestionControl> Network<'a, C> {
         let way = 1 - end % 2;
         self.sent[way] += u64::from(packet.payload);
         let bytes = HEADERS + packet.header.wire_len(packet.payload as usize) as u64;
-        let Some((left, marks)) = self.links[way].pass(self.now, bytes) else {
+        let capable = packet.ecn != Ecn::NotEct;
+        let passed = self.links[way].pass(self.now, bytes, capable, &mut self.rng);
+        let Some((left, marked)) = passed else {
             return;
         };
         let mut packet = packet;
-        if marks && packet.ecn == Ecn::Ect0 {
+        if marked {
             packet.ecn = Ecn::Ce;
         }
         if self.rng.chance(self.scenario.loss) {

@@ -2,7 +2,9 @@
 
 //! The situations that a controller is judged by, and what it has to reach in each.
 
+use super::bottleneck::Choice;
 use super::end::Workload;
+use super::red::Parameters;
 use crate::api::SendOp;
 use crate::profile::{MS, US};
 use crate::rng::Ppm;
@@ -47,8 +49,10 @@ pub struct Scenario {
     /// of a packet from there to its destination.
     pub rate: f64,
     pub queue: u64,
-    /// It marks packets that find more than so many there, and the connections react by DCQCN.
-    pub marks: Option<usize>,
+    /// How it chooses packets to mark or drop before its queue is full. The connections react by
+    /// DCQCN, and their packets are ECN-capable.
+    pub choice: Choice,
+    pub reacts: bool,
     pub loss: Ppm,
     pub delay: u64,
     /// Bits in a second of the hosts' own links.
@@ -95,7 +99,8 @@ fn base(name: &'static str, op: SendOp) -> Scenario {
         pmtu: 1024,
         rate: 200.0 * MBIT,
         queue: 150_000,
-        marks: None,
+        choice: Choice::Tail,
+        reacts: false,
         loss: 0,
         delay: 50 * US,
         link: 10.0 * GBIT,
@@ -196,7 +201,8 @@ fn marking(name: &'static str, op: SendOp, flows: usize) -> Scenario {
         flows,
         rate: 10.0 * GBIT,
         queue: 1_000_000,
-        marks: Some(K),
+        choice: Choice::Above(K),
+        reacts: true,
         delay: 10 * US,
         warm_up: 100 * MS,
         time: 150 * MS,
@@ -204,6 +210,47 @@ fn marking(name: &'static str, op: SendOp, flows: usize) -> Scenario {
             share: 0.9,
             dropped: 0.0,
             queue: 2.0 * K as f64,
+            ..ANY
+        },
+        ..base(name, op)
+    }
+}
+
+/// The same by RED: from K packets on some are marked, and from three times as many all. The weight
+/// of the newest length in the mean is 1 in routers as DCQCN wants them, and 0.002 in RED's paper.
+fn red(name: &'static str, op: SendOp, weight: f64, bounds: Bounds) -> Scenario {
+    let parameters = Parameters {
+        least: K as f64,
+        most: 3.0 * K as f64,
+        probability: 0.1,
+        weight,
+    };
+    Scenario {
+        choice: Choice::Red(parameters),
+        bounds,
+        ..marking(name, op, 8)
+    }
+}
+
+/// What connections reach with RED: with a slow mean, which oscillates, less.
+fn by_red(share: f64, queue: f64) -> Bounds {
+    Bounds {
+        share,
+        dropped: 0.0,
+        queue: queue * K as f64,
+        ..ANY
+    }
+}
+
+/// As the first ones, with a deep queue that CoDel keeps short by drops: its 5 ms are 125 kB.
+fn codel(name: &'static str, op: SendOp) -> Scenario {
+    Scenario {
+        queue: 1_500_000,
+        choice: Choice::Codel,
+        bounds: Bounds {
+            share: 0.95,
+            dropped: 0.03,
+            queue: 3.0 * 125_000.0 / 1082.0,
             ..ANY
         },
         ..base(name, op)
@@ -252,6 +299,11 @@ pub fn all() -> Vec<Scenario> {
         marking("ecn-8-write", Write, 8),
         marking("ecn-8-read", Read, 8),
         marking("ecn-32-write", Write, 32),
+        red("red-8-write", Write, 1.0, by_red(0.9, 3.0)),
+        red("red-8-read", Read, 1.0, by_red(0.9, 3.0)),
+        red("red-mean-write", Write, 0.002, by_red(0.7, 4.0)),
+        codel("codel-send", Send),
+        codel("codel-read", Read),
         long("long-write", Write),
         long("long-read", Read),
     ]
