@@ -14,6 +14,7 @@ mod gaps;
 pub mod kept;
 pub mod lending;
 pub mod local;
+pub mod marks;
 pub mod paging;
 pub mod placement;
 pub mod rate;

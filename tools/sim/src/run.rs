@@ -55,6 +55,7 @@ impl World {
             qps: Vec::new(),
             watches: Vec::new(),
             rates: Vec::new(),
+            marks: Vec::new(),
             network,
             datagrams: Datagrams::default(),
             uc: Connections::default(),
@@ -149,7 +150,6 @@ impl World {
             Event::Deregister { qp } => self.deregister(qp),
             Event::Datagram { host } => self.send_datagram(host),
             Event::Uc { end, event } => self.uc_step(end, event),
-            Event::Notify { qp } => self.notify(qp),
             Event::Release { qp } => self.release(qp),
             Event::Attack => self.attack(),
         }

@@ -28,6 +28,8 @@ fn profile(kind: Sabotage) -> Profile {
         Sabotage::AddToMissing => Profile::PageFaults,
         Sabotage::EarlyRelease => Profile::Hostile,
         Sabotage::WideWindow | Sabotage::WideReads | Sabotage::IgnoreCnp => Profile::Bulk,
+        Sabotage::IgnoreMark | Sabotage::NotifyUnmarked | Sabotage::NotifyDropped => Profile::Bulk,
+        Sabotage::NotifyOften | Sabotage::WrongCnp => Profile::Bulk,
         Sabotage::FillGap | Sabotage::LowGap | Sabotage::WideGap => Profile::Bulk,
         Sabotage::LoseKept | Sabotage::SwapKept | Sabotage::SkipMissing => Profile::Bulk,
         _ => Profile::Shuffle,
@@ -77,6 +79,7 @@ fn least(kind: Sabotage) -> u64 {
         ForgetReceive | IgnoreMissing => 100,
         // The connection may end before the request comes again.
         AddToMissing => 90,
+        IgnoreMark | NotifyUnmarked | NotifyDropped | NotifyOften | WrongCnp => 100,
         // There may be little to send after a notification.
         IgnoreCnp => 50,
         // The attacker seldom acknowledges a packet in the time that it is on its way.
@@ -95,7 +98,8 @@ fn found(kind: Sabotage) -> u64 {
         // There are few occasions in a run: the first error ends it all.
         use Sabotage::*;
         let rare = matches!(kind, IgnoreLocalError | LoseEvent | FlushShared)
-            || matches!(kind, IgnoreLocalFailure | TakeStaleKey | IgnoreFlushRight);
+            || matches!(kind, IgnoreLocalFailure | TakeStaleKey | IgnoreFlushRight)
+            || matches!(kind, NotifyDropped | NotifyOften);
         let patience = if rare { 0 } else { (seed % 7) as u32 };
         let outcome = run(
             seed,

@@ -9,7 +9,7 @@ use super::queues::{Keys, RecvRing, SendRing};
 use crate::model::flow::Flow;
 use crate::model::key::Fast;
 use crate::model::outcome::{Fate, Pause};
-use oxe_proto::transport::{RemoteAccess, LOOPBACK_MTU};
+use oxe_proto::transport::{NotificationPoint, RemoteAccess, LOOPBACK_MTU};
 use std::collections::BTreeMap;
 
 /// How a QP is set up.
@@ -50,6 +50,8 @@ pub struct Qp {
     pub pause: Pause,
     pub fate: Fate,
     pub lending: Lending,
+    /// Notifies its peer of marked packets.
+    pub point: NotificationPoint,
     /// The request packets that it keeps, by PSN.
     pub kept: BTreeMap<u32, Vec<u8>>,
     /// The packets of its flow before this one are acknowledged on the wire.

@@ -107,6 +107,16 @@ pub enum Sabotage {
     AddToMissing,
     /// A congestion notification does not reach the protocol.
     IgnoreCnp,
+    /// A marked packet is taken, and its sender is not notified.
+    IgnoreMark,
+    /// A CNP is sent for a packet that was not marked.
+    NotifyUnmarked,
+    /// A CNP is sent for a marked packet that was dropped.
+    NotifyDropped,
+    /// A CNP is sent too soon after the last one.
+    NotifyOften,
+    /// MigReq is set in a CNP.
+    WrongCnp,
     /// A request completes while its payload is lent, if the peer acknowledges it.
     EarlyRelease,
     /// The first byte of a payload that a UC QP takes is stored wrong.
@@ -171,7 +181,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All kinds.
-    pub const ALL: [Sabotage; 80] = [
+    pub const ALL: [Sabotage; 85] = [
         Sabotage::CorruptByte,
         Sabotage::StrayWrite,
         Sabotage::RepeatAtomic,
@@ -222,6 +232,11 @@ impl Sabotage {
         Sabotage::IgnoreMissing,
         Sabotage::AddToMissing,
         Sabotage::IgnoreCnp,
+        Sabotage::IgnoreMark,
+        Sabotage::NotifyUnmarked,
+        Sabotage::NotifyDropped,
+        Sabotage::NotifyOften,
+        Sabotage::WrongCnp,
         Sabotage::EarlyRelease,
         Sabotage::UcCorruptByte,
         Sabotage::UcStrayWrite,

@@ -44,8 +44,8 @@ pub struct Rate {
     limit: Option<Limit>,
     /// When the rate has sent what was sent, ns.
     free_at: f64,
-    /// How often it was or will be notified.
-    pub notifications: u32,
+    /// How many of its packets were marked.
+    pub marked: u32,
 }
 
 impl Rate {
@@ -55,7 +55,7 @@ impl Rate {
             line: f64::from(mbps) * MBIT,
             limit: None,
             free_at: 0.0,
-            notifications: 0,
+            marked: 0,
         }
     }
 

@@ -71,6 +71,7 @@ fn qp(end: usize, plan: &Plan, rng: &Rng) -> Qp {
         pause: Pause::No,
         fate: Fate::default(),
         lending: Lending::default(),
+        point: Default::default(),
         kept: Default::default(),
         acknowledged: 0,
         todo: 0,

@@ -2,7 +2,7 @@
 
 //! Frames: IP, UDP and RoCEv2 as bytes, written and read with the code under test.
 
-use oxe_proto::wire::{ip, IcrcHead, PacketRepr, Parsed, ICRC_LEN, ROCE_UDP_PORT};
+use oxe_proto::wire::{ip, Ecn, IcrcHead, PacketRepr, Parsed, ICRC_LEN, ROCE_UDP_PORT};
 
 const UDP_LEN: usize = ip::UDP_LEN;
 const BTH_LEN: usize = 12;
@@ -123,6 +123,23 @@ pub fn roce(frame: &[u8]) -> Option<&[u8]> {
     let len = usize::from(u16::from_be_bytes([udp[4], udp[5]]));
     let whole = port == ROCE_UDP_PORT && len == (frame.len() - ip_len) & 0xffff;
     whole.then_some(&frame[ip_len + UDP_LEN..])
+}
+
+/// Writes the ECN field, which the ICRC does not cover.
+pub fn set_ecn(frame: &mut [u8], ecn: Ecn) {
+    let field = match ecn {
+        Ecn::NotEct => 0,
+        Ecn::Ect1 => 1,
+        Ecn::Ect0 => 2,
+        Ecn::Ce => 3,
+    };
+    let shift = if frame[0] >> 4 == 4 { 0 } else { 4 };
+    frame[1] = frame[1] & !(3 << shift) | field << shift;
+}
+
+/// Bytes of the payload of a frame that was read.
+pub fn payload_len(frame: &[u8]) -> u32 {
+    read_unchecked(frame).map_or(0, |(_, payload)| payload.len() as u32)
 }
 
 /// Reads a frame as the receive path does: parse, then check the ICRC. Gives the headers and the

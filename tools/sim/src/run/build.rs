@@ -10,6 +10,7 @@ use crate::host::memory::{Memory, Regions, Right, ALL_RIGHTS};
 use crate::host::paging::Paging;
 use crate::host::qp::{Qp, Setup};
 use crate::host::queues::{Keys, Program, RecvRing, SendRing, SharedRecv};
+use crate::judge::marks::Marks;
 use crate::judge::requester_wire::Watch;
 use crate::model::flow::Flow;
 use crate::model::key::Fast;
@@ -225,6 +226,7 @@ impl World {
                 pause: Pause::No,
                 fate: Fate::default(),
                 lending: Default::default(),
+                point: Default::default(),
                 kept: Default::default(),
                 acknowledged: 0,
                 todo,
@@ -233,6 +235,7 @@ impl World {
                 pump_at: None,
             });
             self.watches.push(Watch::default());
+            self.marks.push(Marks::default());
             self.rates.push(self.judge_of_rate(base + end));
             self.schedule(base + end, rng);
         }

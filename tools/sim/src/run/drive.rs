@@ -9,6 +9,7 @@ use crate::host::sabotage::{Sabotage, Saboteur};
 use crate::judge::access::check_accepted;
 use crate::judge::decode::Seen;
 use crate::judge::lending::check_lent;
+use crate::judge::marks::is_marked;
 use crate::judge::placement::check_placement;
 use crate::judge::requester_wire::{Limits, Watch};
 use crate::judge::stats::Observation;
@@ -156,7 +157,10 @@ impl World {
             let q = &self.qps[qp];
             let len = payload.len() as u32;
             let limit = q.conn.max_segments(&parsed.repr, len, &q.send);
-            let taken = segments.len().min(limit.into());
+            // GRO merges no packets with different ECN fields.
+            let alike = |other: &&Vec<u8>| is_marked(other) == is_marked(frame);
+            let alike = segments.iter().take_while(alike).count();
+            let taken = alike.min(limit.into());
             self.release_peer(qp)?;
             self.deliver(qp, &parsed.repr, &segments[..taken])?;
             return Ok(taken);
@@ -176,18 +180,22 @@ impl World {
         repr: &PacketRepr,
         frames: &[Vec<u8>],
     ) -> Result<(), Violation> {
-        self.deliver_one(qp, repr, frames)?;
+        if self.note_cnp(qp, repr) {
+            return Ok(());
+        }
+        let verdict = self.deliver_one(qp, repr, frames)?;
+        self.notify(qp, repr, frames, verdict)?;
         self.hand_on_kept(qp)?;
         self.wake(qp)
     }
 
-    /// As `deliver`, without what follows.
+    /// As `deliver`, without what follows. Gives the verdict.
     pub fn deliver_one(
         &mut self,
         qp: usize,
         repr: &PacketRepr,
         frames: &[Vec<u8>],
-    ) -> Result<(), Violation> {
+    ) -> Result<Verdict, Violation> {
         let mut repr = *repr;
         let mut payload = Vec::new();
         for frame in frames {
@@ -253,9 +261,10 @@ impl World {
             self.note_forgotten(qp, verdict);
         }
         match seen.first().filter(|_| kept) {
-            Some(seen) => self.note_kept(qp, seen, &frames[0]),
-            None => Ok(()),
+            Some(seen) => self.note_kept(qp, seen, &frames[0])?,
+            None => {}
         }
+        Ok(verdict)
     }
 
     /// Shows the judges what a QP has done with packets.

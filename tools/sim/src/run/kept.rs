@@ -53,7 +53,8 @@ impl World {
             let (parsed, _) = frame::read_unchecked(&frame).map_err(|why| format!("{why:?}"))?;
             let mut repr = parsed.repr;
             repr.bth.psn = Psn::new(psn);
-            self.deliver_one(qp, &repr, &[frame])?;
+            // Its CNP was due when it came, if one was.
+            let _ = self.deliver_one(qp, &repr, &[frame])?;
         }
         let q = &mut self.qps[qp];
         if !q.conn.keeps_requests() {

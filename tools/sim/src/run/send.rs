@@ -135,9 +135,10 @@ impl World {
                 self.fail_transmit(qp, &run)?;
                 break;
             }
-            let Some(frame) = self.frame_of(qp, run.first())? else {
+            let Some(mut frame) = self.frame_of(qp, run.first())? else {
                 break;
             };
+            self.mark(qp, &run, &mut frame);
             frames.push(frame);
             rest = run.rest(1);
             if is_sequence_nak(&run.header) && self.saboteur.strikes(Sabotage::RepeatNak) {

@@ -8,6 +8,7 @@ use crate::host::machine::Host;
 use crate::host::qp::Qp;
 use crate::host::sabotage::Saboteur;
 use crate::host::uc::End;
+use crate::judge::marks::Marks;
 use crate::judge::rate::Rate;
 use crate::judge::requester_wire::Watch;
 use crate::judge::stats::{uc, Observation, Stats};
@@ -50,8 +51,6 @@ pub enum Event {
     Datagram { host: usize },
     /// Something happens to a UC QP.
     Uc { end: usize, event: UcEvent },
-    /// The network notifies a QP of congestion.
-    Notify { qp: usize },
     /// Packets of a QP that lends their payloads are lost, if they have not arrived.
     Release { qp: usize },
     /// The attacker does something.
@@ -116,6 +115,8 @@ pub struct World {
     pub watches: Vec<Watch>,
     /// The judges of the rates of those that react to notifications.
     pub rates: Vec<Option<Rate>>,
+    /// The judges of their notifications.
+    pub marks: Vec<Marks>,
     pub network: Network,
     pub datagrams: Datagrams,
     pub uc: Connections,
