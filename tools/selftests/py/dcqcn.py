@@ -22,8 +22,8 @@ NS_A, VETH_A = os.environ["NS_A"], os.environ["VETH_A"]
 ECT_0 = 2
 OUTGOING = 4
 LONG = 60000
-# Mb/s, of a netdev that tells none. How far below it a rate falls is up to the speed of the machine,
-# since it grows with time.
+# Mb/s, of a netdev that tells none. How far below it a rate falls is up to the speed of the
+# machine, since it grows with time.
 LINE = 10_000
 MANY = 50
 QUIET = 0.3 * SLOW

@@ -14,6 +14,7 @@ import time
 
 import enums as e
 
+import partners
 import roce
 from oxetest import (
     DEV_A,
@@ -151,6 +152,8 @@ class Marked:
 def ends(gids, kind=RC):
     a, b = End(host_a(gids[0]), kind), End(host_b(gids[1]), kind)
     connect(a, b, psn_a=PSN_A, psn_b=PSN_B)
+    if kind != UD:
+        partners.note(a.host.gid_value(), a.qp.qp_num, b.host.gid_value(), b.qp.qp_num)
     return a, b
 
 
