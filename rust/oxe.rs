@@ -17,7 +17,7 @@ mod rdma;
 mod sync;
 
 use device::{Addresses, NetdevNotifier, Oxe, Settings};
-use ffi::compat::{parameter, reacts_to_cnps};
+use ffi::compat::{controls_by_delay, parameter, reacts_to_cnps};
 use net::addr::AddrNotifier;
 use rdma::client::Client;
 use rdma::exclude::Exclusion;
@@ -72,6 +72,7 @@ fn settings() -> Settings {
     let micros: u32 = parameter(module_parameters::np_min_time_between_cnps.value());
     Settings {
         dcqcn: reacts_to_cnps(),
+        delay: controls_by_delay(),
         cnp_interval: np.then_some(u64::from(micros).saturating_mul(1000)),
         gids: parameter(module_parameters::gids.value()),
         keep_responses: parameter::<u8>(module_parameters::keep_responses.value()) != 0,

@@ -19,6 +19,8 @@ pub(crate) struct Settings {
     pub(crate) keep_requests: bool,
     /// Connections react to CNPs, by DCQCN.
     pub(crate) dcqcn: bool,
+    /// Connections are controlled by delay.
+    pub(crate) delay: bool,
     /// The least time between two CNPs of a queue pair, in nanoseconds. `None`: CNPs are not sent.
     pub(crate) cnp_interval: Option<u64>,
 }

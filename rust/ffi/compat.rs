@@ -35,6 +35,12 @@ pub(crate) fn reacts_to_cnps() -> bool {
     unsafe { super::oxe_congestion_control() == 1 }
 }
 
+/// Whether the module parameter `congestion_control` is `delay`.
+pub(crate) fn controls_by_delay() -> bool {
+    // SAFETY: as above.
+    unsafe { super::oxe_congestion_control() == 2 }
+}
+
 /// Runs a pinned initialiser on raw memory.
 ///
 /// # Safety

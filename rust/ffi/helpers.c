@@ -21,7 +21,7 @@ _Static_assert(sizeof(struct ib_sge) == 16, "IbSge in rust/rdma/wr.rs has anothe
 MODULE_VERSION(OXE_VERSION);
 
 /* The module parameter congestion_control: module! has none that are text. */
-static const char *const oxe_controllers[] = { "cubic", "dcqcn" };
+static const char *const oxe_controllers[] = { "cubic", "dcqcn", "delay" };
 static unsigned int oxe_controller;
 
 static int oxe_controller_set(const char *val, const struct kernel_param *kp)
@@ -29,7 +29,7 @@ static int oxe_controller_set(const char *val, const struct kernel_param *kp)
 	int found = sysfs_match_string(oxe_controllers, val);
 
 	if (found < 0) {
-		pr_err("oxe: congestion_control is cubic or dcqcn, and not %s\n", val);
+		pr_err("oxe: congestion_control is cubic, dcqcn or delay, and not %s\n", val);
 		return found;
 	}
 	oxe_controller = found;
@@ -47,7 +47,8 @@ static const struct kernel_param_ops oxe_controller_ops = {
 };
 module_param_cb(congestion_control, &oxe_controller_ops, NULL, 0444);
 MODULE_PARM_DESC(congestion_control,
-		 "cubic, or dcqcn: CNPs cut the rate, and packets with payload are ECN-capable");
+		 "cubic; dcqcn: CNPs cut the rate, and packets with payload are ECN-capable; "
+		 "delay: queues stay short, on networks where all do so");
 
 /* Which one it is, counted from 0. */
 unsigned int oxe_congestion_control(void)

@@ -47,8 +47,9 @@ pub use common::{
 };
 pub use cq::{Armed, Ends, EventModeration, Moderated, Notification};
 pub use rc::{
-    Ack, Cause, Change, CongestionControl, Connection, Cubic, EventCounts, Loss, Requester,
-    RequesterDetails, RequesterEvent, Resource, Responder, Snapshot, Trigger, KEPT_SPAN,
+    Ack, Cause, Change, CongestionControl, Connection, Cubic, Delay, DelayBased, EventCounts, Loss,
+    Requester, RequesterDetails, RequesterEvent, Resource, Responder, Snapshot, Standard, Trigger,
+    KEPT_SPAN,
 };
 pub use uc::UcQp;
 pub use ud::{

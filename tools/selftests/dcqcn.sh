@@ -23,7 +23,7 @@ t "off: the judge of the capture finds nothing" judged "$TMP/off.pcap" --rewritt
 t "that module goes away" eval 'hosts_down && module_unload'
 refused() {
 	! insmod "$OXE_MODULE" congestion_control=reno && [ ! -e /sys/module/oxe ] &&
-		dmesg | tail -n 20 | grep -q 'congestion_control is cubic or dcqcn, and not reno'
+		dmesg | tail -n 20 | grep -q 'control is cubic, dcqcn or delay, and not reno'
 }
 t "a name that is no controller's is refused, with a line that says so" refused
 t "the module with congestion_control=dcqcn" module_load congestion_control=dcqcn

@@ -23,7 +23,8 @@ use crate::device::packet::wire_packet::WirePacket;
 use crate::device::port::Port;
 use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{
-    Connection, EventCounts, Events, Instant, ReactionPoint, SendCompletion, Snapshot, State, UcQp,
+    Connection, EventCounts, Events, Instant, ReactionPoint, SendCompletion, Snapshot, Standard,
+    State, UcQp,
 };
 use crate::proto::wire::{PacketRepr, Qpn};
 use crate::rdma::attr::Mtu;
@@ -68,6 +69,10 @@ impl Transport {
                 conn.keep_requests(settings.keep_requests);
                 if settings.dcqcn {
                     conn.react(ReactionPoint::dcqcn(port.line_rate()));
+                }
+                if settings.delay {
+                    let [requests, responses] = Standard::by_delay();
+                    conn.control(requests, responses);
                 }
                 Transport::Rc(Connected::new(conn))
             }

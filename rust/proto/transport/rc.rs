@@ -16,7 +16,9 @@ use super::{common, wire};
 
 pub use connection::Connection;
 pub use requester::cwnd::cubic::Cubic;
-pub use requester::cwnd::{Ack, CongestionControl, Loss};
+pub use requester::cwnd::delay::DelayBased;
+pub use requester::cwnd::standard::Standard;
+pub use requester::cwnd::{Ack, CongestionControl, Delay, Loss};
 pub use requester::snapshot::{Cause, Change, Snapshot, Trigger};
 pub use requester::{EventCounts, Requester, RequesterDetails, RequesterEvent};
 pub use responder::ahead::KEPT_SPAN;

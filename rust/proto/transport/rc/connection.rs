@@ -13,7 +13,8 @@ use super::common::{
     RequestQueue, RequesterOps, ResponderOps, SendCompletion, State, Status, Transmit, Verdict,
 };
 use super::lent::Lent;
-use super::requester::cwnd::{CongestionControl, Standard};
+use super::requester::cwnd::standard::Standard;
+use super::requester::cwnd::CongestionControl;
 use super::requester::{EventCounts, Requester};
 use super::responder::resource::Resource;
 use super::responder::Responder;

@@ -46,11 +46,10 @@ use super::common::{Attr, Instant, Request, RequestQueue, SendCompletion, Status
 use super::wire::{Psn, Service};
 use super::{common, wire};
 use ack_req::AckReq;
-use cwnd::CongestionControl;
+use cwnd::{Congestion, CongestionControl};
 pub use details::RequesterDetails;
 use in_flight::InFlight;
 use kept::Kept;
-use read_chunk::chunk_for;
 use recovery::Recovery;
 use request_packet::rd_atomic_request_packet;
 use selective::Selective;
@@ -132,6 +131,24 @@ impl<C: CongestionControl> Requester<C> {
             failed: None,
             asks_often: false,
         }
+    }
+
+    /// A requester that has sent nothing and will begin with `psn`, with these controllers.
+    pub(super) fn controlled(psn: Psn, congestion: Congestion<C>) -> Self {
+        let ack_req = match congestion.measures() {
+            true => AckReq::OFTEN,
+            false => AckReq::NEW,
+        };
+        Requester {
+            recovery: Recovery::with(congestion),
+            ack_req,
+            ..Self::new(psn)
+        }
+    }
+
+    /// The congestion control of such a requester that has the same controllers as this one.
+    pub(super) fn congestion_anew(&self) -> Congestion<C> {
+        self.recovery.congestion_anew()
     }
 
     /// So many request packets, and packets of READ responses, were acknowledged.
@@ -315,7 +332,7 @@ impl<C: CongestionControl> Requester<C> {
         let request = q.get_mut(n)?;
         if n == self.started.n {
             request.start(psn, attr.pmtu);
-            request.chunk = chunk_for(self.recovery.read_window());
+            request.chunk = self.recovery.read_chunk();
             self.started = Cursor {
                 n: n.wrapping_add(1),
                 psn: request.end_psn(),
@@ -353,6 +370,10 @@ impl<C: CongestionControl> Requester<C> {
         }
         self.recovery
             .on_sent(now, attr, self.cursor.psn, fresh, !self.ack_req.is_owed());
+        if self.recovery.measures() {
+            let responds = request.op.wants_response();
+            self.recovery.watch(now, psn, self.cursor.psn, responds);
+        }
         Some(transmit)
     }
 
@@ -360,7 +381,7 @@ impl<C: CongestionControl> Requester<C> {
     #[inline]
     fn takes_most(&self, segments: u16) -> bool {
         let cwnd = self.recovery.cwnd();
-        let much = cwnd.saturating_sub(little(cwnd));
+        let much = cwnd.saturating_sub(little(self.recovery.burst_cwnd()));
         let packets = self.in_flight.packets();
         packets <= much && packets.saturating_add(segments) > much
     }
@@ -381,7 +402,7 @@ impl<C: CongestionControl> Requester<C> {
                     .cwnd()
                     .saturating_sub(self.in_flight.packets()),
             )
-            .min(self.ack_req.left(self.recovery.cwnd()))
+            .min(self.ack_req.left(self.recovery.burst_cwnd()))
             .max(1);
         u32::from(max_segments).min(middle).min(span).max(1) as u16
     }
@@ -398,7 +419,7 @@ impl<C: CongestionControl> Requester<C> {
         draining: bool,
         q: &Q,
     ) -> bool {
-        if self.ack_req.is_due(segments, self.recovery.cwnd())
+        if self.ack_req.is_due(segments, self.recovery.burst_cwnd())
             || self.in_flight.packets().saturating_add(segments) >= self.recovery.cwnd()
             || segments > 1 && self.takes_most(segments)
             || self.recovery.is_paced()

@@ -43,7 +43,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
     }
 
     pub(super) fn restart_requester(&mut self, psn: Psn) {
-        self.requester = Requester::new(psn);
+        let congestion = self.requester.congestion_anew();
+        self.requester = Requester::controlled(psn, congestion);
         self.requester.keep_responses(self.keeps_responses);
         self.requester.repair_alone(self.keeps_requests);
     }

@@ -3,12 +3,22 @@
 //! The reaction point of a connection: congestion notifications, and the rate that they leave it.
 
 use super::super::common::{DropReason, Instant, ReactionPoint, RequestQueue, Transmit, Verdict};
-use super::super::requester::cwnd::CongestionControl;
+use super::super::requester::cwnd::{Congestion, CongestionControl};
+use super::super::requester::Requester;
 use super::super::responder::resource::Resource;
-use super::super::wire::PacketRepr;
+use super::super::wire::{PacketRepr, Psn};
 use super::Connection;
 
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<R, C> {
+    /// The connection has these controllers, of request packets and of READ response packets. It
+    /// has those of its type, unless this is called before the first packet.
+    pub fn control(&mut self, requests: C, responses: C) {
+        let congestion = Congestion::of(requests, responses);
+        self.requester = Requester::controlled(Psn::ZERO, congestion);
+        self.requester.keep_responses(self.keeps_responses);
+        self.requester.repair_alone(self.keeps_requests);
+    }
+
     /// The connection has this reaction point. It has none, unless this is called before the first
     /// packet.
     pub fn react(&mut self, reaction: ReactionPoint) {

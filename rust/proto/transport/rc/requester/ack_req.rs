@@ -13,10 +13,10 @@ const MAX_ACK_EVERY: u16 = 32;
 /// The requester asks for an acknowledgement at least every so many packets: a quarter of the
 /// window, so that acknowledgements clock the packets out, and others follow most of those that
 /// ask and show the responder if one is lost. Where the window is small a wait for all of it
-/// leaves room in the queue for the packets of others.
+/// leaves room in the queue for the packets of others. `least` is for the smallest windows.
 #[inline]
-fn ack_every(cwnd: u16) -> u16 {
-    (cwnd / 4).clamp(4, MAX_ACK_EVERY)
+fn ack_every(cwnd: u16, least: u16) -> u16 {
+    (cwnd / 4).clamp(least, MAX_ACK_EVERY)
 }
 
 /// The acknowledgement requests of one connection.
@@ -35,6 +35,8 @@ pub(super) struct AckReq {
     /// Packets were taken back a second time, and the one before them has not asked: it asks before
     /// they are tried again, which may be in vain for long.
     first: bool,
+    /// Request packets for an acknowledgement at least, where the window is small.
+    least: u16,
 }
 
 impl AckReq {
@@ -46,6 +48,14 @@ impl AckReq {
         segments: 0,
         undone: None,
         first: false,
+        least: 4,
+    };
+
+    /// The same for a controller that measures round trips: of a burst the last packet asks, and
+    /// the others make it late, as a queue would.
+    pub(super) const OFTEN: Self = AckReq {
+        least: 2,
+        ..Self::NEW
     };
 
     /// Whether the packet before the cursor did not ask.
@@ -63,13 +73,13 @@ impl AckReq {
     /// How many packets may be sent until one asks.
     #[inline]
     pub(super) fn left(&self, cwnd: u16) -> u16 {
-        ack_every(cwnd).saturating_sub(self.since)
+        ack_every(cwnd, self.least).saturating_sub(self.since)
     }
 
     /// Whether the last of the next `segments` packets asks, as there were so many before it.
     #[inline]
     pub(super) fn is_due(&self, segments: u16, cwnd: u16) -> bool {
-        self.since.saturating_add(segments) >= ack_every(cwnd)
+        self.since.saturating_add(segments) >= ack_every(cwnd, self.least)
     }
 
     /// So many packets are sent, the last of which `asks`, or has a response in any case.

@@ -14,6 +14,8 @@
 //! responses travel in opposite directions, and it is one direction that is congested.
 
 pub mod cubic;
+pub mod delay;
+pub mod standard;
 
 use super::common::Instant;
 use super::wire::Psn;
@@ -21,9 +23,6 @@ use core::fmt::Debug;
 
 /// Largest window, in packets: those of 1 kB that a path of 10 Gb/s and 10 ms holds, and some.
 pub const MAX_WINDOW: u32 = 1 << 14;
-
-/// The congestion controller of the driver's connections.
-pub type Standard = cubic::Cubic;
 
 /// What a controller learns of an acknowledgement.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +49,16 @@ pub struct Loss {
     pub now: Instant,
     /// How many packets were in flight, the lost ones included.
     pub in_flight: u32,
+}
+
+/// What a controller learns of a round trip whose time was measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Delay {
+    /// When it ended.
+    pub now: Instant,
+    /// How long it took, in nanoseconds: from a packet that asked for an acknowledgement to that,
+    /// or from a READ request to the first packet of its response.
+    pub nanos: u64,
 }
 
 /// Packets that an acknowledgement is of.
@@ -90,6 +99,16 @@ pub trait CongestionControl: Copy + Debug {
     /// The controller of READ response packets before any was asked for.
     const RESPONSES: Self;
 
+    /// The same controller as this one of request packets, before any was sent. Only a type of
+    /// several controllers has its own.
+    fn requests_anew(&self) -> Self {
+        Self::REQUESTS
+    }
+    /// The same controller as this one of READ response packets, before any was asked for.
+    fn responses_anew(&self) -> Self {
+        Self::RESPONSES
+    }
+
     /// How many packets may be in flight.
     fn window(&self) -> u32;
     /// The time between request packets in nanoseconds, if they are to be paced, at a smoothed
@@ -108,11 +127,18 @@ pub trait CongestionControl: Copy + Debug {
     fn restarts(&self) -> bool;
     /// The connection sends again after a pause in which the path may have changed.
     fn on_restart(&mut self);
+
+    /// Whether it wants to know how long single round trips take.
+    fn measures(&self) -> bool {
+        false
+    }
+    /// A round trip was measured; those before it have ended. Called before `on_ack`.
+    fn on_delay(&mut self, _: Delay) {}
 }
 
 /// The windows of one connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Congestion<C> {
+pub(in super::super) struct Congestion<C> {
     /// Of request packets. A READ counts one packet per chunk.
     requests: C,
     /// Of READ responses: PSNs from the oldest unacknowledged one to the end of the newest chunk.
@@ -126,6 +152,8 @@ pub(super) struct Congestion<C> {
     last_ack: Instant,
     /// Request packets are paced.
     paced: bool,
+    /// The controllers want to know how long round trips take.
+    measures: bool,
 }
 
 impl<C: CongestionControl> Congestion<C> {
@@ -137,7 +165,43 @@ impl<C: CongestionControl> Congestion<C> {
         min_rtt: u64::MAX,
         last_ack: Instant(0),
         paced: false,
+        measures: false,
     };
+
+    /// Those of a connection that has sent nothing, with these controllers.
+    pub(in super::super) fn of(requests: C, responses: C) -> Self {
+        Congestion {
+            requests,
+            responses,
+            measures: requests.measures(),
+            ..Self::NEW
+        }
+    }
+
+    /// The same as they were before the first packet.
+    pub(in super::super) fn anew(&self) -> Self {
+        Self::of(
+            self.requests.requests_anew(),
+            self.responses.responses_anew(),
+        )
+    }
+
+    /// Whether the controllers want to know how long round trips take.
+    #[inline]
+    pub(super) fn measures(&self) -> bool {
+        self.measures
+    }
+
+    /// A round trip was measured, of request packets or of READ `responses`.
+    #[cold]
+    pub(super) fn on_delay(&mut self, delay: Delay, responses: bool) {
+        if responses {
+            self.responses.on_delay(delay);
+        } else {
+            self.requests.on_delay(delay);
+            self.look();
+        }
+    }
 
     /// The congestion window, in request packets.
     #[inline]

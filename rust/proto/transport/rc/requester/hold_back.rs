@@ -5,7 +5,6 @@
 
 use super::common::{Attr, Instant, Request, RequestQueue, SendOp};
 use super::cwnd::CongestionControl;
-use super::read_chunk::chunk_for;
 use super::{little, Cursor, Requester, SPAN};
 
 /// Whether the packets of `request` are those of a message.
@@ -56,7 +55,10 @@ impl<C: CongestionControl> Requester<C> {
     pub(super) fn avoids_sws<Q: RequestQueue>(&self, q: &Q) -> bool {
         let cwnd = self.recovery.cwnd();
         let room = cwnd.saturating_sub(self.in_flight.packets());
-        if room >= little(cwnd) || self.in_flight.packets() == 0 || self.ack_req.is_owed() {
+        if room >= little(self.recovery.burst_cwnd())
+            || self.in_flight.packets() == 0
+            || self.ack_req.is_owed()
+        {
             return false;
         }
         let n = self.cursor.n;
@@ -94,7 +96,7 @@ impl<C: CongestionControl> Requester<C> {
             return false;
         } else if fresh {
             // The request has not begun and has no PSNs yet.
-            let chunk = chunk_for(self.recovery.read_window());
+            let chunk = self.recovery.read_chunk();
             request.count_psns(attr.pmtu).min(chunk)
         } else {
             let at = if starts {
@@ -138,7 +140,7 @@ impl<C: CongestionControl> Requester<C> {
             true => self.una.psn.offset_from(request.first_psn),
             false => 0,
         };
-        let chunk = chunk_for(self.recovery.read_window());
+        let chunk = self.recovery.read_chunk();
         (chunk != request.chunk && request.may_resize(acked)).then_some(chunk)
     }
 }

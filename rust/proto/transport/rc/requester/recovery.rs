@@ -6,8 +6,9 @@
 
 use super::common::time::{ack_timeout, ack_wait, earlier, rnr_delay};
 use super::common::{Attr, Instant, Status};
-use super::cwnd::{Acked, Congestion, CongestionControl, Loss, Outstanding};
+use super::cwnd::{Acked, Congestion, CongestionControl, Delay, Loss, Outstanding};
 use super::pacer::Pacer;
+use super::read_chunk::chunk_for;
 use super::tail_loss::TailLoss;
 use super::wire::Psn;
 
@@ -78,10 +79,29 @@ impl<C: CongestionControl> Recovery<C> {
         deadline: None,
     };
 
+    /// The state of a connection that has sent nothing, with these controllers.
+    pub(super) fn with(congestion: Congestion<C>) -> Self {
+        Recovery {
+            congestion,
+            ..Self::NEW
+        }
+    }
+
+    /// The congestion control of such a connection that has the same controllers as this one.
+    pub(super) fn congestion_anew(&self) -> Congestion<C> {
+        self.congestion.anew()
+    }
+
     /// The congestion window, in request packets.
     #[inline]
     pub(super) fn cwnd(&self) -> u16 {
         self.congestion.cwnd()
+    }
+
+    /// The window by which bursts are sized. Long ones look like a queue to who measures.
+    #[inline]
+    pub(super) fn burst_cwnd(&self) -> u16 {
+        self.cwnd() >> u8::from(self.measures())
     }
 
     /// The slow start threshold, in request packets.
@@ -120,6 +140,13 @@ impl<C: CongestionControl> Recovery<C> {
         self.congestion.read_window()
     }
 
+    /// How many packets of a READ are asked for at a time.
+    #[inline]
+    pub(super) fn read_chunk(&self) -> u32 {
+        let window = self.read_window();
+        chunk_for(if self.measures() { window / 2 } else { window })
+    }
+
     /// See [`Congestion::open_windows`].
     #[cfg(test)]
     pub(super) fn open_windows(&mut self, requests: u32, responses: u32) {
@@ -140,6 +167,12 @@ impl<C: CongestionControl> Recovery<C> {
     #[inline]
     pub(super) fn is_paced(&self) -> bool {
         self.congestion.is_paced()
+    }
+
+    /// Whether the controllers want to know how long single round trips take.
+    #[inline]
+    pub(super) fn measures(&self) -> bool {
+        self.congestion.measures()
     }
 
     /// A request packet is sent, or several if these are not paced.
@@ -204,6 +237,21 @@ impl<C: CongestionControl> Recovery<C> {
         }
     }
 
+    /// Packets from `begin` to `end` were sent, and asked for an acknowledgement, or for responses
+    /// if `responds`.
+    #[cold]
+    pub(super) fn watch(&mut self, now: Instant, begin: Psn, end: Psn, responds: bool) {
+        self.tail_loss.watch(now, begin, end, responds);
+    }
+
+    /// Packets were acknowledged: a round trip may end.
+    #[cold]
+    fn measure(&mut self, now: Instant, una: Psn) {
+        if let Some((nanos, responses)) = self.tail_loss.take_first(now, una) {
+            self.congestion.on_delay(Delay { now, nanos }, responses);
+        }
+    }
+
     /// Packets were acknowledged, and others are `left`. Restores the retry counters and restarts
     /// the timer (IBTA 9.9.2.1).
     #[inline]
@@ -220,6 +268,9 @@ impl<C: CongestionControl> Recovery<C> {
         self.page_waits = 0;
         self.retransmitting = false;
         self.rnr_wait = false;
+        if self.measures() {
+            self.measure(now, left.una);
+        }
         self.tail_loss
             .on_ack(now, left.una, more, ack_timeout(attr.timeout));
         let rtt = self.tail_loss.srtt();

@@ -38,6 +38,9 @@ pub(in super::super::super) struct TailLoss {
     /// The round trip being measured: at this time the requester asked for an acknowledgement of
     /// every PSN before this one.
     sample: Option<(Psn, Instant)>,
+    /// The same round trip ends at the first response to one before this PSN, for those who look at
+    /// single ones; whether that is the response to a READ.
+    first: Option<(Psn, bool)>,
     /// Probes sent since `una` advanced.
     probes: u8,
     /// Probes sent since the last sample: they may have been too early (RFC 6298 5.5 to 5.7).
@@ -53,6 +56,7 @@ impl TailLoss {
         rttvar: 0,
         min_timeout: LOSSLESS_MIN_TIMEOUT_NS,
         sample: None,
+        first: None,
         probes: 0,
         backoff: 0,
         deadline: None,
@@ -74,6 +78,27 @@ impl TailLoss {
             self.sample = Some((end, now));
         }
         self.arm(now, timeout);
+    }
+
+    /// The packets that were just sent, of which [`TailLoss::on_ack_req`] was told, begin with this
+    /// PSN, and `end` is one past the last; `responds` says whether they ask for responses, as a
+    /// READ does, of which the first one ends the round trip.
+    #[cold]
+    pub(super) fn watch(&mut self, now: Instant, begin: Psn, end: Psn, responds: bool) {
+        if self.sample == Some((end, now)) {
+            let first = if responds { begin.next() } else { end };
+            self.first = Some((first, responds));
+        }
+    }
+
+    /// Every PSN before `una` is acknowledged: gives the time of the round trip that ends by that,
+    /// in nanoseconds, and whether it was that of a response. To be called before
+    /// [`TailLoss::on_ack`].
+    #[cold]
+    pub(super) fn take_first(&mut self, now: Instant, una: Psn) -> Option<(u64, bool)> {
+        let (_, then) = self.sample?;
+        let (_, responds) = self.first.take_if(|(end, _)| una.distance(*end) >= 0)?;
+        Some((now.0.saturating_sub(then.0), responds))
     }
 
     /// Every PSN before `una` is acknowledged; `more` says whether later ones are in flight.

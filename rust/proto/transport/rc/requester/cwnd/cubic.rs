@@ -62,6 +62,7 @@ const SHORT_READ_WINDOW: u32 = 4 * READ_CHUNK;
 
 /// See the module's documentation.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Cubic {
     window: u32,
     /// Slow start threshold: below it the window doubles in each round trip.
