@@ -58,3 +58,17 @@ fn reaction_points_keep_a_queue_short() {
     assert!(grown.median.queue > 2.0 * reacting.bounds.queue, "{grown}");
     assert!(row::<Cubic>("red-8-write").passed);
 }
+
+/// Connections that are controlled by delay keep a queue short, and give way to CUBIC, which does
+/// not.
+#[test]
+fn control_by_delay_keeps_a_queue_short_and_gives_way() {
+    let scenarios = all();
+    let find = |name| scenarios.iter().find(|s| s.name == name).unwrap();
+    let row = Row::standard(find("own-8-write"));
+    assert!(row.passed, "{row}");
+    let cubic = Row::measure::<Cubic>(find("own-8-write"));
+    assert!(cubic.median.queue > 100.0, "{cubic}");
+    let beside = Row::standard(find("own-beside-cubic"));
+    assert!(beside.median.poorest < 0.3, "{beside}");
+}

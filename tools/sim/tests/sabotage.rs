@@ -30,6 +30,7 @@ fn profile(kind: Sabotage) -> Profile {
         Sabotage::WideWindow | Sabotage::WideReads | Sabotage::IgnoreCnp => Profile::Bulk,
         Sabotage::IgnoreMark | Sabotage::NotifyUnmarked | Sabotage::NotifyDropped => Profile::Bulk,
         Sabotage::NotifyOften | Sabotage::WrongCnp => Profile::Bulk,
+        Sabotage::ForgetDelay => Profile::Bulk,
         Sabotage::FillGap | Sabotage::LowGap | Sabotage::WideGap => Profile::Bulk,
         Sabotage::LoseKept | Sabotage::SwapKept | Sabotage::SkipMissing => Profile::Bulk,
         _ => Profile::Shuffle,
@@ -82,6 +83,8 @@ fn least(kind: Sabotage) -> u64 {
         IgnoreMark | NotifyUnmarked | NotifyDropped | NotifyOften | WrongCnp => 100,
         // There may be little to send after a notification.
         IgnoreCnp => 50,
+        // It may have little to send, or be told of a loss at once.
+        ForgetDelay => 50,
         // The attacker seldom acknowledges a packet in the time that it is on its way.
         EarlyRelease => 5,
         // Of UC QPs.
@@ -99,7 +102,7 @@ fn found(kind: Sabotage) -> u64 {
         use Sabotage::*;
         let rare = matches!(kind, IgnoreLocalError | LoseEvent | FlushShared)
             || matches!(kind, IgnoreLocalFailure | TakeStaleKey | IgnoreFlushRight)
-            || matches!(kind, NotifyDropped | NotifyOften);
+            || matches!(kind, NotifyDropped | NotifyOften | ForgetDelay);
         let patience = if rare { 0 } else { (seed % 7) as u32 };
         let outcome = run(
             seed,

@@ -117,6 +117,8 @@ pub enum Sabotage {
     NotifyOften,
     /// MigReq is set in a CNP.
     WrongCnp,
+    /// A queue pair that is to be controlled by delay is controlled by CUBIC.
+    ForgetDelay,
     /// A request completes while its payload is lent, if the peer acknowledges it.
     EarlyRelease,
     /// The first byte of a payload that a UC QP takes is stored wrong.
@@ -181,7 +183,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All kinds.
-    pub const ALL: [Sabotage; 85] = [
+    pub const ALL: [Sabotage; 86] = [
         Sabotage::CorruptByte,
         Sabotage::StrayWrite,
         Sabotage::RepeatAtomic,
@@ -237,6 +239,7 @@ impl Sabotage {
         Sabotage::NotifyDropped,
         Sabotage::NotifyOften,
         Sabotage::WrongCnp,
+        Sabotage::ForgetDelay,
         Sabotage::EarlyRelease,
         Sabotage::UcCorruptByte,
         Sabotage::UcStrayWrite,
@@ -288,6 +291,7 @@ impl Sabotage {
                 | LowMsn
                 | IgnoreLocalError
                 | IgnoreCnp
+                | ForgetDelay
                 | EarlyRelease
         )
     }

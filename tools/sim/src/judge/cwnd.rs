@@ -26,6 +26,13 @@ const READ_WINDOW_STEP: u64 = READ_CHUNK.div_ceil(16);
 /// The largest window of all.
 const MAX_WINDOW: u64 = 1 << 14;
 
+/// Of a requester that is controlled by delay (`cwnd/delay.rs` of the transport): the initial
+/// windows, of requests and of PSNs; the smallest ones; the growth in a round trip above the
+/// threshold. A loss leaves one growth more, as the requester's round trips begin at other packets.
+const DELAY_INITIAL: u64 = 8;
+const DELAY_MIN: u64 = 2;
+const DELAY_STEP: u64 = 1;
+
 /// What a loss leaves of a window, as in RFC 9438 4.6: seven tenths.
 pub fn reduced(window: u64) -> u64 {
     (window * 7).div_ceil(10)
@@ -47,6 +54,8 @@ pub struct Cwnd {
     lossless: bool,
     /// The requester may be going back already: a further sign of the same loss need not count.
     recovering: bool,
+    /// The requester is controlled by delay.
+    by_delay: bool,
 }
 
 impl Default for Cwnd {
@@ -59,11 +68,24 @@ impl Default for Cwnd {
             read_limit: SHORT_READ_WINDOW,
             lossless: true,
             recovering: false,
+            by_delay: false,
         }
     }
 }
 
 impl Cwnd {
+    /// That of a requester that is controlled by delay.
+    pub fn by_delay() -> Cwnd {
+        Cwnd {
+            cwnd: DELAY_INITIAL,
+            limit: MAX_WINDOW,
+            read_window: DELAY_INITIAL,
+            read_limit: MAX_WINDOW,
+            by_delay: true,
+            ..Cwnd::default()
+        }
+    }
+
     /// How many request packets may be in flight.
     pub fn cwnd(&self) -> u64 {
         self.cwnd
@@ -87,23 +109,33 @@ impl Cwnd {
             self.read_limit = (self.read_limit + self.read_limit / 2).min(MAX_WINDOW);
         }
         let started = (self.cwnd + packets).min(self.ssthresh);
-        self.cwnd = started.max(self.cwnd + CWND_STEP).min(self.limit);
+        let step = match self.by_delay {
+            false => CWND_STEP,
+            true => DELAY_STEP * u64::from(ends_round),
+        };
+        self.cwnd = started.max(self.cwnd + step).min(self.limit);
+        if self.by_delay && !self.lossless {
+            self.read_window = (self.read_window + step).min(self.read_limit);
+        }
         self.recovering = false;
     }
 
     /// A READ chunk of so many packets was answered to its end.
     pub fn on_read_response(&mut self, packets: u64) {
-        let step = if self.lossless {
-            packets
-        } else {
-            READ_WINDOW_STEP
+        let step = match (self.lossless, self.by_delay) {
+            (true, _) => packets,
+            (false, false) => READ_WINDOW_STEP,
+            (false, true) => 0,
         };
         self.read_window = (self.read_window + step).min(self.read_limit);
     }
 
     /// The requester has heeded a NAK for a sequence error.
     pub fn on_loss(&mut self) {
-        self.cwnd = reduced(self.cwnd).max(MIN_CWND);
+        self.cwnd = match self.by_delay {
+            false => reduced(self.cwnd).max(MIN_CWND),
+            true => self.cwnd.div_ceil(2).max(DELAY_MIN) + DELAY_STEP,
+        };
         self.ssthresh = self.cwnd;
         self.recovering = true;
     }
@@ -116,7 +148,10 @@ impl Cwnd {
     /// The requester has noticed that a response is missing.
     pub fn on_response_loss(&mut self) {
         if self.heeds_loss() {
-            self.read_window = reduced(self.read_window).max(MIN_READ_WINDOW);
+            self.read_window = match self.by_delay {
+                false => reduced(self.read_window).max(MIN_READ_WINDOW),
+                true => self.read_window.div_ceil(2).max(DELAY_MIN) + DELAY_STEP,
+            };
             self.lossless = false;
         }
         self.recovering = true;
@@ -194,5 +229,27 @@ mod tests {
         cwnd.may_go_back();
         cwnd.on_response_loss();
         assert_eq!(cwnd.read_window(), INITIAL_READ_WINDOW);
+    }
+
+    #[test]
+    fn by_delay_it_grows_by_a_packet_in_a_round_trip() {
+        let mut cwnd = Cwnd::by_delay();
+        assert_eq!((cwnd.cwnd(), cwnd.read_window()), (8, 8));
+        cwnd.on_ack(40, false);
+        cwnd.on_read_response(8);
+        assert_eq!((cwnd.cwnd(), cwnd.read_window()), (48, 16));
+        cwnd.on_loss();
+        cwnd.on_ack(1, false);
+        cwnd.on_response_loss();
+        assert_eq!((cwnd.cwnd(), cwnd.read_window()), (25, 9));
+        for ends_round in [false, true, false, true] {
+            cwnd.on_ack(20, ends_round);
+            cwnd.on_read_response(4);
+        }
+        assert_eq!((cwnd.cwnd(), cwnd.read_window()), (27, 11));
+        for _ in 0..20 {
+            cwnd.on_loss();
+        }
+        assert_eq!(cwnd.cwnd(), 3);
     }
 }

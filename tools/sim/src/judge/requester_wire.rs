@@ -120,6 +120,18 @@ impl Limits {
 }
 
 impl Watch {
+    /// That of a requester that is controlled by delay, or else by CUBIC.
+    pub fn new(by_delay: bool) -> Watch {
+        let cwnd = match by_delay {
+            true => Cwnd::by_delay(),
+            false => Cwnd::default(),
+        };
+        Watch {
+            cwnd,
+            ..Watch::default()
+        }
+    }
+
     /// A request leaves its requester, which may have `max_rd_atomic` READs and atomics under way.
     /// It does not leave before the time of an RNR NAK is over (IBTA 9.7.5.2.8).
     pub fn request_sent(

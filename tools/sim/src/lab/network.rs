@@ -8,7 +8,7 @@ use super::end::End;
 use super::scenario::Scenario;
 use crate::api::*;
 use crate::rng::Rng;
-use oxe_proto::transport::{CongestionControl, ReactionPoint};
+use oxe_proto::transport::{CongestionControl, ReactionPoint, Standard};
 use oxe_proto::wire::{Ecn, PacketRepr};
 use std::collections::BTreeMap;
 
@@ -257,6 +257,18 @@ impl<'a, C: CongestionControl> Network<'a, C> {
         self.free_at[end] = self.free_at[end].max(self.now) + busy;
         let peer = end ^ 1;
         self.at(self.free_at[end], Event::Queue { end: peer, packet });
+    }
+}
+
+impl<'a> Network<'a, Standard> {
+    /// Hosts that have not begun, with the driver's controllers.
+    pub fn standard(scenario: &'a Scenario, seed: u64) -> Self {
+        let mut network = Self::new(scenario, seed);
+        for end in &mut network.ends[..2 * scenario.by_delay] {
+            let [requests, responses] = Standard::by_delay();
+            end.conn.control(requests, responses);
+        }
+        network
     }
 }
 

@@ -6,7 +6,7 @@ use super::ack_clocked::AckClocked;
 use super::fixed::Fixed;
 use super::network::{Measured, Network};
 use super::scenario::{all, Scenario};
-use oxe_proto::transport::{CongestionControl, Cubic};
+use oxe_proto::transport::{CongestionControl, Cubic, DelayBased};
 use std::fmt;
 
 const SEEDS: [u64; 3] = [1, 2, 3];
@@ -96,8 +96,20 @@ pub struct Row {
 impl Row {
     /// Measures a controller.
     pub fn measure<C: CongestionControl>(scenario: &Scenario) -> Row {
-        let run = |seed| Figures::of(scenario, &Network::<C>::new(scenario, seed).run());
-        let all = SEEDS.map(run);
+        let run = |seed| Network::<C>::new(scenario, seed).run();
+        Row::of(scenario, SEEDS.map(run))
+    }
+
+    /// Measures the driver's controllers, CUBIC where the scenario names none.
+    pub fn standard(scenario: &Scenario) -> Row {
+        Row::of(
+            scenario,
+            SEEDS.map(|seed| Network::standard(scenario, seed).run()),
+        )
+    }
+
+    fn of(scenario: &Scenario, measured: [Measured; SEEDS.len()]) -> Row {
+        let all = measured.map(|measured| Figures::of(scenario, &measured));
         let median = Figures::median(&all);
         let shares = all.map(|f| f.share);
         let bounds = &scenario.bounds;
@@ -149,8 +161,10 @@ impl fmt::Display for Row {
 type Measure = fn(&Scenario) -> Row;
 
 /// The controllers, by name.
-pub const CONTROLLERS: [(&str, Measure); 3] = [
+pub const CONTROLLERS: [(&str, Measure); 5] = [
+    ("standard", Row::standard),
     ("cubic", Row::measure::<Cubic>),
+    ("delay", Row::measure::<DelayBased>),
     ("ack-clocked", Row::measure::<AckClocked>),
     ("fixed", Row::measure::<Fixed>),
 ];

@@ -53,6 +53,8 @@ pub struct Scenario {
     /// DCQCN, and their packets are ECN-capable.
     pub choice: Choice,
     pub reacts: bool,
+    /// So many of the connections, the first ones, are controlled by delay.
+    pub by_delay: usize,
     pub loss: Ppm,
     pub delay: u64,
     /// Bits in a second of the hosts' own links.
@@ -101,6 +103,7 @@ fn base(name: &'static str, op: SendOp) -> Scenario {
         queue: 150_000,
         choice: Choice::Tail,
         reacts: false,
+        by_delay: 0,
         loss: 0,
         delay: 50 * US,
         link: 10.0 * GBIT,
@@ -257,6 +260,39 @@ fn codel(name: &'static str, op: SendOp) -> Scenario {
     }
 }
 
+/// Connections over a link as fast as the hosts', on a network of their own: they are controlled by
+/// delay.
+fn own(name: &'static str, op: SendOp, flows: usize) -> Scenario {
+    Scenario {
+        flows,
+        by_delay: flows,
+        rate: 10.0 * GBIT,
+        queue: 1_000_000,
+        delay: 10 * US,
+        warm_up: 100 * MS,
+        time: 150 * MS,
+        bounds: Bounds {
+            share: 0.9,
+            dropped: 0.0,
+            queue: 5.0,
+            ..ANY
+        },
+        ..base(name, op)
+    }
+}
+
+/// A connection that is controlled by delay, and one by CUBIC, which fills the queue.
+fn beside_cubic(name: &'static str) -> Scenario {
+    Scenario {
+        by_delay: 1,
+        rate: GBIT,
+        queue: 150_000,
+        delay: 50 * US,
+        bounds: Bounds { share: 0.9, ..ANY },
+        ..own(name, SendOp::Write, 2)
+    }
+}
+
 /// 10 ms at 10 Gb/s.
 fn long(name: &'static str, op: SendOp) -> Scenario {
     Scenario {
@@ -304,6 +340,11 @@ pub fn all() -> Vec<Scenario> {
         red("red-mean-write", Write, 0.002, by_red(0.7, 4.0)),
         codel("codel-send", Send),
         codel("codel-read", Read),
+        own("own-2-write", Write, 2),
+        own("own-8-write", Write, 8),
+        own("own-2-read", Read, 2),
+        own("own-8-read", Read, 8),
+        beside_cubic("own-beside-cubic"),
         long("long-write", Write),
         long("long-read", Read),
     ]

@@ -10,6 +10,7 @@ use crate::host::memory::{Memory, Regions, Right, ALL_RIGHTS};
 use crate::host::paging::Paging;
 use crate::host::qp::{Qp, Setup};
 use crate::host::queues::{Keys, Program, RecvRing, SendRing, SharedRecv};
+use crate::host::sabotage::{Sabotage, Saboteur};
 use crate::judge::marks::Marks;
 use crate::judge::requester_wire::Watch;
 use crate::model::flow::Flow;
@@ -19,9 +20,9 @@ use crate::peer::attr::Style;
 use crate::peer::qp::Foreign;
 use crate::profile::{draw_psn, Profile, MS, US};
 use crate::rng::{Rng, Stream};
-use crate::run::notify::{reacts, LINE};
+use crate::run::notify::{by_delay, reacts, LINE};
 use crate::run::world::{Event, World};
-use oxe_proto::transport::{ReactionPoint, RemoteAccess, LOOPBACK_MTU};
+use oxe_proto::transport::{ReactionPoint, RemoteAccess, Standard, LOOPBACK_MTU};
 
 /// The path MTUs. The last one is that of loopback connections.
 const MTUS: [u32; 6] = [256, 512, 1024, 2048, 4096, LOOPBACK_MTU];
@@ -108,11 +109,20 @@ fn draw_setup(plan: &crate::profile::Plan, pmtu: u32, pkey: u16, rng: &mut Rng) 
 }
 
 /// A connection of the code under test.
-fn connection(qpn: u32, pmtu: u32, records: usize) -> Connection<Vec<Resource>> {
+fn connection(
+    qpn: u32,
+    pmtu: u32,
+    records: usize,
+    saboteur: &mut Saboteur,
+) -> Connection<Vec<Resource>> {
     let mut conn = Connection::new(vec![Resource::EMPTY; records]);
     conn.keep_requests(qpn % 16 != 3);
     if reacts(qpn, pmtu) {
         conn.react(ReactionPoint::dcqcn(LINE));
+    }
+    if by_delay(qpn, pmtu) && !saboteur.strikes(Sabotage::ForgetDelay) {
+        let [requests, responses] = Standard::by_delay();
+        conn.control(requests, responses);
     }
     conn
 }
@@ -188,7 +198,8 @@ impl World {
             let conn = if foreign {
                 Engine::Foreign(Foreign::new(Style::draw(rng), records).into())
             } else {
-                Engine::Oxe(connection(pair.qpns[end], pmtu, records).into())
+                let qpn = pair.qpns[end];
+                Engine::Oxe(connection(qpn, pmtu, records, &mut self.saboteur).into())
             };
             let todo = rng.range(self.plan.requests.0, self.plan.requests.1);
             let mut todo = if rng.one_in(6) { 0 } else { todo };
@@ -234,7 +245,8 @@ impl World {
                 timer_at: None,
                 pump_at: None,
             });
-            self.watches.push(Watch::default());
+            let (qpn, pmtu) = (self.qps[base + end].qpn, self.qps[base + end].setup.pmtu);
+            self.watches.push(Watch::new(by_delay(qpn, pmtu)));
             self.marks.push(Marks::default());
             self.rates.push(self.judge_of_rate(base + end));
             self.schedule(base + end, rng);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Congestion notifications: some queue pairs react to them. The network marks some of their
-//! packets, and the receiver notifies them.
+//! packets, and the receiver notifies them. Others are controlled by delay.
 
 use crate::api::*;
 use crate::check::Violation;
@@ -28,6 +28,12 @@ const INTERVAL: u64 = 30 * US;
 /// Whether a queue pair of this number and path MTU reacts.
 pub fn reacts(qpn: u32, pmtu: u32) -> bool {
     qpn % 8 == 5 && pmtu != LOOPBACK_MTU
+}
+
+/// Whether a queue pair of this number and path MTU is controlled by delay, and ignores
+/// notifications.
+pub fn by_delay(qpn: u32, pmtu: u32) -> bool {
+    qpn % 4 == 2 && pmtu != LOOPBACK_MTU
 }
 
 impl World {

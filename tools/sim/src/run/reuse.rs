@@ -12,6 +12,7 @@ use crate::log::log;
 use crate::model::flow::Flow;
 use crate::model::outcome::{Fate, Pause};
 use crate::profile::MS;
+use crate::run::notify::by_delay;
 use crate::run::world::{Event, World};
 
 /// After this time no packet of the former life is on its way.
@@ -82,7 +83,7 @@ impl World {
         q.flow.chunk = chunk;
         q.recv = RecvRing::default();
         q.keys = Keys::default();
-        self.watches[qp] = Watch::default();
+        self.watches[qp] = Watch::new(by_delay(q.qpn, q.setup.pmtu));
         q.pause = Pause::No;
         q.fate = Fate::default();
         q.acknowledged = 0;
