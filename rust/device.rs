@@ -30,7 +30,7 @@
 //!             sge, payload, grant, mr, error
 //!   mcast, gid_rescan                        multicast groups; new addresses of the netdev
 //!   pd, port, recv_ring, ring                the protection domains (Pds); netdev and sockets
-//!   settings, counters, limits
+//!   tuning, settings, counters, limits
 //!   uabi                                     what librxe and the driver share
 //! ```
 
@@ -53,8 +53,9 @@ mod recv_ring;
 mod ring;
 mod rx;
 mod settings;
+mod tuning;
 mod uabi;
 
 pub(crate) use link::{Addresses, NetdevNotifier, RXE};
 pub(crate) use object::Oxe;
-pub(crate) use settings::Settings;
+pub(crate) use settings::{Controller, Settings};

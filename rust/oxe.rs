@@ -16,10 +16,11 @@ pub mod proto;
 mod rdma;
 mod sync;
 
-use device::{Addresses, NetdevNotifier, Oxe, Settings};
-use ffi::compat::{controls_by_delay, parameter, reacts_to_cnps};
+use device::{Addresses, Controller, NetdevNotifier, Oxe, Settings};
+use ffi::compat::{congestion_control, parameter};
 use net::addr::AddrNotifier;
 use rdma::client::Client;
+use rdma::debugfs;
 use rdma::exclude::Exclusion;
 use rdma::link::Links;
 
@@ -68,12 +69,10 @@ module! {
 
 /// The settings that the module's parameters give.
 fn settings() -> Settings {
-    let np = parameter::<u8>(module_parameters::roce_np.value()) != 0;
-    let micros: u32 = parameter(module_parameters::np_min_time_between_cnps.value());
     Settings {
-        dcqcn: reacts_to_cnps(),
-        delay: controls_by_delay(),
-        cnp_interval: np.then_some(u64::from(micros).saturating_mul(1000)),
+        controller: Controller::numbered(congestion_control()).unwrap_or(Controller::Cubic),
+        roce_np: parameter::<u8>(module_parameters::roce_np.value()) != 0,
+        np_min_time_between_cnps: parameter(module_parameters::np_min_time_between_cnps.value()),
         gids: parameter(module_parameters::gids.value()),
         keep_responses: parameter::<u8>(module_parameters::keep_responses.value()) != 0,
         keep_requests: parameter::<u8>(module_parameters::keep_requests.value()) != 0,
@@ -89,6 +88,7 @@ fn settings() -> Settings {
 struct OxeModule {
     links: Links<Oxe>,
     client: Client<Oxe>,
+    debugfs: debugfs::Root,
     #[pin]
     netdev_notifier: NetdevNotifier,
     addr_notifier: AddrNotifier<Addresses>,
@@ -113,6 +113,7 @@ impl kernel::InPlaceModule for OxeModule {
             namespaces: net::udp::Namespaces::new()?,
             addr_notifier: AddrNotifier::new()?,
             netdev_notifier <- NetdevNotifier::new(),
+            debugfs: debugfs::Root::new(),
             client: Client::register(c"oxe")?,
             links: Links::register(module, c"oxe", compat.then_some(c"rxe"))?,
         })

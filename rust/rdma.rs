@@ -8,6 +8,7 @@
 //! * [`device`], [`lookup`]: devices, and references to them; [`link`]: `rdma link add` and `del`;
 //!   [`client`]: devices that come and go;
 //! * `ops*`: the operations table, generic over the driver, one file a kind of object;
+//! * [`debugfs`]: the files by which root tunes a device;
 //! * [`details`]: what `rdma resource show` prints of an object;
 //! * [`events`]: completion and error upcalls, safe even if they come after their object is
 //!   destroyed;
@@ -27,6 +28,7 @@
 pub(crate) mod access;
 pub(crate) mod attr;
 pub(crate) mod client;
+pub(crate) mod debugfs;
 pub(crate) mod details;
 pub(crate) mod device;
 pub(crate) mod driver;

@@ -24,16 +24,14 @@ use crate::rdma::attr::{AtomicCap, DeviceAttr, DeviceCaps, DriverId, OdpCaps, Od
 use crate::rdma::details::Details;
 use crate::rdma::device::Device;
 use crate::rdma::driver::{CqInit, Driver};
-use crate::rdma::error::unsupported;
 use crate::rdma::events::{CqEvents, QpEvents, SrqEvents};
 use crate::rdma::gid::AhAttr;
 use crate::rdma::mr::{Advice, MrChange, MwType};
-use crate::rdma::odp::OdpMemory;
 use crate::rdma::port::MAD_SIZE;
 use crate::rdma::qp::{QpAttr, QpCreated, QpInit, QpQuery};
 use crate::rdma::srq::{SrqAttr, SrqChange};
 use crate::rdma::udata::UserCtx;
-use crate::rdma::umem::{KernelMemory, UserMemory};
+use crate::rdma::umem::KernelMemory;
 use crate::rdma::wc::WcSlots;
 use crate::rdma::wr::{RecvWr, SendWr};
 use crate::sync::quota::{Account, Owner};
@@ -41,36 +39,6 @@ use crate::sync::registry::{Registered, Registry};
 use crate::sync::{barrier, user};
 use kernel::prelude::*;
 use kernel::str::CStr;
-
-/// The access rights that a region may have. No memory is known to be persistent. Optional ones are
-/// hints, which may be ignored.
-const REGION_ACCESS: u32 = Access::LOCAL_WRITE.bits()
-    | Access::REMOTE_WRITE.bits()
-    | Access::REMOTE_READ.bits()
-    | Access::REMOTE_ATOMIC.bits()
-    | Access::FLUSH_GLOBAL.bits()
-    | Access::MW_BIND.bits()
-    | Access::HUGETLB.bits()
-    | Access::ON_DEMAND.bits()
-    | Access::OPTIONAL.bits();
-
-/// Memory of the calling process for a region. Errors: see [`UserMemory::pin`] and
-/// [`OdpMemory::new`]; EOPNOTSUPP for rights that there are not.
-fn process_memory(
-    dev: &Device<Oxe>,
-    start: u64,
-    length: u64,
-    access: Access,
-) -> Result<ProcessMemory> {
-    if access.bits() & !REGION_ACCESS != 0 {
-        return Err(unsupported());
-    }
-    Ok(if access.contains(Access::ON_DEMAND) {
-        ProcessMemory::OnDemand(OdpMemory::new(dev, start, length, access)?)
-    } else {
-        ProcessMemory::Pinned(UserMemory::pin(dev, start, length, access)?)
-    })
-}
 
 /// The owner of what is made in the context of a process, or for a kernel user.
 fn owner(context: Option<&Registered<Account>>) -> Owner {
@@ -187,9 +155,15 @@ impl Driver for Oxe {
 
     fn added(dev: &Device<Self>) {
         removal::cancel(&dev.qps);
+        dev.port.publish(dev);
+    }
+
+    fn renamed(dev: &Device<Self>) {
+        dev.port.rename(dev);
     }
 
     fn removing(dev: &Device<Self>) {
+        dev.port.withdraw();
         removal::begin(&dev.qps);
     }
 
@@ -398,7 +372,7 @@ impl Driver for Oxe {
         iova: u64,
         access: Access,
     ) -> Result<(Self::Mr, u32)> {
-        let memory = process_memory(dev, start, length, access)?;
+        let memory = ProcessMemory::new(dev, start, length, access)?;
         let range = Range { iova, length };
         let mr = MkeyObject::user_mr(&dev.mkeys, pd, memory, range, access)?;
         let key = mr.key;
@@ -423,7 +397,7 @@ impl Driver for Oxe {
             None => (mr.as_mr()?.start()?, mr.as_mr()?.range()),
         };
         mr.as_mr()?.refuse_windows()?;
-        process_memory(dev, start, range.length, access)
+        ProcessMemory::new(dev, start, range.length, access)
             .and_then(|memory| MkeyObject::user_mr(&dev.mkeys, pd, memory, range, access))
             .inspect_err(|_| mr.as_mr().map_or((), Mr::admit_windows))
             .map(|mr| {

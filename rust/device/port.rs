@@ -6,10 +6,13 @@
 use super::counters::Counters;
 use super::limits;
 use super::settings::Settings;
+use super::tuning::{Control, Tuning};
 use crate::net::netdev::{Namespace, NetDevice, Netdev, NetdevId};
 use crate::net::route::{Flow, Route};
 use crate::net::udp::{self, Receiver, Tunnel};
 use crate::rdma::attr::{Mtu, PortAttr};
+use crate::rdma::debugfs::Directory;
+use crate::rdma::device::Device;
 use crate::rdma::gid::AhAttr;
 use crate::rdma::gid_table;
 use crate::rdma::lookup::IbDeviceRef;
@@ -33,6 +36,10 @@ pub(crate) struct Port {
     tunnel: Mutex<Option<Tunnel>>,
     home: Namespace,
     settings: Settings,
+    tuning: Arc<Tuning>,
+    /// The files of `tuning`, while the device is there for its users.
+    #[pin]
+    files: Mutex<Option<Directory<Tuning>>>,
     /// Whether connections that are made now, and address handles, may take the loopback.
     loopback: Atomic<bool>,
     /// See [`Port::line_rate`].
@@ -97,6 +104,8 @@ impl Port {
             tunnel <- kernel::new_mutex!(Some(Tunnel::open::<R>(on)?), "oxe_tunnel"),
             home: on.present_namespace(),
             settings,
+            tuning: Arc::pin_init(Tuning::new(*settings), GFP_KERNEL)?,
+            files <- kernel::new_mutex!(None, "oxe_files"),
             loopback: Atomic::new(settings.loopback),
             line_rate: Atomic::new(UNKNOWN_LINE_RATE),
             counters: Counters::new(on.name()),
@@ -137,6 +146,37 @@ impl Port {
     #[inline]
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The files that tune the port are there for root, by the name of `dev`. Without memory there
+    /// are none. Process context.
+    pub(crate) fn publish<D>(&self, dev: &Device<D>) {
+        let files = Directory::new(dev, self.tuning.clone());
+        *self.files.lock() = files;
+    }
+
+    /// `dev` has another name. Process context.
+    pub(crate) fn rename<D>(&self, dev: &Device<D>) {
+        if let Some(files) = &*self.files.lock() {
+            files.rename(dev);
+        }
+    }
+
+    /// The files go. Process context; waits until nobody reads or writes one.
+    pub(crate) fn withdraw(&self) {
+        let files = self.files.lock().take();
+        drop(files);
+    }
+
+    /// What controls a connection that is made now. Softirq or process context.
+    pub(crate) fn control(&self) -> Control {
+        self.tuning.control(self.line_rate())
+    }
+
+    /// The least time between two CNPs of a queue pair, in nanoseconds; `None`: CNPs are not sent.
+    /// Any context.
+    pub(crate) fn cnp_interval(&self) -> Option<u64> {
+        self.settings.roce_np.then(|| self.tuning.cnp_interval())
     }
 
     /// Whether a path that is made now, and leads back to the device, takes the loopback, and not

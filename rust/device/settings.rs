@@ -17,12 +17,33 @@ pub(crate) struct Settings {
     pub(crate) keep_responses: bool,
     /// Responders keep requests that come behind a missing one, and requesters send that one alone.
     pub(crate) keep_requests: bool,
-    /// Connections react to CNPs, by DCQCN.
-    pub(crate) dcqcn: bool,
-    /// Connections are controlled by delay.
-    pub(crate) delay: bool,
-    /// The least time between two CNPs of a queue pair, in nanoseconds. `None`: CNPs are not sent.
-    pub(crate) cnp_interval: Option<u64>,
+    /// The congestion controller, until that is chosen in debugfs.
+    pub(crate) controller: Controller,
+    /// CNPs are sent.
+    pub(crate) roce_np: bool,
+    /// The least time between two CNPs of a queue pair, in microseconds, until that is changed in
+    /// debugfs.
+    pub(crate) np_min_time_between_cnps: u32,
+}
+
+/// A congestion controller, by its number in `oxe_controllers` of `ffi/helpers.c`.
+#[derive(Clone, Copy)]
+pub(crate) enum Controller {
+    /// Windows alone.
+    Cubic = 0,
+    /// Connections react to CNPs, too.
+    Dcqcn = 1,
+    /// Windows follow the time of round trips.
+    Delay = 2,
+}
+
+impl Controller {
+    /// The one of that number, if there is one.
+    pub(crate) fn numbered(number: u32) -> Option<Self> {
+        [Controller::Cubic, Controller::Dcqcn, Controller::Delay]
+            .into_iter()
+            .find(|each| *each as u32 == number)
+    }
 }
 
 /// What [`Settings::provide`] was called with.

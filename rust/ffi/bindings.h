@@ -7,6 +7,7 @@
 #include <rdma/uverbs_ioctl.h>
 #include <rdma/rdma_user_rxe.h>
 
+#include "debugfs_helpers.h"
 #include "gid_helpers.h"
 #include "helpers.h"
 #include "net_helpers.h"

@@ -29,16 +29,10 @@ pub(crate) fn parameter<T: Copy>(value: impl Borrow<T>) -> T {
     *value.borrow()
 }
 
-/// Whether the module parameter `congestion_control` is `dcqcn`.
-pub(crate) fn reacts_to_cnps() -> bool {
+/// The number of the controller that the module parameter `congestion_control` names.
+pub(crate) fn congestion_control() -> u32 {
     // SAFETY: it only reads a number, which is set before the module's code runs.
-    unsafe { super::oxe_congestion_control() == 1 }
-}
-
-/// Whether the module parameter `congestion_control` is `delay`.
-pub(crate) fn controls_by_delay() -> bool {
-    // SAFETY: as above.
-    unsafe { super::oxe_congestion_control() == 2 }
+    unsafe { super::oxe_congestion_control() }
 }
 
 /// Runs a pinned initialiser on raw memory.

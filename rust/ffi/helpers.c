@@ -24,9 +24,20 @@ MODULE_VERSION(OXE_VERSION);
 static const char *const oxe_controllers[] = { "cubic", "dcqcn", "delay" };
 static unsigned int oxe_controller;
 
+/* The number of the controller of that name, or -EINVAL. */
+int oxe_controller_number(const char *name)
+{
+	return sysfs_match_string(oxe_controllers, name);
+}
+
+const char *oxe_controller_name(unsigned int number)
+{
+	return number < ARRAY_SIZE(oxe_controllers) ? oxe_controllers[number] : "";
+}
+
 static int oxe_controller_set(const char *val, const struct kernel_param *kp)
 {
-	int found = sysfs_match_string(oxe_controllers, val);
+	int found = oxe_controller_number(val);
 
 	if (found < 0) {
 		pr_err("oxe: congestion_control is cubic, dcqcn or delay, and not %s\n", val);

@@ -58,6 +58,8 @@ struct nlattr *oxe_details_begin(struct sk_buff *msg);
 void oxe_details_end(struct sk_buff *msg, struct nlattr *nest, bool keep);
 
 unsigned int oxe_congestion_control(void);
+int oxe_controller_number(const char *name);
+const char *oxe_controller_name(unsigned int number);
 
 const char *oxe_version(void);
 u64 oxe_fw_ver(void);

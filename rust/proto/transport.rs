@@ -38,6 +38,7 @@ mod tests;
 
 use super::wire;
 
+pub use common::dcqcn::{Param, Params};
 pub use common::{
     time, AccessError, Arrival, AtomicOp, Attr, ConnectedQp, DropReason, Events, Flags, Flush,
     Instant, Invalid, Modify, NotificationPoint, Origin, Payload, PlaceError, Pmtu, ReactionPoint,

@@ -16,7 +16,8 @@ use kernel::ffi::{c_int, c_void};
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
-/// While this [`struct ib_client`] exists, [`Driver::added`] and [`Driver::removing`] are called.
+/// While this [`struct ib_client`] exists, [`Driver::added`], [`Driver::renamed`] and
+/// [`Driver::removing`] are called.
 ///
 /// [`struct ib_client`]: srctree/include/rdma/ib_verbs.h
 ///
@@ -42,6 +43,7 @@ impl<D: Driver> Client<D> {
             name: name.as_char_ptr(),
             add: Some(add::<D>),
             remove: Some(remove::<D>),
+            rename: Some(rename::<D>),
             ..Default::default()
         };
         let client = KBox::pin(Opaque::new(client), GFP_KERNEL)?;
@@ -77,6 +79,16 @@ unsafe extern "C" fn add<D: Driver>(ib: *mut ffi::ib_device) -> c_int {
     // initialised before they are registered.
     D::added(unsafe { Device::<D>::from_raw(ib) });
     0
+}
+
+/// The operation `rename`, for a device that was added.
+///
+/// # Safety
+///
+/// Only ib_core calls this, through the client that it is in.
+unsafe extern "C" fn rename<D: Driver>(ib: *mut ffi::ib_device, _data: *mut c_void) {
+    // SAFETY: as in `remove`.
+    D::renamed(unsafe { Device::<D>::from_raw(ib) });
 }
 
 /// The operation `remove`, for a device that was added.

@@ -105,6 +105,9 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// another network namespace. Must not call ib_core.
     fn added(dev: &Device<Self>);
 
+    /// The device, which is there for its users, has another name. Must not call ib_core.
+    fn renamed(dev: &Device<Self>);
+
     /// The device is about to go, or to move. Processes still have it, and lose it when this has
     /// returned. They may call verbs meanwhile and shortly afterwards.
     fn removing(dev: &Device<Self>);

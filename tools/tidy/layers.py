@@ -60,7 +60,7 @@ RUST = order(
     {"oxe.rs"},
     "device",
     layers=(
-        {"uabi", "limits", "counters", "settings"}
+        {"uabi", "limits", "counters", "settings", "tuning"}
         | {"ring", "recv_ring", "port", "pd", "gid_rescan", "mcast"},
         {"mem"},
         {"cq"},

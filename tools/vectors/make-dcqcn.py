@@ -10,7 +10,7 @@ NVIDIA's "DCQCN Parameters". The driver computes otherwise, and a test of it com
 
 The output is checked in; --check says whether it is that of this program. A trace begins with
 
-    trace name line-rate-in-Mb/s
+    trace name line-rate-in-Mb/s parameter=value...
 
 and has one event a line, of which bytes is empty ("-") unless packets were sent:
 
@@ -23,44 +23,66 @@ import pathlib
 import sys
 
 MBIT = 1e6
-G = 1019 / 1024  # what stays of alpha
-INITIAL_ALPHA = 1023 / 1024
-ALPHA_PERIOD = 1_000
-REDUCE_PERIOD = 4_000
-TIME_RESET = 300_000
-BYTE_RESET = 32_767
-THRESHOLD = 1
-AI, HAI = 5 * MBIT, 50 * MBIT
-MIN_RATE = 1 * MBIT
-MIN_DEC_FAC = 0.5
 NEVER = float("inf")
+DEFAULTS = {
+    "rp_clamp_tgt_rate": 0,
+    "rp_clamp_tgt_rate_ati": 1,
+    "rp_time_reset": 300,
+    "rp_byte_reset": 32_767,
+    "rp_threshold": 1,
+    "rp_ai_rate": 5,
+    "rp_hai_rate": 50,
+    "rp_max_rate": 0,
+    "rp_min_rate": 1,
+    "rp_min_dec_fac": 50,
+    "rp_rate_to_set_on_first_cnp": 0,
+    "rp_gd": 11,
+    "rp_dce_tcp_g": 1019,
+    "rp_dce_tcp_rtt": 1,
+    "rp_initial_alpha_value": 1023,
+    "rp_rate_reduce_monitor_period": 4,
+}
 
 
 class ReactionPoint:
     """The state of one flow, moved on from event to event."""
 
-    def __init__(self, line):
-        self.line = line * MBIT
+    def __init__(self, line, changes):
+        value = DEFAULTS | changes
+        self.line = min(line, value["rp_max_rate"] or line) * MBIT
+        self.first = value["rp_rate_to_set_on_first_cnp"] * MBIT
+        self.g = value["rp_dce_tcp_g"] / 1024  # what stays of alpha
+        self.initial_alpha = value["rp_initial_alpha_value"] / 1024
+        self.alpha_period = value["rp_dce_tcp_rtt"] * 1000
+        self.reduce_period = value["rp_rate_reduce_monitor_period"] * 1000
+        self.time_reset = value["rp_time_reset"] * 1000
+        self.byte_reset = value["rp_byte_reset"] or NEVER
+        self.threshold = value["rp_threshold"]
+        self.additive, self.hyper = value["rp_ai_rate"] * MBIT, value["rp_hai_rate"] * MBIT
+        self.min_rate = value["rp_min_rate"] * MBIT
+        self.min_left = value["rp_min_dec_fac"] / 100
+        self.shrink = 2 ** (10 - value["rp_gd"])
+        self.clamp, self.clamp_by_time = value["rp_clamp_tgt_rate"], value["rp_clamp_tgt_rate_ati"]
         self.limited = False
         self.rate = self.target = self.line
 
     def run(self, now):
         """Everything that happens of itself until now."""
         while self.limited:
-            cut = self.cut_at + REDUCE_PERIOD if self.cut_due else NEVER
+            cut = self.cut_at + self.reduce_period if self.cut_due else NEVER
             soonest = min(self.alpha_tick, self.timer, cut)
             if soonest > now:
                 return
             if soonest == self.alpha_tick:
-                self.alpha *= G
+                self.alpha *= self.g
                 if self.congested:
-                    self.alpha += 1 - G
+                    self.alpha += 1 - self.g
                 self.congested = False
-                self.alpha_tick += ALPHA_PERIOD
+                self.alpha_tick += self.alpha_period
             elif soonest == cut:
                 self.cut(cut)
             else:
-                self.timer += TIME_RESET
+                self.timer += self.time_reset
                 self.times += 1
                 self.increase()
 
@@ -68,12 +90,15 @@ class ReactionPoint:
         self.run(now)
         if not self.limited:
             self.limited = True
-            self.rate = self.target = self.line
-            self.alpha = INITIAL_ALPHA
-            self.alpha_tick = now + ALPHA_PERIOD
+            self.rate = self.target = min(self.first or self.line, self.line)
+            self.alpha = self.initial_alpha
+            self.alpha_tick = now + self.alpha_period
             self.times = self.counts = 0
-            self.cut(now)
-        elif now < self.cut_at + REDUCE_PERIOD:
+            if self.first:
+                self.begin(now)
+            else:
+                self.cut(now)
+        elif now < self.cut_at + self.reduce_period:
             self.cut_due = True
         else:
             self.cut(now)
@@ -81,31 +106,34 @@ class ReactionPoint:
 
     def cut(self, now):
         # The target stays where it is until the rate has grown towards it.
-        if self.times or self.counts:
+        if self.clamp or self.counts or (self.times and self.clamp_by_time):
             self.target = self.rate
-        fallen = max(self.rate * (1 - self.alpha / 2), self.rate * MIN_DEC_FAC, MIN_RATE)
-        self.rate = min(self.rate, fallen)
+        fallen = self.rate * (1 - self.alpha * self.shrink)
+        self.rate = min(self.rate, max(fallen, self.rate * self.min_left, self.min_rate))
+        self.begin(now)
+
+    def begin(self, now):
         self.cut_at, self.cut_due = now, False
         self.times = self.counts = self.bytes = 0
-        self.timer = now + TIME_RESET
+        self.timer = now + self.time_reset
 
     def sent(self, now, count):
         self.run(now)
         if not self.limited:
             return
         self.bytes += count
-        while self.limited and self.bytes >= BYTE_RESET:
-            self.bytes -= BYTE_RESET
+        while self.limited and self.bytes >= self.byte_reset:
+            self.bytes -= self.byte_reset
             self.counts += 1
             self.increase()
 
     def increase(self):
-        if max(self.times, self.counts) <= THRESHOLD:
+        if max(self.times, self.counts) <= self.threshold:
             pass  # fast recovery
-        elif min(self.times, self.counts) > THRESHOLD:
-            self.target += HAI
+        elif min(self.times, self.counts) > self.threshold:
+            self.target += self.hyper
         else:
-            self.target += AI
+            self.target += self.additive
         self.target = min(self.target, self.line)
         self.rate = (self.rate + self.target) / 2
         if self.line - self.rate < 1:
@@ -116,9 +144,9 @@ class ReactionPoint:
 class Trace:
     """A flow, and the lines of what happens to it."""
 
-    def __init__(self, name, line):
-        self.point = ReactionPoint(line)
-        self.lines = [f"trace {name} {line}"]
+    def __init__(self, name, line, **changes):
+        self.point = ReactionPoint(line, changes)
+        self.lines = [" ".join([f"trace {name} {line}", *(f"{n}={v}" for n, v in changes.items())])]
 
     def note(self, now, what, count="-"):
         point = self.point
@@ -156,9 +184,9 @@ def close():
     return trace
 
 
-def sending(name, line, gap, cnps, bursts):
+def sending(name, line, gap, cnps, bursts, **changes):
     """A CNP in each gap, then none, of a flow that sends a burst in 50 us."""
-    trace = Trace(name, line)
+    trace = Trace(name, line, **changes)
     now, next_cnp, left = 5_009, 5_009, cnps
     for _ in range(bursts):
         if left and now >= next_cnp:
@@ -172,9 +200,9 @@ def sending(name, line, gap, cnps, bursts):
     return trace
 
 
-def noise():
+def noise(name, **changes):
     """CNPs and packets at times that only look random."""
-    trace = Trace("noise", 25_000)
+    trace = Trace(name, 25_000, **changes)
     now, state = 1_001, 12345
     for _ in range(160):
         state = (state * 1103515245 + 12345) & 0x7FFFFFFF
@@ -189,6 +217,30 @@ def noise():
     return trace
 
 
+# As in the paper.
+PAPER = {
+    "rp_dce_tcp_rtt": 55,
+    "rp_dce_tcp_g": 1020,
+    "rp_rate_reduce_monitor_period": 50,
+    "rp_time_reset": 55,
+    "rp_byte_reset": 10_000_000,
+    "rp_threshold": 5,
+    "rp_ai_rate": 40,
+}
+# Each of the rest is another one.
+OTHER = {
+    "rp_clamp_tgt_rate": 1,
+    "rp_clamp_tgt_rate_ati": 0,
+    "rp_gd": 10,
+    "rp_min_dec_fac": 30,
+    "rp_min_rate": 200,
+    "rp_max_rate": 8000,
+    "rp_rate_to_set_on_first_cnp": 3000,
+    "rp_initial_alpha_value": 700,
+    "rp_hai_rate": 100,
+}
+
+
 def text():
     traces = [
         storm(),
@@ -196,7 +248,11 @@ def text():
         sending("rare", 10_000, 1_000_000, 4, 120),
         sending("often", 10_000, 100_000, 40, 120),
         sending("slow", 1_000, 50_000, 60, 120),
-        noise(),
+        noise("noise"),
+        sending("paper", 40_000, 50_000, 60, 120, **PAPER),
+        noise("noise-paper", **PAPER),
+        sending("other", 10_000, 400_000, 10, 120, **OTHER),
+        noise("noise-other", **OTHER),
     ]
     return "".join(line + "\n" for trace in traces for line in trace.lines)
 

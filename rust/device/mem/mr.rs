@@ -10,6 +10,8 @@ use crate::device::pd::PdId;
 use crate::proto::transport::AccessError;
 use crate::rdma::access::Access;
 use crate::rdma::details::Details;
+use crate::rdma::device::Device;
+use crate::rdma::error::unsupported;
 use crate::rdma::mr::Advice;
 use crate::rdma::odp::OdpMemory;
 use crate::rdma::strided::StridedSrc;
@@ -40,10 +42,37 @@ pub(crate) struct Mr {
     windows: Atomic<u32>,
 }
 
+/// The access rights that a region may have. No memory is known to be persistent. Optional ones are
+/// hints, which may be ignored.
+const REGION_ACCESS: u32 = Access::LOCAL_WRITE.bits()
+    | Access::REMOTE_WRITE.bits()
+    | Access::REMOTE_READ.bits()
+    | Access::REMOTE_ATOMIC.bits()
+    | Access::FLUSH_GLOBAL.bits()
+    | Access::MW_BIND.bits()
+    | Access::HUGETLB.bits()
+    | Access::ON_DEMAND.bits()
+    | Access::OPTIONAL.bits();
+
 /// Memory of a process, for a region.
 pub(crate) enum ProcessMemory {
     Pinned(UserMemory),
     OnDemand(OdpMemory),
+}
+
+impl ProcessMemory {
+    /// Memory of the calling process. Errors: see [`UserMemory::pin`] and [`OdpMemory::new`];
+    /// EOPNOTSUPP for rights that there are not.
+    pub(crate) fn new<D>(dev: &Device<D>, start: u64, length: u64, access: Access) -> Result<Self> {
+        if access.bits() & !REGION_ACCESS != 0 {
+            return Err(unsupported());
+        }
+        Ok(if access.contains(Access::ON_DEMAND) {
+            ProcessMemory::OnDemand(OdpMemory::new(dev, start, length, access)?)
+        } else {
+            ProcessMemory::Pinned(UserMemory::pin(dev, start, length, access)?)
+        })
+    }
 }
 
 /// The memory of a region that stays open while this lives.

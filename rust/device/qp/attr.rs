@@ -10,6 +10,7 @@ use super::progress::Input;
 use super::service::attr::from_transport;
 use super::service::resources::{read_keys, NewResources, Resources};
 use crate::device::limits;
+use crate::device::tuning::Control;
 use crate::proto::wire::Psn;
 use crate::rdma::attr::Mtu;
 use crate::rdma::error::unsupported;
@@ -31,22 +32,31 @@ pub(crate) fn modify(qp: &Arc<Qp>, attr: &QpAttr<'_>) -> Result {
         Some(count) => Some((Resources::new(count.into())?, read_keys(count.into())?)),
         None => None,
     };
-    let loopback = takes_loopback(qp, attr);
+    let connected = Connected {
+        loopback: takes_loopback(qp, attr),
+        control: qp.ctx.port.control(),
+    };
     if attr.state() == Some(QpState::Reset) {
         engine::run(qp, Input::Flush);
     }
     let leftover = match attr.state() {
         Some(QpState::Reset) => {
             let mut inner = qp.stop();
-            let leftover = apply(qp, &mut inner, attr, loopback, resources);
+            let leftover = apply(qp, &mut inner, attr, connected, resources);
             inner.run.restart();
             leftover
         }
-        _ => apply(qp, &mut qp.inner.lock(), attr, loopback, resources),
+        _ => apply(qp, &mut qp.inner.lock(), attr, connected, resources),
     };
     // If it failed, too: what was due while the QP was stopped is due now.
     engine::run(qp, Input::Doorbell);
     leftover.map(drop)
+}
+
+/// How the port has a QP that is connected now.
+struct Connected {
+    loopback: bool,
+    control: Control,
 }
 
 /// The checks that need no state.
@@ -105,7 +115,7 @@ fn apply(
     qp: &Qp,
     inner: &mut Inner,
     attr: &QpAttr<'_>,
-    loopback: bool,
+    connected: Connected,
     resources: Option<NewResources>,
 ) -> Result<Option<NewResources>> {
     if qp.is_user && qp.qps.removal.has_begun() {
@@ -120,7 +130,11 @@ fn apply(
         return Err(EINVAL);
     }
     if let Some(link) = inner.transport.link().filter(|link| link.path.is_none()) {
-        link.loopback = loopback;
+        link.loopback = connected.loopback;
+    }
+    // Until its next reset the QP keeps it.
+    if to == QpState::Rtr && from != QpState::Rtr {
+        inner.transport.control(connected.control);
     }
     let old = inner.transport.modify(&qp.ctx, attr, resources)?;
     if let Some(av) = attr.av() {

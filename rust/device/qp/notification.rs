@@ -22,7 +22,7 @@ pub(super) fn notify(
     batch: &mut Batch<'_, Qp>,
 ) {
     let port = &qp.ctx.port;
-    let Some(interval) = port.settings().cnp_interval else {
+    let Some(interval) = port.cnp_interval() else {
         return;
     };
     let arrival = Arrival {

@@ -21,10 +21,11 @@ use crate::device::packet::rx_packet::RxPacket;
 use crate::device::packet::tx_batch::{Batch, NoPacket};
 use crate::device::packet::wire_packet::WirePacket;
 use crate::device::port::Port;
+use crate::device::tuning::Control;
 use crate::net::tx_limit::TxLimitHandler;
 use crate::proto::transport::{
-    Connection, EventCounts, Events, Instant, ReactionPoint, SendCompletion, Snapshot, Standard,
-    State, UcQp,
+    CongestionControl, Connection, EventCounts, Events, Instant, SendCompletion, Snapshot,
+    Standard, State, UcQp,
 };
 use crate::proto::wire::{PacketRepr, Qpn};
 use crate::rdma::attr::Mtu;
@@ -67,18 +68,23 @@ impl Transport {
                 let mut conn = Connection::new(Resources::new(0)?);
                 conn.keep_responses(settings.keep_responses);
                 conn.keep_requests(settings.keep_requests);
-                if settings.dcqcn {
-                    conn.react(ReactionPoint::dcqcn(port.line_rate()));
-                }
-                if settings.delay {
-                    let [requests, responses] = Standard::by_delay();
-                    conn.control(requests, responses);
-                }
                 Transport::Rc(Connected::new(conn))
             }
             QpType::Uc => Transport::Uc(Connected::new(UcQp::new())),
             QpType::Ud | QpType::Gsi => Transport::Datagram(Ud::new(qpn)),
         })
+    }
+
+    /// A QP that becomes connected is controlled like this; only RC is.
+    pub(crate) fn control(&mut self, control: Control) {
+        if let Transport::Rc(rc) = self {
+            let [requests, responses] = match control.by_delay {
+                true => Standard::by_delay(),
+                false => [Standard::REQUESTS, Standard::RESPONSES],
+            };
+            rc.conn.react(control.reaction);
+            rc.conn.control(requests, responses);
+        }
     }
 
     /// Whether the peer acknowledges requests: they may wait for a response.

@@ -2,10 +2,11 @@
 """The reaction point of connections: host B sends to A, and is notified.
 
 "on", "cuts": with congestion_control=dcqcn; "off": without it, where there is none of it; "queue":
-with it, through a queue that marks packets.
+with it, through a queue that marks packets; "tuned": without it, chosen by device.
 """
 
 import os
+import pathlib
 import socket
 import struct
 import sys
@@ -227,7 +228,61 @@ def queue():
         shut(a, b)
 
 
+def tune(name, value):
+    """A file of B in debugfs."""
+    pathlib.Path("/sys/kernel/debug/oxe", DEV_B, name).write_text(value, encoding="ascii")
+
+
+def fields_of(a, b):
+    """The ECN fields of packets with payload of WRITEs of B to A."""
+    seen = Seen()
+    transfer(post_writes, a, b)
+    found = seen.all()
+    seen.close()
+    return {field for _, field, payload in found if payload}
+
+
+def chosen():
+    """A connection keeps the controller that its device had when it was made."""
+    old = ends(V4)
+    tune("congestion_control", "dcqcn")
+    new = ends(V4)
+    same(fields_of(*old), {0}, "ECN fields of a connection made before")
+    same(fields_of(*new), {ECT_0}, "ECN fields of one made afterwards")
+    tune("congestion_control", "cubic")
+    same(fields_of(*new), {ECT_0}, "ECN fields of that, cubic chosen")
+    shut(*old, *new)
+
+
+def smallest():
+    """The rate falls to the least one, which is 700 Mb/s, without growth; also of a connection
+    that goes on when another is asked for."""
+    tune("congestion_control", "dcqcn")
+    for name, value in SLOWEST.items():
+        tune(f"cc_params/{name}", value)
+    a, b = ends(V4)
+    tune("cc_params/rp_min_rate", "1")
+    with Counted() as counted:
+        marks("ce")
+        transfer(post_writes, a, b, MANY)
+        until(lambda: counted.rise("rp_cnp_handled") > 10, "CNPs to be handled")
+        transfer(post_writes, a, b, MANY)
+    same(of_qp(b).get("rp_rate_mbps"), 700, "the rate")
+    shut(a, b)
+
+
+# No growth, and alpha stays what it is.
+SLOWEST = {
+    "rp_min_rate": "700",
+    "rp_byte_reset": "0",
+    "rp_time_reset": "131071",
+    "rp_dce_tcp_rtt": "131071",
+}
 CASES = {
+    "tuned": [
+        ("connections have the controller of their time", chosen),
+        ("connections have the parameters of their time", smallest),
+    ],
     "off": [
         ("without the parameter packets are not ECN-capable", ecn_fields, V4, False),
         ("without the parameter CNPs are ignored", ignores),

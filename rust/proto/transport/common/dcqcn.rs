@@ -11,7 +11,10 @@
 //! No timer runs here. Alpha and the rate follow from the time that has passed when they are looked
 //! at.
 
+mod params;
+
 use super::Instant;
+pub use params::{Param, Params};
 
 /// Bits per second of 1 Mb/s.
 const MBIT: u64 = 1_000_000;
@@ -19,76 +22,12 @@ const MBIT: u64 = 1_000_000;
 /// An alpha of 1: it has 31 bits of fraction, so that a product of two fits 64 bits.
 const ONE: u64 = 1 << 31;
 
-/// The rates that this can compute with, in Mb/s, are up to 1 Tb/s.
-const MAX_MBPS: u32 = 1_000_000;
-
 /// After so many periods without a CNP nothing is left of alpha.
 const MAX_PERIODS: u64 = 1 << 14;
 
-/// After so many increases in a row the current rate is behind the target by one step.
+/// After so many increases in a row the current rate is behind the target by one step. More than
+/// the largest threshold.
 const SINGLE_STEPS: u64 = 64;
-
-/// The parameters, by the names that mlx5 gives them in `cc_params`. Rates are in Mb/s, times in
-/// microseconds.
-#[derive(Debug)]
-pub struct Params {
-    /// Each cut sets the target rate to the current one.
-    pub rp_clamp_tgt_rate: bool,
-    /// A cut sets the target rate if time has increased the rate since the last cut. That bytes
-    /// have done so always counts.
-    pub rp_clamp_tgt_rate_ati: bool,
-    /// Time between two increases.
-    pub rp_time_reset: u32,
-    /// Bytes sent between two increases; 0: bytes do not count.
-    pub rp_byte_reset: u32,
-    /// So many increases by time, and so many by bytes, are fast recovery. Less than
-    /// `SINGLE_STEPS`.
-    pub rp_threshold: u32,
-    /// Step of the target rate in additive increase.
-    pub rp_ai_rate: u32,
-    /// Step of the target rate in hyper increase.
-    pub rp_hai_rate: u32,
-    /// Largest rate; 0: the line's.
-    pub rp_max_rate: u32,
-    /// Smallest rate.
-    pub rp_min_rate: u32,
-    /// The least part of the rate that is left after a cut, in percent.
-    pub rp_min_dec_fac: u32,
-    /// The rate before the first cut; 0: the largest.
-    pub rp_rate_to_set_on_first_cnp: u32,
-    /// A cut takes alpha of the rate, divided by 2 to the power of this less 10.
-    pub rp_gd: u32,
-    /// The factor of alpha in each period, in 1/1024.
-    pub rp_dce_tcp_g: u32,
-    /// The period of alpha.
-    pub rp_dce_tcp_rtt: u32,
-    /// Alpha at the first CNP, in 1/1024.
-    pub rp_initial_alpha_value: u32,
-    /// Least time between two cuts.
-    pub rp_rate_reduce_monitor_period: u32,
-}
-
-impl Params {
-    /// ConnectX's defaults.
-    pub const CONNECTX: Params = Params {
-        rp_clamp_tgt_rate: false,
-        rp_clamp_tgt_rate_ati: true,
-        rp_time_reset: 300,
-        rp_byte_reset: 32_767,
-        rp_threshold: 1,
-        rp_ai_rate: 5,
-        rp_hai_rate: 50,
-        rp_max_rate: 0,
-        rp_min_rate: 1,
-        rp_min_dec_fac: 50,
-        rp_rate_to_set_on_first_cnp: 0,
-        rp_gd: 11,
-        rp_dce_tcp_g: 1019,
-        rp_dce_tcp_rtt: 1,
-        rp_initial_alpha_value: 1023,
-        rp_rate_reduce_monitor_period: 4,
-    };
-}
 
 /// A time of the parameters in nanoseconds.
 fn nanos(micros: u32) -> u64 {
@@ -105,7 +44,7 @@ fn periods(begin: Instant, now: Instant, period: u64) -> u64 {
 fn rate_or(mbps: u32, otherwise: u64) -> u64 {
     match mbps {
         0 => otherwise,
-        mbps => u64::from(mbps.min(MAX_MBPS)).saturating_mul(MBIT),
+        mbps => u64::from(mbps.min(params::MAX_MBPS)).saturating_mul(MBIT),
     }
 }
 
@@ -137,7 +76,7 @@ enum Source {
 /// The rate of one queue pair. Rates are in bits per second.
 #[derive(Clone, Copy, Debug)]
 pub struct Dcqcn {
-    params: &'static Params,
+    params: Params,
     /// There was a CNP, and the rate is not the largest again. Without it nothing else counts.
     limited: bool,
     /// A cut is due at the end of the least time after the last one.
@@ -161,7 +100,7 @@ pub struct Dcqcn {
 
 impl Dcqcn {
     /// Of a queue pair that has got no CNP, on a line of so many Mb/s.
-    pub fn new(params: &'static Params, line: u32) -> Self {
+    pub fn new(params: Params, line: u32) -> Self {
         let line = rate_or(line.max(1), MBIT);
         let max = rate_or(params.rp_max_rate, line).min(line);
         Dcqcn {
@@ -229,7 +168,9 @@ impl Dcqcn {
         }
         self.settle_alpha(now);
         let again_at = self.cut_at.after(self.reduce_period());
-        if first || now >= again_at {
+        if first && self.params.rp_rate_to_set_on_first_cnp > 0 {
+            self.begin(now);
+        } else if first || now >= again_at {
             self.cut(now);
         } else {
             self.owes_cut = true;
@@ -292,12 +233,13 @@ impl Dcqcn {
         };
     }
 
-    /// Cuts the rate (section 5.1, equation 1), and begins to count anew.
+    /// Cuts the rate (section 5.1, equation 1).
     fn cut(&mut self, now: Instant) {
         self.settle_alpha(now);
-        let params = self.params;
-        let raised = self.byte_stage > 0 || params.rp_clamp_tgt_rate_ati && self.time_stage > 0;
-        if params.rp_clamp_tgt_rate || raised {
+        let params = &self.params;
+        let raised =
+            self.byte_stage > 0 || params.rp_clamp_tgt_rate_ati != 0 && self.time_stage > 0;
+        if params.rp_clamp_tgt_rate != 0 || raised {
             self.target = self.current;
         }
         // 20 bits of alpha: a rate has up to 40.
@@ -311,6 +253,11 @@ impl Dcqcn {
             .max(rate_or(params.rp_min_rate, MBIT))
             .min(self.current);
         self.current = self.current.saturating_sub(less).max(least);
+        self.begin(now);
+    }
+
+    /// Begins to count anew: the rate is cut, or set by the first CNP.
+    fn begin(&mut self, now: Instant) {
         self.cut_at = now;
         self.owes_cut = false;
         self.time_from = now;

@@ -49,10 +49,10 @@ impl ReactionPoint {
         left: 0,
     };
 
-    /// DCQCN with ConnectX's defaults, on a line of so many Mb/s.
-    pub fn dcqcn(line: u32) -> Self {
+    /// DCQCN, on a line of so many Mb/s.
+    pub fn dcqcn(params: Params, line: u32) -> Self {
         ReactionPoint {
-            rate: Some(Dcqcn::new(&Params::CONNECTX, line)),
+            rate: Some(Dcqcn::new(params, line)),
             ..Self::NONE
         }
     }

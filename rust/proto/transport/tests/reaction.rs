@@ -2,6 +2,7 @@
 
 //! Connections that react to congestion notifications: what these cut, and what goes on.
 
+use super::super::common::dcqcn::Params;
 use super::super::wire::{BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn};
 use super::super::{
     ConnectedQp, DropReason, Instant, Modify, ReactionPoint, RequesterEvent, SendOp, State, Verdict,
@@ -27,7 +28,8 @@ fn cnp() -> Packet {
 
 fn reacting(line: u32) -> Node {
     let mut node = Node::new(1, &config(), 0, 0);
-    node.conn.react(ReactionPoint::dcqcn(line));
+    node.conn
+        .react(ReactionPoint::dcqcn(Params::CONNECTX, line));
     node
 }
 
@@ -273,7 +275,7 @@ proptest! {
     ) {
         let mut pair = Pair::new();
         for node in [&mut pair.a, &mut pair.b] {
-            node.conn.react(ReactionPoint::dcqcn(line));
+            node.conn.react(ReactionPoint::dcqcn(Params::CONNECTX, line));
         }
         for (op, len) in &ops {
             match op {
@@ -311,7 +313,9 @@ proptest! {
 #[test]
 fn a_long_read_arrives_in_bursts() {
     let mut pair = Pair::new();
-    pair.b.conn.react(ReactionPoint::dcqcn(200));
+    pair.b
+        .conn
+        .react(ReactionPoint::dcqcn(Params::CONNECTX, 200));
     assert_eq!(pair.b.receive(Instant(0), &cnp()), Verdict::Accepted);
     pair.a.post(SendOp::Read, vec![0; 50_000], 0);
     pair.run();

@@ -8,7 +8,7 @@ use super::end::End;
 use super::scenario::Scenario;
 use crate::api::*;
 use crate::rng::Rng;
-use oxe_proto::transport::{CongestionControl, ReactionPoint, Standard};
+use oxe_proto::transport::{CongestionControl, Params, ReactionPoint, Standard};
 use oxe_proto::wire::{Ecn, PacketRepr};
 use std::collections::BTreeMap;
 
@@ -85,7 +85,7 @@ impl<'a, C: CongestionControl> Network<'a, C> {
         if scenario.reacts {
             for end in &mut ends {
                 let mbps = (scenario.link / 1e6) as u32;
-                end.conn.react(ReactionPoint::dcqcn(mbps));
+                end.conn.react(ReactionPoint::dcqcn(Params::CONNECTX, mbps));
             }
         }
         let mut network = Network {

@@ -22,7 +22,7 @@ use crate::profile::{draw_psn, Profile, MS, US};
 use crate::rng::{Rng, Stream};
 use crate::run::notify::{by_delay, reacts, LINE};
 use crate::run::world::{Event, World};
-use oxe_proto::transport::{ReactionPoint, RemoteAccess, Standard, LOOPBACK_MTU};
+use oxe_proto::transport::{Params, ReactionPoint, RemoteAccess, Standard, LOOPBACK_MTU};
 
 /// The path MTUs. The last one is that of loopback connections.
 const MTUS: [u32; 6] = [256, 512, 1024, 2048, 4096, LOOPBACK_MTU];
@@ -118,7 +118,7 @@ fn connection(
     let mut conn = Connection::new(vec![Resource::EMPTY; records]);
     conn.keep_requests(qpn % 16 != 3);
     if reacts(qpn, pmtu) {
-        conn.react(ReactionPoint::dcqcn(LINE));
+        conn.react(ReactionPoint::dcqcn(Params::CONNECTX, LINE));
     }
     if by_delay(qpn, pmtu) && !saboteur.strikes(Sabotage::ForgetDelay) {
         let [requests, responses] = Standard::by_delay();
@@ -245,12 +245,17 @@ impl World {
                 timer_at: None,
                 pump_at: None,
             });
-            let (qpn, pmtu) = (self.qps[base + end].qpn, self.qps[base + end].setup.pmtu);
-            self.watches.push(Watch::new(by_delay(qpn, pmtu)));
-            self.marks.push(Marks::default());
-            self.rates.push(self.judge_of_rate(base + end));
+            self.appoint_judges(base + end);
             self.schedule(base + end, rng);
         }
+    }
+
+    /// The judges of a QP, the newest one.
+    fn appoint_judges(&mut self, qp: usize) {
+        let (qpn, pmtu) = (self.qps[qp].qpn, self.qps[qp].setup.pmtu);
+        self.watches.push(Watch::new(by_delay(qpn, pmtu)));
+        self.marks.push(Marks::default());
+        self.rates.push(self.judge_of_rate(qp));
     }
 
     /// Schedules the actions of the program behind a QP.
