@@ -6,6 +6,7 @@
 use super::copy::copy;
 use core::marker::PhantomData;
 use core::ops::Range;
+use kernel::alloc::KVec;
 
 /// The source of a copy: the caller's bytes, or memory that other contexts may write at any time.
 /// It can only be copied into other memory.
@@ -103,6 +104,20 @@ impl<'a> StridedSrc<'a> {
             skip: if len == 0 { 0 } else { skip },
             ..*self
         })
+    }
+
+    /// Appends all bytes to `to`. `None` if it has no room for them.
+    #[inline]
+    pub(crate) fn append_to(&self, to: &mut KVec<u8>) -> Option<()> {
+        let room = to.spare_capacity_mut();
+        if room.len() < self.len {
+            return None;
+        }
+        // SAFETY: the vector has room for so many bytes.
+        unsafe { self.copy_to(room.as_mut_ptr().cast()) };
+        // SAFETY: the bytes were written, and fit.
+        unsafe { to.inc_len(self.len) };
+        Some(())
     }
 
     /// Copies all bytes to `to`.

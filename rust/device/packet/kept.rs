@@ -8,11 +8,10 @@
 //! pair. A packet that is not kept is dropped, and comes again.
 
 use super::wire_packet::WirePacket;
-use crate::device::mem::error::MemError;
 use crate::net::netdev::Namespace;
 use crate::proto::transport::KEPT_SPAN;
 use crate::proto::wire::{PacketRepr, Psn};
-use crate::rdma::strided::{StridedDst, StridedSrc};
+use crate::rdma::strided::StridedSrc;
 use crate::sync::memory::Payer;
 use crate::sync::quota::{Counted, Owner, Quota};
 use kernel::prelude::*;
@@ -49,11 +48,8 @@ impl KeptPacket {
     fn copy(counted: Counted, payer: &Payer, packet: &WirePacket) -> Result<KBox<Self>> {
         let len = packet.payload_len as usize;
         payer.charge(|flags| {
-            let mut payload = KVec::from_elem(0, len, flags)?;
-            let mut out = StridedDst::new(&mut payload, 0, len, len);
-            let copied: Result<(), MemError> =
-                packet.for_payload(|_, bytes| out.put(bytes).ok_or(MemError::Bounds));
-            copied.map_err(|_| EFAULT)?;
+            let mut payload = KVec::with_capacity(len, flags)?;
+            packet.for_payload(|_, bytes| bytes.append_to(&mut payload).ok_or(EFAULT))?;
             let kept = KeptPacket {
                 repr: packet.repr,
                 namespace: packet.skb.namespace(),
