@@ -35,6 +35,7 @@ mod repair;
 mod request_packet;
 mod selective;
 pub mod snapshot;
+mod sws;
 pub mod tail_loss;
 mod tally;
 mod undo;
@@ -42,7 +43,9 @@ mod undo;
 use super::common::autocork::Autocork;
 use super::common::message_packet::message_packet;
 use super::common::time::earlier;
-use super::common::{Attr, Instant, Request, RequestQueue, SendCompletion, Status, Transmit};
+use super::common::{
+    Attr, Instant, Request, RequestQueue, SendCompletion, SendOp, Status, Transmit,
+};
 use super::wire::{Psn, Service};
 use super::{common, wire};
 use ack_req::AckReq;
@@ -53,24 +56,14 @@ use kept::Kept;
 use recovery::Recovery;
 use request_packet::rd_atomic_request_packet;
 use selective::Selective;
+use sws::little;
 use tally::Tally;
 pub use tally::{EventCounts, RequesterEvent};
-
-/// Room for less than the window divided by this counts as little, and for less than so many
-/// packets (SWS avoidance).
-const SWS_DIVISOR: u16 = 4;
-const SWS_PACKETS: u16 = 32;
 
 /// How many PSNs may be outstanding, responses to READs included: half of the number space, so that
 /// old and new PSNs can be told apart (IBTA 9.7.3.1). One READ of 2^31 bytes at a path MTU of 256
 /// needs them all.
 const SPAN: u32 = Psn::HALF;
-
-/// Room for fewer packets than this is little where the window is `cwnd`.
-#[inline]
-fn little(cwnd: u16) -> u16 {
-    (cwnd / SWS_DIVISOR).min(SWS_PACKETS)
-}
 
 /// The position of a packet in the send queue.
 #[derive(Clone, Copy, Debug)]
@@ -249,7 +242,7 @@ impl<C: CongestionControl> Requester<C> {
                 return Some(transmit);
             }
         }
-        if self.recovery.is_paced() && self.holds_back(now, q) {
+        if (self.recovery.is_paced() || self.recovery.paces_reads()) && self.holds_back(now, q) {
             return self.request_ack(now, attr, q);
         }
         if max_segments > 1 && self.avoids_sws(q) {
@@ -343,10 +336,14 @@ impl<C: CongestionControl> Requester<C> {
         let request = *request;
         let index = psn.offset_from(request.first_psn);
         let transmit = if request.op.wants_response() {
-            self.cursor.psn = request.first_psn.add(request.chunk_end(index));
+            let end = request.chunk_end(index);
+            self.cursor.psn = request.first_psn.add(end);
+            if request.op == SendOp::Read {
+                self.recovery.pace_read(now, end.saturating_sub(index));
+            }
             self.ack_req.on_sent(1, true);
             self.in_flight.add_rd_atomic();
-            rd_atomic_request_packet(&request, n, index, request.chunk_end(index), attr)
+            rd_atomic_request_packet(&request, n, index, end, attr)
         } else {
             let segments = self.segment_count(&request, index, max_segments.unwrap_or(1));
             self.cursor.psn = psn.add(segments.into());

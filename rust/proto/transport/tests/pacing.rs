@@ -95,17 +95,60 @@ fn a_retry_does_not_wait() {
     assert_eq!(psns(&mut node, due), [1]);
 }
 
+/// Where the READ window is not small, a READ follows a paced packet at once.
 #[test]
 fn a_read_does_not_wait() {
-    let (mut node, begin) = timed_out(3);
+    let (mut node, begin) = timed_out(34);
+    for _ in 0..3 {
+        node.conn.open_windows(0, 16);
+    }
     node.post(SendOp::Read, vec![0; 1], 0);
     assert_eq!(psns(&mut node, begin), [1]);
-    let now = begin.after(MS / 2);
-    // All but the last packet of the WRITE had arrived.
-    assert_eq!(node.receive(now, &ack(2)), Verdict::Accepted);
-    let mut now = now;
+    let mut now = begin.after(MS / 2);
+    // Those of before the timeout had arrived.
+    assert_eq!(node.receive(now, &ack(32)), Verdict::Accepted);
     wait(&mut node, &mut now);
-    assert_eq!(psns(&mut node, now), [3, 4], "the READ follows at once");
+    assert_eq!(psns(&mut node, now), [33]);
+    assert_eq!(node.receive(now, &ack(33)), Verdict::Accepted);
+    wait(&mut node, &mut now);
+    assert_eq!(psns(&mut node, now), [34, 35], "the READ follows at once");
+}
+
+/// Where it is small, READ requests are spread as their responses are to be.
+#[test]
+fn reads_of_a_small_window_are_spread_over_a_round_trip() {
+    let mut node = Node::new(1, &config(), 0, 0);
+    node.post(SendOp::Read, vec![0; 1], 0);
+    assert_eq!(psns(&mut node, Instant(0)), [0]);
+    let mut now = Instant(MS);
+    let mut only = read_response(0, 0, 1);
+    only.payload.truncate(1);
+    assert_eq!(node.receive(now, &only), Verdict::Accepted);
+    node.post(SendOp::Read, vec![0; 256 * 8], 0);
+    assert_eq!(psns(&mut node, now), [1]);
+    let window = |node: &Node| node.conn.requester().details(node.conn.attr()).read_window;
+    while window(&node) > 1 {
+        node.transmit_all(now);
+        now = node.conn.poll_timeout().expect("a READ is in flight");
+        node.conn.handle_timeout(now, &mut node.host);
+    }
+    let begin = now;
+    let asks = |node: &mut Node, now| reads_asked(&node.transmit_all(now));
+    // It is asked for again at once: eight packets in 10 ms.
+    assert_eq!(asks(&mut node, now), [(1, 9)]);
+    now = begin.after(MS);
+    for at in 1..9 {
+        let verdict = node.receive(now, &read_response(at, 1, 9));
+        assert_eq!(verdict, Verdict::Accepted, "{at}");
+    }
+    assert_eq!(window(&node), 2);
+    node.post(SendOp::Read, vec![0; 256 * 100], 0);
+    wait(&mut node, &mut now);
+    assert_eq!(now, begin.after(10 * MS));
+    assert_eq!(asks(&mut node, now), [(9, 10)]);
+    wait(&mut node, &mut now);
+    assert_eq!(now, begin.after(10 * MS + MS * 5 / 8));
+    assert_eq!(asks(&mut node, now), [(10, 11)]);
 }
 
 #[test]

@@ -178,30 +178,36 @@ fn a_read_of_two_gibibytes_is_answered_and_taken() {
     let mut sink = Sink::new(Request::new(SendOp::Read, len, 7, RKEY, signaled()));
     let mut packets = 0u32;
     let mut asked = Vec::new();
+    let mut now = NOW;
     while packets < 1 << 23 {
-        if let Some(request) = a.conn.poll_transmit(NOW, 1, &mut sink) {
+        if let Some(request) = a.conn.poll_transmit(now, 1, &mut sink) {
             let reth = request.header.ext.reth().unwrap();
             asked.push((reth.va, reth.dma_len));
-            let _ = b.conn.handle_packet(NOW, &request.header, 0, &mut sink);
+            let _ = b.conn.handle_packet(now, &request.header, 0, &mut sink);
             continue;
         }
-        let t = b.conn.poll_transmit(NOW, 1, &mut b.host).unwrap();
+        let Some(t) = b.conn.poll_transmit(now, 1, &mut b.host) else {
+            // After the loss the next request may wait for its time.
+            now = a.conn.poll_timeout().unwrap();
+            a.conn.handle_timeout(now, &mut sink);
+            continue;
+        };
         sink.expect = t.payload;
         let payload = t.payload.len();
-        let verdict = a.conn.handle_packet(NOW, &t.header, payload, &mut sink);
+        let verdict = a.conn.handle_packet(now, &t.header, payload, &mut sink);
         assert_eq!(verdict, Verdict::Accepted);
         packets += 1;
         if packets == 5_000_000 {
             // A response is lost far into the READ: the requester asks for the rest of its chunk.
-            let end = a.conn.poll_timeout().unwrap();
-            a.conn.handle_timeout(end, &mut sink);
-            let again = a.conn.poll_transmit(end, 1, &mut sink).unwrap();
+            now = a.conn.poll_timeout().unwrap();
+            a.conn.handle_timeout(now, &mut sink);
+            let again = a.conn.poll_transmit(now, 1, &mut sink).unwrap();
             let reth = again.header.ext.reth().unwrap();
             assert_eq!(reth.va, 7 + 256 * 5_000_000);
             let chunk = asked.iter().rev().find(|(start, _)| *start <= reth.va);
             let (start, len) = chunk.unwrap();
             assert_eq!(reth.va + u64::from(reth.dma_len), start + u64::from(*len));
-            let _ = b.conn.handle_packet(NOW, &again.header, 0, &mut sink);
+            let _ = b.conn.handle_packet(now, &again.header, 0, &mut sink);
         }
     }
     let done = a.conn.poll_send_completion(&mut sink).unwrap();

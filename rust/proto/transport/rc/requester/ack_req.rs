@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which request packets ask for an acknowledgement (IBTA 9.7.5.1.2, coalesced ACKs): one in a
-//! quarter of the window at least, and the last one before a pause. If it turns out that no packet
+//! Which request packets ask for an acknowledgement (IBTA 9.7.5.1.2, coalesced ACKs): one in each
+//! half of the window at least, and the last one before a pause. If it turns out that no packet
 //! follows one that did not ask, the requester owes an acknowledgement request: it sends that
 //! packet again.
 
@@ -10,13 +10,14 @@ use super::wire::Psn;
 /// Request packets for an acknowledgement at most.
 const MAX_ACK_EVERY: u16 = 32;
 
-/// The requester asks for an acknowledgement at least every so many packets: a quarter of the
-/// window, so that acknowledgements clock the packets out, and others follow most of those that
-/// ask and show the responder if one is lost. Where the window is small a wait for all of it
+/// The requester asks for an acknowledgement at least every so many packets: half of the window, so
+/// that acknowledgements clock the packets out, and others follow most of those that ask and show
+/// the responder if one is lost. To ask more often costs a host without large windows more than the
+/// packets themselves. Where the window is small a wait for all of it
 /// leaves room in the queue for the packets of others. `least` is for the smallest windows.
 #[inline]
 fn ack_every(cwnd: u16, least: u16) -> u16 {
-    (cwnd / 4).clamp(least, MAX_ACK_EVERY)
+    (cwnd / 2).clamp(least, MAX_ACK_EVERY)
 }
 
 /// The acknowledgement requests of one connection.

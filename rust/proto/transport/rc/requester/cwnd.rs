@@ -111,8 +111,8 @@ pub trait CongestionControl: Copy + Debug {
 
     /// How many packets may be in flight.
     fn window(&self) -> u32;
-    /// The time between request packets in nanoseconds, if they are to be paced, at a smoothed
-    /// round trip time of `rtt` nanoseconds.
+    /// The time between packets in nanoseconds, if they are to be paced, at a smoothed round trip
+    /// time of `rtt` nanoseconds.
     fn interval(&self, rtt: u64) -> Option<u64>;
     /// The slow start threshold, for those who look into a connection.
     fn ssthresh(&self) -> u32;
@@ -150,8 +150,9 @@ pub(in super::super) struct Congestion<C> {
     min_rtt: u64,
     /// When a packet was acknowledged last.
     last_ack: Instant,
-    /// Request packets are paced.
+    /// Request packets are paced, and READ requests by the packets of their responses.
     paced: bool,
+    reads_paced: bool,
     /// The controllers want to know how long round trips take.
     measures: bool,
 }
@@ -165,6 +166,7 @@ impl<C: CongestionControl> Congestion<C> {
         min_rtt: u64::MAX,
         last_ack: Instant(0),
         paced: false,
+        reads_paced: false,
         measures: false,
     };
 
@@ -199,8 +201,8 @@ impl<C: CongestionControl> Congestion<C> {
             self.responses.on_delay(delay);
         } else {
             self.requests.on_delay(delay);
-            self.look();
         }
+        self.look();
     }
 
     /// The congestion window, in request packets.
@@ -215,15 +217,27 @@ impl<C: CongestionControl> Congestion<C> {
         self.paced
     }
 
+    /// Whether READ requests are paced.
+    #[inline]
+    pub(super) fn paces_reads(&self) -> bool {
+        self.reads_paced
+    }
+
     /// The time between request packets, in nanoseconds, at a round trip time of `rtt`.
     pub(super) fn interval(&self, rtt: u64) -> u64 {
         self.requests.interval(rtt).unwrap_or(0)
     }
 
-    /// The window of request packets has changed.
+    /// The time between READ requests for one response packet each.
+    pub(super) fn read_interval(&self, rtt: u64) -> u64 {
+        self.responses.interval(rtt).unwrap_or(0)
+    }
+
+    /// A window has changed.
     #[cold]
     fn look(&mut self) {
         self.paced = self.requests.interval(0).is_some();
+        self.reads_paced = self.responses.interval(0).is_some();
     }
 
     /// The slow start threshold, in request packets.
@@ -250,6 +264,7 @@ impl<C: CongestionControl> Congestion<C> {
         };
         self.requests.on_ack(ack(requests));
         self.responses.on_ack(ack(responses));
+        self.look();
     }
 
     /// Packets were acknowledged, and others are `left`; `rtt` is the smoothed round trip time.
@@ -272,15 +287,15 @@ impl<C: CongestionControl> Congestion<C> {
             ends_round,
         };
         self.requests.on_ack(requests);
-        if self.paced {
-            self.look();
-        }
         if ends_round || acked.responses > 0 {
             self.responses.on_ack(Ack {
                 packets: acked.responses,
                 in_flight: left.next.offset_from(left.una),
                 ..requests
             });
+        }
+        if self.paced | self.reads_paced {
+            self.look();
         }
     }
 
@@ -312,6 +327,7 @@ impl<C: CongestionControl> Congestion<C> {
     #[cold]
     pub(super) fn on_response_loss(&mut self, loss: Loss) {
         self.responses.on_loss(loss);
+        self.look();
     }
 
     /// The ACK timeout expired.
@@ -320,7 +336,7 @@ impl<C: CongestionControl> Congestion<C> {
         // The path may be another one.
         self.min_rtt = u64::MAX;
         self.requests.on_timeout(requests);
-        self.look();
         self.responses.on_timeout(responses);
+        self.look();
     }
 }

@@ -5,7 +5,8 @@
 
 use super::common::{Attr, Instant, Request, RequestQueue, SendOp};
 use super::cwnd::CongestionControl;
-use super::{little, Cursor, Requester, SPAN};
+use super::sws::little;
+use super::{Cursor, Requester, SPAN};
 
 /// Whether the packets of `request` are those of a message.
 fn is_message(request: &Request) -> bool {
@@ -13,15 +14,20 @@ fn is_message(request: &Request) -> bool {
 }
 
 impl<C: CongestionControl> Requester<C> {
-    /// Whether the packet at the cursor has to wait, when packets are paced. READs and atomics need
-    /// not: few of them are outstanding, and it is responses that are large.
+    /// Whether the packet at the cursor has to wait, when packets are paced: those of messages, or
+    /// READ requests, for whose responses they ask. A READ is asked for again without a wait: the
+    /// peer may have got nothing else to answer.
     #[cold]
     pub(super) fn holds_back<Q: RequestQueue>(&mut self, now: Instant, q: &Q) -> bool {
         let n = self.cursor.n;
         if n == q.tail() || self.in_flight.packets() >= self.recovery.cwnd() {
             return false;
         }
-        q.get(n).is_some_and(is_message) && self.recovery.holds_back(now)
+        let paced = |request: &Request| match request.op {
+            SendOp::Read => self.recovery.paces_reads() && self.cursor.psn == self.max,
+            _ => self.recovery.is_paced() && is_message(request),
+        };
+        q.get(n).is_some_and(paced) && self.recovery.holds_back(now)
     }
 
     /// Whether the last packet of each burst asks for an acknowledgement, as the next burst may be
@@ -51,6 +57,7 @@ impl<C: CongestionControl> Requester<C> {
     /// window and more packets to send than that, the requester waits for the acknowledgement that
     /// it asked for. A short GSO super-packet costs the network stack as much as a full one, and
     /// short ones stay short, since each acknowledgement makes as much room as it acknowledges.
+    /// READs and atomics are never part of one.
     #[inline]
     pub(super) fn avoids_sws<Q: RequestQueue>(&self, q: &Q) -> bool {
         let cwnd = self.recovery.cwnd();
@@ -64,6 +71,7 @@ impl<C: CongestionControl> Requester<C> {
         let n = self.cursor.n;
         let others = q.tail().wrapping_sub(n).wrapping_sub(1);
         let left = match q.get(n) {
+            Some(request) if request.op.wants_response() => return false,
             Some(request) if n != self.started.n => request.end_psn().offset_from(self.cursor.psn),
             _ => 1,
         };

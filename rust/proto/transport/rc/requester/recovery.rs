@@ -101,7 +101,10 @@ impl<C: CongestionControl> Recovery<C> {
     /// The window by which bursts are sized. Long ones look like a queue to who measures.
     #[inline]
     pub(super) fn burst_cwnd(&self) -> u16 {
-        self.cwnd() >> u8::from(self.measures())
+        match self.measures() {
+            true => self.cwnd() / 4,
+            false => self.cwnd(),
+        }
     }
 
     /// The slow start threshold, in request packets.
@@ -157,7 +160,7 @@ impl<C: CongestionControl> Recovery<C> {
     #[inline]
     pub(super) fn deadline(&self) -> Option<Instant> {
         let deadline = earlier(self.deadline, self.tail_loss.deadline());
-        if self.is_paced() {
+        if self.is_paced() || self.paces_reads() {
             return earlier(deadline, self.pacer.deadline());
         }
         deadline
@@ -173,6 +176,27 @@ impl<C: CongestionControl> Recovery<C> {
     #[inline]
     pub(super) fn measures(&self) -> bool {
         self.congestion.measures()
+    }
+
+    /// Whether READ requests are paced.
+    #[inline]
+    pub(super) fn paces_reads(&self) -> bool {
+        self.congestion.paces_reads()
+    }
+
+    /// A READ request for so many response packets is sent.
+    #[inline]
+    pub(super) fn pace_read(&mut self, now: Instant, packets: u32) {
+        if self.paces_reads() {
+            self.space_read(now, packets);
+        }
+    }
+
+    #[cold]
+    fn space_read(&mut self, now: Instant, packets: u32) {
+        let interval = self.congestion.read_interval(self.tail_loss.srtt());
+        self.pacer
+            .on_sent(now, interval.saturating_mul(packets.into()));
     }
 
     /// A request packet is sent, or several if these are not paced.

@@ -51,9 +51,12 @@ const LOSS_WINDOW: u32 = ONE;
 const INITIAL_WINDOW: u32 = 32;
 const INITIAL_READ_WINDOW: u32 = 16;
 
-/// Smallest window of READ responses, after a loss and after a timeout: two chunks of four packets.
-/// A READ request for each response or two costs the responder as much as the loss.
-const MIN_READ_WINDOW: u32 = 8 * ONE;
+/// Losses are rare if so many packets are acknowledged between two of them on average (RFC 5348 5.4
+/// has such an average): then a run of them leaves this window of READ responses, which Reno's
+/// would exceed (W = sqrt(1.5 / p)). A READ request for each response or two costs the responder as
+/// much as the loss.
+const RARE: u32 = 48;
+const RARE_READ_WINDOW: u32 = 8 * ONE;
 
 /// Up to these windows a connection may grow whatever its round trip times are: NICs queue some
 /// hundreds of packets, and some of them are in the hosts.
@@ -67,12 +70,11 @@ pub struct Cubic {
     window: u32,
     /// Slow start threshold: below it the window doubles in each round trip.
     ssthresh: u32,
-    /// Largest window of a short path, and of this one. The smallest after a loss, and after a
-    /// timeout.
+    /// Largest window of a short path, and of this one.
     short: u32,
     limit: u32,
-    min: u32,
-    loss_window: u32,
+    /// What losses leave at least, if they are rare.
+    rare: u32,
     /// W_max, the plateau; 0 before the first loss.
     w_max: u32,
     /// W_est, the window that Reno would have.
@@ -83,8 +85,11 @@ pub struct Cubic {
     /// used (RFC 9438 5.8); the end of the last round trip. In nanoseconds.
     elapsed: u64,
     last: u64,
-    /// Packets acknowledged in this round trip.
-    acked: u32,
+    /// Half of the window or more was in flight in this round trip.
+    used: bool,
+    /// Packets acknowledged since the last loss, and between losses on average; 0 before the first.
+    since: u32,
+    apart: u32,
 }
 
 /// The largest integer whose cube is no larger, for values less than 2^60.
@@ -105,20 +110,21 @@ fn reduced(window: u32) -> u32 {
 }
 
 impl Cubic {
-    const fn new(window: u32, short: u32, min: u32, loss_window: u32) -> Self {
+    const fn new(window: u32, short: u32, rare: u32) -> Self {
         Cubic {
             window: window * ONE,
             ssthresh: MAX_WINDOW * ONE,
             short: short * ONE,
             limit: short * ONE,
-            min,
-            loss_window,
+            rare,
             w_max: 0,
             w_est: 0,
             k: 0,
             elapsed: 0,
             last: 0,
-            acked: 0,
+            used: false,
+            since: 0,
+            apart: 0,
         }
     }
 
@@ -128,12 +134,25 @@ impl Cubic {
         self.window.min(in_flight.saturating_mul(ONE))
     }
 
+    /// What this loss leaves of the window at least.
+    fn least(&mut self) -> u32 {
+        let since = core::mem::take(&mut self.since);
+        self.apart = match self.apart {
+            0 => since,
+            before => (before - before / 4).saturating_add(since / 4),
+        };
+        match self.apart >= RARE {
+            true => self.rare.min(self.window).max(MIN_WINDOW),
+            false => MIN_WINDOW,
+        }
+    }
+
     /// Congestion avoidance begins at the time `now` (RFC 9438 4.2).
     fn begin(&mut self, now: u64) {
         self.w_est = self.window;
         self.elapsed = 0;
         self.last = now;
-        self.acked = 0;
+        self.used = false;
         let below = u64::from(self.w_max.saturating_sub(self.window));
         // RFC 9438 4.2: K.
         self.k = cube_root(below.saturating_mul(INVERSE_C)) as i64;
@@ -160,11 +179,10 @@ impl Cubic {
 
     /// A round trip of congestion avoidance ends.
     fn end_round(&mut self, now: u64, rtt: u64) {
-        let acked = core::mem::take(&mut self.acked);
+        let used = core::mem::take(&mut self.used);
         let round = now.saturating_sub(core::mem::replace(&mut self.last, now));
         // RFC 9438 5.8: the round trip says nothing about a window that is not used.
-        // A round trip that begins with an acknowledgement has one packet less than the window.
-        if acked.saturating_add(1).saturating_mul(2 * ONE) < self.window {
+        if !used {
             return;
         }
         self.elapsed = self.elapsed.saturating_add(round);
@@ -181,13 +199,8 @@ impl Cubic {
 }
 
 impl CongestionControl for Cubic {
-    const REQUESTS: Self = Self::new(INITIAL_WINDOW, SHORT_WINDOW, MIN_WINDOW, LOSS_WINDOW);
-    const RESPONSES: Self = Self::new(
-        INITIAL_READ_WINDOW,
-        SHORT_READ_WINDOW,
-        MIN_READ_WINDOW,
-        MIN_READ_WINDOW,
-    );
+    const REQUESTS: Self = Self::new(INITIAL_WINDOW, SHORT_WINDOW, 0);
+    const RESPONSES: Self = Self::new(INITIAL_READ_WINDOW, SHORT_READ_WINDOW, RARE_READ_WINDOW);
 
     #[inline]
     fn window(&self) -> u32 {
@@ -221,6 +234,7 @@ impl CongestionControl for Cubic {
     }
 
     fn on_loss(&mut self, loss: Loss) {
+        let least = self.least();
         self.window = self.flight(loss);
         // RFC 9438 4.7: fast convergence.
         self.w_max = if self.window < self.w_max {
@@ -229,17 +243,17 @@ impl CongestionControl for Cubic {
             self.window
         };
         // RFC 9438 4.6.
-        self.window = reduced(self.window).max(self.min);
+        self.window = reduced(self.window).max(least);
         self.ssthresh = self.window;
         self.begin(loss.now.0);
     }
 
     fn on_timeout(&mut self, loss: Loss) {
         // RFC 5681 3.1: a second timeout in a row leaves the threshold as it is.
-        if self.window > self.loss_window {
-            self.ssthresh = reduced(self.flight(loss)).max(self.min);
+        if self.window > LOSS_WINDOW {
+            self.ssthresh = reduced(self.flight(loss)).max(MIN_WINDOW);
         }
-        self.window = self.window.min(self.loss_window);
+        self.window = self.window.min(LOSS_WINDOW);
         // RFC 9438 4.8: the plateau is where slow start ends.
         self.w_max = self.ssthresh;
         self.begin(loss.now.0);
@@ -276,6 +290,7 @@ impl Cubic {
     /// The window is not the largest, and may grow.
     fn grow(&mut self, ack: Ack) {
         let packets = ack.packets.min(MAX_WINDOW);
+        self.since = self.since.saturating_add(packets);
         if self.w_max == 0 {
             self.window = self.window.saturating_add(packets * ONE).min(self.limit);
         } else if self.window < self.ssthresh {
@@ -287,7 +302,8 @@ impl Cubic {
                 self.begin(ack.now.0);
             }
         } else {
-            self.acked = self.acked.saturating_add(packets);
+            let in_flight = packets.saturating_add(ack.in_flight.min(MAX_WINDOW));
+            self.used |= in_flight * 2 * ONE >= self.window;
             if ack.ends_round {
                 self.end_round(ack.now.0, ack.rtt);
             }
