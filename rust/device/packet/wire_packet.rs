@@ -47,9 +47,11 @@ impl WirePacket {
             ecn: Ecn::of_header(skb.ip_header()),
             skb,
             repr: PacketRepr::EMPTY,
-            payload_at: 0,
+            // The compiler stores up to 128 bytes of zeros in a row, and calls memset for more: if
+            // these were zero it would, for each packet.
+            payload_at: MAX_HEADER_LEN,
             payload_len: 0,
-            count: 0,
+            count: 1,
             head: IcrcHead::EMPTY,
             first_id: 0,
         }

@@ -25,8 +25,9 @@ use super::ip::{DatagramFields, IPV4_MAX_LEN, IPV4_MIN_LEN, IPV6_LEN, UDP_LEN};
 pub const ICRC_LEN: usize = 4;
 
 /// Room for the longest IP and UDP headers and the BTH. Behind headers of the usual length this
-/// also holds a whole short packet, as one call of the engine costs less than two.
-const ROOM: usize = IPV4_MAX_LEN + UDP_LEN + BTH_LEN + 32;
+/// also holds a whole short packet, such as a SEND of 64 bytes over IPv4, as one call of the engine
+/// costs less than two.
+const ROOM: usize = IPV4_MAX_LEN + UDP_LEN + BTH_LEN + 24;
 
 /// The CRC register after eight bytes of ones.
 const SEED: u32 = {

@@ -68,8 +68,8 @@ const DRAINED_PART: u32 = 4;
 /// incast): there it is hardware that paces above.
 const SMALL: u32 = 4 * ONE;
 
-/// Smallest windows: Swift's is 0.001 packets. READs are not paced, and have one packet under way
-/// while another is asked for.
+/// Smallest windows: Swift's is 0.001 packets. Of READ responses one is under way while another is
+/// asked for.
 const MIN_WINDOW: u32 = ONE / 16;
 const MIN_READ_WINDOW: u32 = 2 * ONE;
 
