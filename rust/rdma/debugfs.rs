@@ -103,6 +103,10 @@ impl<T: Tunable> Drop for Directory<T> {
 }
 
 /// The name of a value, null behind the last one.
+///
+/// # Safety
+///
+/// None is needed: the type of the table has it unsafe.
 unsafe extern "C" fn name<T: Tunable>(index: u32) -> *const c_char {
     let at = (index as usize).checked_sub(1);
     let name = at.and_then(|at| T::PARAMS.get(at));

@@ -49,7 +49,7 @@ names() {
 	local want
 	want=$(cut -d' ' -f1 <<<"$PARAMS" | LC_ALL=C sort)
 	[ "$want" = "$(LC_ALL=C ls $ROOT/$DEV_A/cc_params)" ] &&
-		[ "$(LC_ALL=C ls $ROOT/$DEV_B | xargs)" = "cc_params congestion_control" ]
+		[ "$(cd $ROOT/$DEV_B && echo *)" = "cc_params congestion_control" ]
 }
 t "each device has its files, and no others" names
 values() {
