@@ -30,7 +30,7 @@ t "the module with congestion_control=dcqcn" module_load congestion_control=dcqc
 chosen() { [ "$(cat /sys/module/oxe/parameters/congestion_control)" = dcqcn ]; }
 t "sysfs shows it" chosen
 hosts_up 1500
-both_react=(--reacts $IP4_A --reacts $IP4_B --reacts $IP6_A --reacts $IP6_B)
+both_react=(--reacts "$IP4_A" --reacts "$IP4_B" --reacts "$IP6_A" --reacts "$IP6_B")
 watch on dcqcn on
 t "on: the judge of the capture finds nothing" judged "$TMP/on.pcap" "${both_react[@]}" \
 	--needs capable

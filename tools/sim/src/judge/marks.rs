@@ -16,7 +16,7 @@ const LEN: usize = 28;
 pub fn is_marked(frame: &[u8]) -> bool {
     let field = match frame.first().map(|byte| byte >> 4) {
         Some(4) => frame[1] & 3,
-        Some(6) => frame[1] >> 4 & 3,
+        Some(6) => (frame[1] >> 4) & 3,
         _ => 0,
     };
     field == 3

@@ -253,7 +253,7 @@ fn codel(name: &'static str, op: SendOp) -> Scenario {
         bounds: Bounds {
             share: 0.95,
             dropped: 0.03,
-            queue: 3.0 * 125_000.0 / 1082.0,
+            queue: 4.0 * 125_000.0 / 1082.0,
             ..ANY
         },
         ..base(name, op)

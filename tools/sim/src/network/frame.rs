@@ -134,7 +134,7 @@ pub fn set_ecn(frame: &mut [u8], ecn: Ecn) {
         Ecn::Ce => 3,
     };
     let shift = if frame[0] >> 4 == 4 { 0 } else { 4 };
-    frame[1] = frame[1] & !(3 << shift) | field << shift;
+    frame[1] = (frame[1] & !(3 << shift)) | (field << shift);
 }
 
 /// Bytes of the payload of a frame that was read.

@@ -260,9 +260,8 @@ impl World {
         if repr.bth.opcode.kind().is_request() {
             self.note_forgotten(qp, verdict);
         }
-        match seen.first().filter(|_| kept) {
-            Some(seen) => self.note_kept(qp, seen, &frames[0])?,
-            None => {}
+        if let Some(seen) = seen.first().filter(|_| kept) {
+            self.note_kept(qp, seen, &frames[0])?;
         }
         Ok(verdict)
     }
