@@ -28,6 +28,10 @@ const MAX_EQUAL_WAITS: u8 = 8;
 /// The longest wait that grew, in nanoseconds. One that the peer asked for may be longer.
 const MAX_BACKOFF_NS: u64 = 5_000_000;
 
+/// The longest time between two packets that are paced, in nanoseconds: a round trip time that
+/// holds waits for a receiver or a page says nothing about the path.
+const MAX_PACE_NS: u64 = 10_000_000;
+
 /// The wait after `waits` others without progress; `nanos` is the shortest.
 fn backoff(nanos: u64, waits: u8) -> u64 {
     // Ten doublings of the shortest RNR time, 10 us, exceed the limit.
@@ -195,8 +199,8 @@ impl<C: CongestionControl> Recovery<C> {
     #[cold]
     fn space_read(&mut self, now: Instant, packets: u32) {
         let interval = self.congestion.read_interval(self.tail_loss.srtt());
-        self.pacer
-            .on_sent(now, interval.saturating_mul(packets.into()));
+        let nanos = interval.saturating_mul(packets.into());
+        self.pacer.on_sent(now, nanos.min(MAX_PACE_NS));
     }
 
     /// A request packet is sent, or several if these are not paced.
@@ -210,7 +214,7 @@ impl<C: CongestionControl> Recovery<C> {
     #[cold]
     fn space(&mut self, now: Instant) {
         let interval = self.congestion.interval(self.tail_loss.srtt());
-        self.pacer.on_sent(now, interval);
+        self.pacer.on_sent(now, interval.min(MAX_PACE_NS));
     }
 
     /// Whether a request packet has to wait, when these are paced.
