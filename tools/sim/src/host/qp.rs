@@ -26,6 +26,12 @@ pub struct Setup {
     pub access: RemoteAccess,
 }
 
+/// Whether a queue pair of this number and path MTU is controlled by delay, and ignores
+/// notifications.
+pub fn by_delay(qpn: u32, pmtu: u32) -> bool {
+    qpn % 4 == 2 && pmtu != LOOPBACK_MTU
+}
+
 /// A QP with all that belongs to it.
 pub struct Qp {
     pub host: usize,

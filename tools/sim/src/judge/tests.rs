@@ -312,6 +312,8 @@ fn a_packet_is_dropped_for_a_reason() {
     );
     refused(check(&scene, DropReason::Refused), "an honest request");
     refused(check(&scene, DropReason::Unplaceable), "honest response");
+    check(&scene, DropReason::Duplicate).unwrap();
+    scene.qps[0].qpn = 3;
     refused(check(&scene, DropReason::Duplicate), "on a clean network");
     scene.plan.profile = Profile::Lossy;
     check(&scene, DropReason::Duplicate).unwrap();

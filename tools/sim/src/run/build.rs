@@ -8,7 +8,7 @@ use crate::host::engine::Engine;
 use crate::host::machine::Host;
 use crate::host::memory::{Memory, Regions, Right, ALL_RIGHTS};
 use crate::host::paging::Paging;
-use crate::host::qp::{Qp, Setup};
+use crate::host::qp::{by_delay, Qp, Setup};
 use crate::host::queues::{Keys, Program, RecvRing, SendRing, SharedRecv};
 use crate::host::sabotage::{Sabotage, Saboteur};
 use crate::judge::marks::Marks;
@@ -20,7 +20,7 @@ use crate::peer::attr::Style;
 use crate::peer::qp::Foreign;
 use crate::profile::{draw_psn, Profile, MS, US};
 use crate::rng::{Rng, Stream};
-use crate::run::notify::{by_delay, reacts, LINE};
+use crate::run::notify::{reacts, LINE};
 use crate::run::world::{Event, World};
 use oxe_proto::transport::{Params, ReactionPoint, RemoteAccess, Standard, LOOPBACK_MTU};
 

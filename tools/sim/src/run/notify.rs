@@ -30,12 +30,6 @@ pub fn reacts(qpn: u32, pmtu: u32) -> bool {
     qpn % 8 == 5 && pmtu != LOOPBACK_MTU
 }
 
-/// Whether a queue pair of this number and path MTU is controlled by delay, and ignores
-/// notifications.
-pub fn by_delay(qpn: u32, pmtu: u32) -> bool {
-    qpn % 4 == 2 && pmtu != LOOPBACK_MTU
-}
-
 impl World {
     /// The judge of a new queue pair's rate, if it reacts.
     pub fn judge_of_rate(&self, qp: usize) -> Option<Rate> {
@@ -131,10 +125,8 @@ impl World {
             if accepted && marked && saboteur.strikes(Sabotage::IgnoreMark) {
                 return None;
             }
-        } else if payload_len > 0 && accepted && marked {
-            if saboteur.strikes(Sabotage::NotifyOften) {
-                self.qps[qp].point = NotificationPoint::default();
-            }
+        } else if payload_len > 0 && accepted && marked && saboteur.strikes(Sabotage::NotifyOften) {
+            self.qps[qp].point = NotificationPoint::default();
         }
         let arrival = Arrival {
             packet: repr,

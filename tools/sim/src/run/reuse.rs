@@ -5,6 +5,7 @@
 
 use crate::api::*;
 use crate::check::{ensure, Violation};
+use crate::host::qp::by_delay;
 use crate::host::queues::{Keys, RecvRing, SendRing};
 use crate::judge::requester_wire::Watch;
 use crate::judge::stats::Observation;
@@ -12,7 +13,6 @@ use crate::log::log;
 use crate::model::flow::Flow;
 use crate::model::outcome::{Fate, Pause};
 use crate::profile::MS;
-use crate::run::notify::by_delay;
 use crate::run::world::{Event, World};
 
 /// After this time no packet of the former life is on its way.
