@@ -145,7 +145,7 @@ mod tests {
     fn the_mark_is_ce() {
         for (tos, marked) in [(0, false), (1, false), (2, false), (3, true), (0xc3, true)] {
             assert_eq!(is_marked(&[0x45, tos]), marked);
-            assert_eq!(is_marked(&[0x60 | tos >> 4, tos << 4]), marked);
+            assert_eq!(is_marked(&[0x60 | (tos >> 4), tos << 4]), marked);
         }
         assert!(!is_marked(&[]));
     }
