@@ -162,13 +162,13 @@ impl Port {
         }
     }
 
-    /// The files go. Process context; waits until nobody reads or writes one.
+    /// Removes the files. Process context; waits until nobody reads or writes one.
     pub(crate) fn withdraw(&self) {
         let files = self.files.lock().take();
         drop(files);
     }
 
-    /// What controls a connection that is made now. Softirq or process context.
+    /// The congestion control of a new connection. Softirq or process context.
     pub(crate) fn control(&self) -> Control {
         self.tuning.control(self.line_rate())
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What root tunes of a device in debugfs: the congestion controller of connections that are made
-//! from then on, with its parameters; and how often senders are told of marked packets.
+//! Root tunes a device in debugfs: the congestion controller of new connections and its parameters,
+//! and the least time between two CNPs.
 
 use super::settings::{Controller, Settings};
 use crate::proto::transport::{Param, Params, ReactionPoint};
@@ -20,7 +20,7 @@ pub(crate) struct Tuning {
     cnp_interval: Atomic<u32>,
 }
 
-/// What controls a connection.
+/// The congestion control of a connection.
 #[derive(Clone, Copy)]
 pub(crate) struct Control {
     /// Its rate.
@@ -48,7 +48,7 @@ impl Tuning {
         })
     }
 
-    /// What controls a connection that is made now, on a line of so many Mb/s. Softirq or process
+    /// The congestion control of a new connection, on a line of so many Mb/s. Softirq or process
     /// context.
     pub(super) fn control(&self, line: u32) -> Control {
         let Reaction { controller, params } = *self.reaction.lock();
