@@ -4,17 +4,18 @@
 # wire: beside rdma_rxe, a wire that loses, reorders and marks packets (ECN) costs time alone. Two
 # machines, both directions at the same time, all kinds of requests of RC, every byte compared
 # (py/impaired.py). oxe runs with congestion_control=dcqcn: it marks its payload as ECN-capable and
-# sends CNPs, which rdma_rxe drops. A judge looks at a capture of it all (py/cnps.py).
+# sends CNPs, which rdma_rxe drops. A judge looks at a capture of it all (py/cnps.py). It does not
+# look at the time between CNPs: where a virtual machine has no CPU for some milliseconds, those of
+# the other machine come together.
 # vm: time=600 peers=rxe:oxe,oxe:rxe,oxe:oxe short_peers=rxe:oxe
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib/agent.sh"
 . "$HERE/lib/cnps.sh"
-INTERVAL=1000 # microseconds between the CNPs of a queue pair
 
 reacting() {
 	[ "$LINK_TYPE" = oxe ] || return 0
 	module_unload && module_load congestion_control=dcqcn segmentation=0 \
-		np_min_time_between_cnps=$INTERVAL
+		np_min_time_between_cnps=1000
 }
 up() {
 	need_module && reacting && ip link set eth0 up && link_add $DEV eth0 &&
@@ -78,7 +79,7 @@ t "client: the device goes away" link_del $DEV
 cp "$pcap" "${OXE_OUT:-$TMP}/" 2>/dev/null
 
 kind_of() { if [ "$1" = oxe ]; then echo --reacts; else echo --rewritten; fi; }
-t "the judge of the capture finds nothing" judged "$pcap" --interval $INTERVAL \
+t "the judge of the capture finds nothing" judged "$pcap" \
 	"$(kind_of "$LINK_TYPE")" "$OXE_ADDR" "$(kind_of "$OXE_PEER_TYPE")" "$OXE_PEER_ADDR" \
 	--needs capable --needs marked --needs CNPs
 t "tshark parses each CNP" cnps_parsed "$pcap"
