@@ -169,7 +169,8 @@ impl<C: ConnectedQp> Connected<C> {
             if batch.must_wait() {
                 return Progress::Idle;
             }
-            let Some(transmit) = self.conn.poll_transmit(now, batch.remaining(&whole), sq) else {
+            // By reference: to move it costs more than much of what follows.
+            let Some(transmit) = &self.conn.poll_transmit(now, batch.remaining(&whole), sq) else {
                 return local_ops::carry_out_next(qp, &mut self.conn, sq);
             };
             let (keys, slots) = (&self.link.read_keys, &*sq);
@@ -181,15 +182,15 @@ impl<C: ConnectedQp> Connected<C> {
             if self.conn.reacts() {
                 batch.set_ecn_capable(path, !transmit.payload.is_empty());
             }
-            let more = || self.conn.followers(&transmit, slots);
+            let more = || self.conn.followers(transmit, slots);
             let built = batch.add(&qp.port, path, &packets, more, |skip, len, out| {
                 payload(qp, &transmit.payload, slots, keys, (skip, len), out)
             });
             let Err(Unsent { why, done }) = built else {
-                trace::transmit(qp, &transmit, transmit.segments, false);
+                trace::transmit(qp, transmit, transmit.segments, false);
                 continue;
             };
-            trace::transmit(qp, &transmit, done, false);
+            trace::transmit(qp, transmit, done, false);
             let Some(rest) = transmit.rest(done) else {
                 continue;
             };
@@ -231,7 +232,7 @@ impl<C: ConnectedQp> Connected<C> {
             return self.lose(qp, sq, now);
         }
         while !loopback.is_full() {
-            let Some(transmit) = self.conn.poll_transmit(now, 1, sq) else {
+            let Some(transmit) = &self.conn.poll_transmit(now, 1, sq) else {
                 // A local request may end the key of memory that queued packets refer to: they are
                 // delivered first, as packets for the wire have their payload then.
                 if sq.has_barrier() && !loopback.is_empty() {
@@ -242,8 +243,8 @@ impl<C: ConnectedQp> Connected<C> {
             let source = source(qp, &transmit.payload, sq, &self.link.read_keys);
             match source {
                 Ok(source) => {
-                    self.conn.lend(&transmit);
-                    trace::transmit(qp, &transmit, 1, true);
+                    self.conn.lend(transmit);
+                    trace::transmit(qp, transmit, 1, true);
                     loopback.put(LoopbackPacket {
                         repr: transmit.header,
                         sender: LoopbackOrigin::connected(qp.qpn, path),
@@ -252,15 +253,15 @@ impl<C: ConnectedQp> Connected<C> {
                     });
                 }
                 Err(PayloadError::NoMemory) => {
-                    self.conn.undo(&transmit, sq);
+                    self.conn.undo(transmit, sq);
                     return Progress::Stalled;
                 }
                 Err(PayloadError::Gone(MemError::NotPresent)) => {
-                    self.conn.undo(&transmit, sq);
+                    self.conn.undo(transmit, sq);
                     return Progress::PageFault;
                 }
                 Err(PayloadError::Gone(why)) => {
-                    self.conn.local_error(&transmit, why.into(), sq);
+                    self.conn.local_error(transmit, why.into(), sq);
                 }
             }
         }

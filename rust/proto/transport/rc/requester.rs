@@ -105,7 +105,12 @@ pub struct Requester<C> {
 
 impl<C: CongestionControl> Requester<C> {
     /// A requester that has sent nothing and will begin with `psn`.
-    pub(super) const fn new(psn: Psn) -> Self {
+    pub(super) fn new(psn: Psn) -> Self {
+        Self::controlled(psn, Congestion::new())
+    }
+
+    /// The same with these controllers.
+    pub(super) fn controlled(psn: Psn, congestion: Congestion<C>) -> Self {
         let begin = Cursor { n: 0, psn };
         Requester {
             head: 0,
@@ -115,27 +120,17 @@ impl<C: CongestionControl> Requester<C> {
             max: psn,
             locals: 0,
             in_flight: InFlight::NONE,
-            ack_req: AckReq::NEW,
+            ack_req: match congestion.measures() {
+                true => AckReq::OFTEN,
+                false => AckReq::NEW,
+            },
             kept: Kept::NEW,
             selective: Selective::NEW,
-            recovery: Recovery::NEW,
+            recovery: Recovery::new(congestion),
             autocork: Autocork::NEW,
             tally: Tally::NEW,
             failed: None,
             asks_often: false,
-        }
-    }
-
-    /// A requester that has sent nothing and will begin with `psn`, with these controllers.
-    pub(super) fn controlled(psn: Psn, congestion: Congestion<C>) -> Self {
-        let ack_req = match congestion.measures() {
-            true => AckReq::OFTEN,
-            false => AckReq::NEW,
-        };
-        Requester {
-            recovery: Recovery::with(congestion),
-            ack_req,
-            ..Self::new(psn)
         }
     }
 

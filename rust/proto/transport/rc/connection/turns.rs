@@ -11,13 +11,16 @@ use super::Connection;
 /// enough for them to share a super-packet.
 const MAX_RESPONSES: u8 = 16;
 
+// The functions that return a `Transmit`, some 100 bytes, are inlined wherever they are called:
+// else each of them moves it.
+
 impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<R, C> {
     /// See [`ConnectedQp::poll_transmit`].
     ///
     /// The responder's packets come before the requester's. During a long READ response, and after
     /// many short ones, the two take turns, so that a peer that always has READs outstanding does
     /// not starve this side's requests (IBTA 9.5 orders responses among themselves alone).
-    #[inline]
+    #[inline(always)]
     pub(super) fn poll_halves<Q: RequestQueue>(
         &mut self,
         now: Instant,
@@ -48,7 +51,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
         None
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn poll_requester<Q: RequestQueue>(
         &mut self,
         now: Instant,
@@ -61,8 +64,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
         }
         let draining = self.state.is(State::Sqd);
         let begun = self.requester.next_request();
-        // `note_started` is called on both paths, so that the `Transmit`, some 200 bytes, is moved
-        // only if there is one.
+        // `note_started` is called on both paths, so that the `Transmit` is moved only if there is
+        // one.
         let Some(transmit) = self
             .requester
             .poll(now, &self.attr, draining, max_segments, q)
@@ -84,7 +87,7 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> Connection<
         self.note_failure();
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn poll_responder(&mut self, now: Instant, max_segments: u16) -> Option<Transmit> {
         if self.responder.has_due() && (self.state.get().responds() || self.responder.is_closing())
         {

@@ -18,6 +18,7 @@ pub mod delay;
 pub mod standard;
 
 use super::common::Instant;
+use super::read_chunk::chunk_for;
 use super::wire::Psn;
 use core::fmt::Debug;
 
@@ -59,6 +60,23 @@ pub struct Delay {
     /// How long it took, in nanoseconds: from a packet that asked for an acknowledgement to that,
     /// or from a READ request to the first packet of its response.
     pub nanos: u64,
+}
+
+/// Which acknowledgements have no effect on a controller, as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ignored {
+    /// Those after which fewer packets than these are in flight.
+    pub below: u32,
+    /// Those of packets of the other direction.
+    pub others: bool,
+}
+
+impl Ignored {
+    /// Whether an acknowledgement of so many packets, which leaves others in flight, has an effect.
+    #[inline]
+    fn has_effect(self, acked: u32, in_flight: u32) -> bool {
+        in_flight >= self.below && !(self.others && acked == 0)
+    }
 }
 
 /// Packets that an acknowledgement is of.
@@ -116,7 +134,8 @@ pub trait CongestionControl: Copy + Debug {
     fn interval(&self, rtt: u64) -> Option<u64>;
     /// The slow start threshold, for those who look into a connection.
     fn ssthresh(&self) -> u32;
-    /// Packets were acknowledged, or a round trip ended. Called for every acknowledgement.
+    /// Packets were acknowledged, or a round trip ended. Called for every acknowledgement, except
+    /// for those that `ignored` describes.
     fn on_ack(&mut self, ack: Ack);
     /// Packets were lost, and are about to be sent again. Called once for an episode: until one of
     /// these is acknowledged, further signs are of the same loss.
@@ -128,12 +147,56 @@ pub trait CongestionControl: Copy + Debug {
     /// The connection sends again after a pause in which the path may have changed.
     fn on_restart(&mut self);
 
+    /// Of which acknowledgements the controller need not learn, as they have no effect. It is asked
+    /// again after each event that it learns of. None by default.
+    fn ignored(&self) -> Ignored {
+        Ignored::default()
+    }
     /// Whether it wants to know how long single round trips take.
     fn measures(&self) -> bool {
         false
     }
     /// A round trip was measured; those before it have ended. Called before `on_ack`.
     fn on_delay(&mut self, _: Delay) {}
+}
+
+/// What the controllers of a connection have decided. They are asked when that may have changed, as
+/// to ask them for each packet would cost more.
+#[derive(Clone, Copy, Debug, Default)]
+struct Decided {
+    /// See the methods of [`Congestion`] with these names.
+    cwnd: u16,
+    burst_cwnd: u16,
+    read_window: u32,
+    read_chunk: u32,
+    paced: bool,
+    reads_paced: bool,
+    restarts: bool,
+    reads_restart: bool,
+    ignored: Ignored,
+    ignored_reads: Ignored,
+}
+
+impl Decided {
+    /// Asks the controller of requests. If it `measures` round trips, bursts are short: a long one
+    /// looks like a queue.
+    fn ask_for_requests<C: CongestionControl>(&mut self, requests: &C, measures: bool) {
+        self.cwnd = u16::try_from(requests.window()).unwrap_or(u16::MAX);
+        self.burst_cwnd = if measures { self.cwnd / 4 } else { self.cwnd };
+        self.paced = requests.interval(0).is_some();
+        self.restarts = requests.restarts();
+        self.ignored = requests.ignored();
+    }
+
+    /// Asks the controller of READ responses.
+    fn ask_for_reads<C: CongestionControl>(&mut self, responses: &C, measures: bool) {
+        let window = responses.window();
+        self.read_window = window;
+        self.read_chunk = chunk_for(if measures { window / 2 } else { window });
+        self.reads_paced = responses.interval(0).is_some();
+        self.reads_restart = responses.restarts();
+        self.ignored_reads = responses.ignored();
+    }
 }
 
 /// The windows of one connection.
@@ -143,6 +206,7 @@ pub(in super::super) struct Congestion<C> {
     requests: C,
     /// Of READ responses: PSNs from the oldest unacknowledged one to the end of the newest chunk.
     responses: C,
+    decided: Decided,
     /// A round trip ends when this PSN is acknowledged: when the last one ended, it was the next to
     /// be sent.
     round: Option<Psn>,
@@ -150,34 +214,29 @@ pub(in super::super) struct Congestion<C> {
     min_rtt: u64,
     /// When a packet was acknowledged last.
     last_ack: Instant,
-    /// Request packets are paced, and READ requests by the packets of their responses.
-    paced: bool,
-    reads_paced: bool,
     /// The controllers want to know how long round trips take.
     measures: bool,
 }
 
 impl<C: CongestionControl> Congestion<C> {
     /// The windows of a connection that has sent nothing.
-    pub(super) const NEW: Self = Congestion {
-        requests: C::REQUESTS,
-        responses: C::RESPONSES,
-        round: None,
-        min_rtt: u64::MAX,
-        last_ack: Instant(0),
-        paced: false,
-        reads_paced: false,
-        measures: false,
-    };
+    pub(super) fn new() -> Self {
+        Self::of(C::REQUESTS, C::RESPONSES)
+    }
 
     /// Those of a connection that has sent nothing, with these controllers.
     pub(in super::super) fn of(requests: C, responses: C) -> Self {
-        Congestion {
+        let mut congestion = Congestion {
             requests,
             responses,
+            decided: Decided::default(),
+            round: None,
+            min_rtt: u64::MAX,
+            last_ack: Instant(0),
             measures: requests.measures(),
-            ..Self::NEW
-        }
+        };
+        congestion.look();
+        congestion
     }
 
     /// The same as they were before the first packet.
@@ -208,19 +267,25 @@ impl<C: CongestionControl> Congestion<C> {
     /// The congestion window, in request packets.
     #[inline]
     pub(super) fn cwnd(&self) -> u16 {
-        u16::try_from(self.requests.window()).unwrap_or(u16::MAX)
+        self.decided.cwnd
+    }
+
+    /// The window by which bursts are sized.
+    #[inline]
+    pub(super) fn burst_cwnd(&self) -> u16 {
+        self.decided.burst_cwnd
     }
 
     /// Whether request packets are paced.
     #[inline]
     pub(super) fn is_paced(&self) -> bool {
-        self.paced
+        self.decided.paced
     }
 
     /// Whether READ requests are paced.
     #[inline]
     pub(super) fn paces_reads(&self) -> bool {
-        self.reads_paced
+        self.decided.reads_paced
     }
 
     /// The time between request packets, in nanoseconds, at a round trip time of `rtt`.
@@ -233,11 +298,10 @@ impl<C: CongestionControl> Congestion<C> {
         self.responses.interval(rtt).unwrap_or(0)
     }
 
-    /// A window has changed.
-    #[cold]
+    /// A window may have changed.
     fn look(&mut self) {
-        self.paced = self.requests.interval(0).is_some();
-        self.reads_paced = self.responses.interval(0).is_some();
+        self.decided.ask_for_requests(&self.requests, self.measures);
+        self.decided.ask_for_reads(&self.responses, self.measures);
     }
 
     /// The slow start threshold, in request packets.
@@ -248,7 +312,13 @@ impl<C: CongestionControl> Congestion<C> {
     /// The window of READ responses.
     #[inline]
     pub(super) fn read_window(&self) -> u32 {
-        self.responses.window()
+        self.decided.read_window
+    }
+
+    /// How many packets of a READ are asked for at a time.
+    #[inline]
+    pub(super) fn read_chunk(&self) -> u32 {
+        self.decided.read_chunk
     }
 
     /// So many request packets, and packets of READ responses, were acknowledged.
@@ -278,31 +348,39 @@ impl<C: CongestionControl> Congestion<C> {
                 self.min_rtt = self.min_rtt.min(rtt);
             }
         }
-        let requests = Ack {
-            packets: acked.requests,
+        let ack = Ack {
+            packets: 0,
             now,
             rtt,
             min_rtt: self.min_rtt,
-            in_flight: left.packets.into(),
+            in_flight: 0,
             ends_round,
         };
-        self.requests.on_ack(requests);
-        if ends_round || acked.responses > 0 {
+        let packets = left.packets.into();
+        if self.decided.ignored.has_effect(acked.requests, packets) {
+            self.requests.on_ack(Ack {
+                packets: acked.requests,
+                in_flight: packets,
+                ..ack
+            });
+            self.decided.ask_for_requests(&self.requests, self.measures);
+        }
+        let span = left.next.offset_from(left.una);
+        let of_reads = ends_round || acked.responses > 0;
+        if of_reads && self.decided.ignored_reads.has_effect(acked.responses, span) {
             self.responses.on_ack(Ack {
                 packets: acked.responses,
-                in_flight: left.next.offset_from(left.una),
-                ..requests
+                in_flight: span,
+                ..ack
             });
-        }
-        if self.paced | self.reads_paced {
-            self.look();
+            self.decided.ask_for_reads(&self.responses, self.measures);
         }
     }
 
     /// Whether a pause has an effect.
     #[inline]
     pub(super) fn restarts(&self) -> bool {
-        self.requests.restarts() || self.responses.restarts()
+        self.decided.restarts || self.decided.reads_restart
     }
 
     /// Nothing was in flight until now; `rto` nanoseconds without an acknowledgement are a pause
@@ -313,6 +391,7 @@ impl<C: CongestionControl> Congestion<C> {
         if rto.is_some_and(|rto| pause > rto) {
             self.requests.on_restart();
             self.responses.on_restart();
+            self.look();
         }
     }
 

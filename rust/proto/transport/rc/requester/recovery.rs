@@ -8,7 +8,6 @@ use super::common::time::{ack_timeout, ack_wait, earlier, rnr_delay};
 use super::common::{Attr, Instant, Status};
 use super::cwnd::{Acked, Congestion, CongestionControl, Delay, Loss, Outstanding};
 use super::pacer::Pacer;
-use super::read_chunk::chunk_for;
 use super::tail_loss::TailLoss;
 use super::wire::Psn;
 
@@ -71,23 +70,17 @@ pub(super) struct Recovery<C> {
 
 impl<C: CongestionControl> Recovery<C> {
     /// The state of a connection that has sent nothing.
-    pub(super) const NEW: Self = Recovery {
-        retransmitting: false,
-        rnr_wait: false,
-        retries: 0,
-        rnr_retries: 0,
-        page_waits: 0,
-        congestion: Congestion::NEW,
-        pacer: Pacer::NEW,
-        tail_loss: TailLoss::NEW,
-        deadline: None,
-    };
-
-    /// The state of a connection that has sent nothing, with these controllers.
-    pub(super) fn with(congestion: Congestion<C>) -> Self {
+    pub(super) fn new(congestion: Congestion<C>) -> Self {
         Recovery {
+            retransmitting: false,
+            rnr_wait: false,
+            retries: 0,
+            rnr_retries: 0,
+            page_waits: 0,
             congestion,
-            ..Self::NEW
+            pacer: Pacer::NEW,
+            tail_loss: TailLoss::NEW,
+            deadline: None,
         }
     }
 
@@ -102,13 +95,10 @@ impl<C: CongestionControl> Recovery<C> {
         self.congestion.cwnd()
     }
 
-    /// The window by which bursts are sized. Long ones look like a queue to who measures.
+    /// The window by which bursts are sized.
     #[inline]
     pub(super) fn burst_cwnd(&self) -> u16 {
-        match self.measures() {
-            true => self.cwnd() / 4,
-            false => self.cwnd(),
-        }
+        self.congestion.burst_cwnd()
     }
 
     /// The slow start threshold, in request packets.
@@ -150,8 +140,7 @@ impl<C: CongestionControl> Recovery<C> {
     /// How many packets of a READ are asked for at a time.
     #[inline]
     pub(super) fn read_chunk(&self) -> u32 {
-        let window = self.read_window();
-        chunk_for(if self.measures() { window / 2 } else { window })
+        self.congestion.read_chunk()
     }
 
     /// See [`Congestion::open_windows`].

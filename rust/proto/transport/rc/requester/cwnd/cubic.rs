@@ -10,7 +10,7 @@
 //! a packet, and grows in proportion to itself.
 
 use super::super::read_chunk::READ_CHUNK;
-use super::{Ack, CongestionControl, Loss, MAX_WINDOW};
+use super::{Ack, CongestionControl, Ignored, Loss, MAX_WINDOW};
 
 /// A packet.
 const ONE: u32 = 256;
@@ -202,7 +202,6 @@ impl CongestionControl for Cubic {
     const REQUESTS: Self = Self::new(INITIAL_WINDOW, SHORT_WINDOW, 0);
     const RESPONSES: Self = Self::new(INITIAL_READ_WINDOW, SHORT_READ_WINDOW, RARE_READ_WINDOW);
 
-    #[inline]
     fn window(&self) -> u32 {
         (self.window / ONE).max(1)
     }
@@ -216,18 +215,27 @@ impl CongestionControl for Cubic {
         self.ssthresh / ONE
     }
 
-    #[inline]
     fn restarts(&self) -> bool {
         self.window > self.short
     }
 
-    #[inline]
+    fn ignored(&self) -> Ignored {
+        match self.window < self.limit {
+            // Before the first loss.
+            true => Ignored {
+                below: 0,
+                others: self.w_max == 0,
+            },
+            false => Ignored {
+                below: self.window.div_ceil(2 * ONE),
+                others: false,
+            },
+        }
+    }
+
     fn on_ack(&mut self, ack: Ack) {
         if self.window < self.limit {
-            // Before the first loss an acknowledgement of others has no effect.
-            if ack.packets != 0 || self.w_max != 0 {
-                self.grow(ack);
-            }
+            self.grow(ack);
         } else if ack.ends_round && ack.in_flight.saturating_mul(2 * ONE) >= self.window {
             self.raise_limit(ack);
         }

@@ -4,7 +4,7 @@
 
 use super::cubic::Cubic;
 use super::delay::DelayBased;
-use super::{Ack, CongestionControl, Delay, Loss};
+use super::{Ack, CongestionControl, Delay, Ignored, Loss};
 
 /// See the module's documentation.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,6 @@ impl CongestionControl for Standard {
         }
     }
 
-    #[inline]
     fn window(&self) -> u32 {
         dispatch!(self, controller => controller.window())
     }
@@ -66,7 +65,6 @@ impl CongestionControl for Standard {
         dispatch!(self, controller => controller.ssthresh())
     }
 
-    #[inline]
     fn on_ack(&mut self, ack: Ack) {
         dispatch!(self, controller => controller.on_ack(ack));
     }
@@ -79,13 +77,16 @@ impl CongestionControl for Standard {
         dispatch!(self, controller => controller.on_timeout(loss));
     }
 
-    #[inline]
     fn restarts(&self) -> bool {
         dispatch!(self, controller => controller.restarts())
     }
 
     fn on_restart(&mut self) {
         dispatch!(self, controller => controller.on_restart());
+    }
+
+    fn ignored(&self) -> Ignored {
+        dispatch!(self, controller => controller.ignored())
     }
 
     fn measures(&self) -> bool {

@@ -4,6 +4,7 @@
 
 use super::super::super::common::Instant;
 use super::*;
+use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 
@@ -272,5 +273,39 @@ fn cube_roots() {
         let cube = root * root * root;
         assert_eq!(cube_root(cube), root);
         assert_eq!(cube_root(cube + 1), root.max(u64::from(root == 0)));
+    }
+}
+
+/// An event, packets that are acknowledged, others in flight, and whether a round trip ends.
+fn event() -> impl Strategy<Value = (u8, u32, u32, bool)> {
+    let packets = prop_oneof![Just(0), 0..600u32];
+    (0..5u8, packets, 0..600u32, any::<bool>())
+}
+
+proptest! {
+    /// What is said to be ignored changes nothing.
+    #[test]
+    fn ignored_acknowledgements(
+        responses: bool,
+        events in proptest::collection::vec(event(), 1..60),
+    ) {
+        let mut cubic = if responses { Cubic::RESPONSES } else { Cubic::REQUESTS };
+        for (n, (event, packets, in_flight, ends_round)) in (1u64..).zip(events) {
+            let now = Instant(n * MS);
+            let lost = Loss { now, in_flight };
+            let ack = Ack { packets, now, rtt: MS, min_rtt: MS, in_flight, ends_round };
+            match event {
+                0 => cubic.on_loss(lost),
+                1 => cubic.on_timeout(lost),
+                2 => cubic.on_restart(),
+                _ => {
+                    let before = format!("{cubic:?}");
+                    let has_effect = cubic.ignored().has_effect(packets, in_flight);
+                    cubic.on_ack(ack);
+                    let unchanged = before == format!("{cubic:?}");
+                    prop_assert!(has_effect || unchanged);
+                }
+            }
+        }
     }
 }
