@@ -78,7 +78,8 @@ impl World {
         }
         log!(self, "qp{qp} is moved to error");
         let q = &mut self.qps[qp];
-        q.fate.killed = true;
+        // It may have gone there by itself, and its program does not know yet.
+        q.fate.killed = q.conn.state() != State::Err;
         q.conn.to_error();
         self.pump(qp)?;
         // The event comes with the release of lent payloads.

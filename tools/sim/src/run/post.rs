@@ -84,7 +84,9 @@ impl World {
         for end in [q, p] {
             // The waits after the first are twice the timeout.
             let timeout = time::ack_timeout(end.setup.timeout).unwrap_or(0);
-            let patience = if end.fate.dead || p.fate.dead || q.fate.dead {
+            // A responder that is asked for more than it has room for forgets a READ.
+            let forgets = end.flow.exceeds_resources;
+            let patience = if forgets || p.fate.dead || q.fate.dead {
                 9
             } else {
                 3
