@@ -229,6 +229,30 @@ fn reads_go_on_behind_a_gap() {
     assert!(window(&node) >= less, "the same round trip");
 }
 
+/// After a loss the READ window grows by round trips in which there are READs, and by no others.
+#[test]
+fn messages_do_not_widen_the_read_window() {
+    let mut node = open(&config());
+    node.post(SendOp::Read, vec![0; 4 * PMTU], 0);
+    node.transmit_all(NOW);
+    respond(&mut node, 0, 4, &[1]);
+    node.transmit_all(NOW);
+    respond(&mut node, 1, 2, &[]);
+    let window = |node: &Node| node.conn.requester().snapshot().read_window;
+    let less = window(&node);
+    for n in 0..100 {
+        node.post(SendOp::Send, vec![0; 100 * PMTU], 0);
+        let now = Instant((1 + u64::from(n)) * 1_000_000);
+        node.transmit_all(now);
+        // In halves, so that others are in flight.
+        for at in [50, 100] {
+            let _ = node.receive(now.after(1000), &ack(3 + 100 * n + at));
+            node.transmit_all(now.after(1000));
+        }
+    }
+    assert_eq!(window(&node), less);
+}
+
 /// IBTA 9.9.2.1: asking for a gap is a retry.
 #[test]
 fn a_requester_without_retries_fails_at_a_gap() {

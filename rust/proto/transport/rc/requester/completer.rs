@@ -284,6 +284,7 @@ impl<C: CongestionControl> Requester<C> {
             una: self.una.psn,
             next: self.cursor.psn,
             packets: self.in_flight.packets(),
+            rd_atomic: self.in_flight.rd_atomic(),
         };
         self.recovery.on_progress(now, attr, acked, left);
         if left.una == left.next {

@@ -104,8 +104,9 @@ pub(super) struct Outstanding {
     /// The oldest PSN that is not acknowledged, and the next to be sent.
     pub una: Psn,
     pub next: Psn,
-    /// Request packets.
+    /// Request packets, and READs and atomics among them.
     pub packets: u16,
+    pub rd_atomic: u16,
 }
 
 /// A congestion controller: the window of one direction of a connection, in packets of the path
@@ -366,7 +367,8 @@ impl<C: CongestionControl> Congestion<C> {
             self.decided.ask_for_requests(&self.requests, self.measures);
         }
         let span = left.next.offset_from(left.una);
-        let of_reads = ends_round || acked.responses > 0;
+        // A round trip without READs says nothing about the direction of their responses.
+        let of_reads = ends_round && left.rd_atomic > 0 || acked.responses > 0;
         if of_reads && self.decided.ignored_reads.has_effect(acked.responses, span) {
             self.responses.on_ack(Ack {
                 packets: acked.responses,
