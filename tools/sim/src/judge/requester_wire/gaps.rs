@@ -86,6 +86,8 @@ impl Watch {
             "asks for a gap at {packet} before the response is over"
         );
         self.gaps.asked += 1;
+        // That is a retry, and none of the ACK timeout.
+        self.signs += 1;
         self.gaps.ends.insert(end);
         if self.gaps.is_new_loss(self.una) {
             self.cwnd.on_response_loss();
