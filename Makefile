@@ -27,7 +27,7 @@ test:
 	@$(scripts)/test
 
 test-debug:
-	@$(scripts)/test --debug
+	@$(scripts)/test --debug $(if $(RECORD),--record)
 
 test-fit:
 	@$(scripts)/test-fit $(if $(RECORD),--record)
