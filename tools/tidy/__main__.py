@@ -9,13 +9,13 @@ Usage: python3 -m tidy [SUBJECT...]		what is not in order, of these subjects or 
 
 import sys
 
-from . import bench, columns, counters, drawing, files, layers, links, pages, parts
-from . import regressions, rules, selftests, sizes, unsafe, variants
+from . import bench, columns, counters, details, drawing, files, layers, links, pages
+from . import parts, regressions, rules, selftests, sizes, unsafe, variants
 from .source import Tree
 
 CODE = (layers, parts, unsafe, variants, rules)
 FILES = (sizes, columns, files)
-DOCUMENTS = (drawing, counters, regressions, selftests, pages, links, bench)
+DOCUMENTS = (drawing, counters, details, regressions, selftests, pages, links, bench)
 SUBJECTS = {module.__name__.split(".")[-1]: module for module in CODE + FILES + DOCUMENTS}
 
 

@@ -4,7 +4,7 @@
 import json
 import unittest
 
-from tidy import bench, counters, pages, regressions
+from tidy import bench, counters, details, pages, regressions
 
 from .trees import TreeCase
 
@@ -27,6 +27,20 @@ class Counters(TreeCase):
         document = "Documentation/counters.rst"
         files[document] = "``lost`` is.\n``late`` is.\n``new`` is.\n"
         self.assertSays(files, f"{document}:1: two counters are named late")
+
+
+class Details(TreeCase):
+    subject = details
+    CODE = 'out.number(c"cwnd", requester.cwnd);\nout.text(\n    c"armed",\n    c"no",\n);\n'
+
+    def test_each_is_described(self):
+        document = "Documentation/debugging.rst"
+        self.assertSays({"rust/device/a.rs": self.CODE, document: "``drv_cwnd``, ``drv_armed``\n"})
+        self.assertSays(
+            {"rust/device/a.rs": self.CODE, document: "``drv_cwnd``, ``drv_old``\n"},
+            f"{document}:1: drv_armed is not described",
+            f"{document}:1: drv_old is no detail",
+        )
 
 
 class Regressions(TreeCase):
