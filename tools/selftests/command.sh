@@ -72,8 +72,11 @@ module_load
 
 # ---------------------------------------------------------------- devices and netdevs
 no_netdev() {
-	# A kernel with bonding built in has made one.
-	! ip link show bond0 >/dev/null 2>&1 || ip link delete bond0
+	local made
+	# A kernel that has these built in has made one of each.
+	for made in bond0 dummy0; do
+		! ip link show $made >/dev/null 2>&1 || ip link delete $made
+	done
 	says 1 "oxe has no device, and this network namespace no Ethernet-like netdev." \
 		"rdma link add oxe0 type oxe netdev lo (for programs of this machine alone)" \
 		oxe status

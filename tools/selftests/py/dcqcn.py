@@ -177,23 +177,6 @@ def cuts(gids, post, source):
     shut(a, b)
 
 
-def acks_go_on():
-    """B, whose rate is limited, acknowledges A's WRITE before its own WRITEs are through."""
-    a, b = ends(V4)
-    with Counted() as counted:
-        marks("ce")
-        transfer(post_writes, a, b, MANY)
-        post_writes(a, b, MANY)
-        a.send(e.IBV_WR_RDMA_WRITE, a.sge(100), remote=b.remote(LONG))
-        good(poll(a.cq))
-        done, completions = b.cq.poll(MANY)
-        good(completions)
-        good(poll(b.cq, MANY - done, seconds=120 * SLOW))
-        same(counted.rise("rp_cnp_handled") > 10, True, "CNPs were handled")
-    same(done < MANY, True, f"{done} WRITEs of B were through")
-    shut(a, b)
-
-
 def ignores():
     """Without the parameter CNPs cut nothing."""
     a, b = ends(V4)
@@ -254,12 +237,18 @@ def chosen():
     shut(*old, *new)
 
 
+def without_growth(least):
+    """Connections of B have DCQCN from now on, whose rates fall to the least one, in Mb/s."""
+    tune("congestion_control", "dcqcn")
+    for name, value in WITHOUT_GROWTH.items():
+        tune(f"cc_params/{name}", value)
+    tune("cc_params/rp_min_rate", str(least))
+
+
 def smallest():
     """The rate falls to the least one, which is 700 Mb/s, without growth; also of a connection
     that goes on when another is asked for."""
-    tune("congestion_control", "dcqcn")
-    for name, value in SLOWEST.items():
-        tune(f"cc_params/{name}", value)
+    without_growth(700)
     a, b = ends(V4)
     tune("cc_params/rp_min_rate", "1")
     with Counted() as counted:
@@ -271,9 +260,27 @@ def smallest():
     shut(a, b)
 
 
+def acks_go_on():
+    """B acknowledges A's WRITE before its own WRITEs, which take seconds at its rate."""
+    without_growth(1)
+    a, b = ends(V4)
+    with Counted() as counted:
+        marks("ce")
+        while counted.rise("rp_cnp_handled") < 12:
+            transfer(post_writes, a, b)
+    rate = of_qp(b).get("rp_rate_mbps")
+    same(rate is not None and rate <= 20, True, f"the rate is {rate} Mb/s")
+    post_writes(a, b, MANY)
+    a.send(e.IBV_WR_RDMA_WRITE, a.sge(100), remote=b.remote(LONG))
+    good(poll(a.cq))
+    done, completions = b.cq.poll(MANY)
+    good(completions)
+    same(done < MANY, True, f"{done} WRITEs of B were through")
+    shut(a, b)
+
+
 # No growth, and alpha stays what it is.
-SLOWEST = {
-    "rp_min_rate": "700",
+WITHOUT_GROWTH = {
     "rp_byte_reset": "0",
     "rp_time_reset": "131071",
     "rp_dce_tcp_rtt": "131071",
@@ -282,6 +289,7 @@ CASES = {
     "tuned": [
         ("connections have the controller of their time", chosen),
         ("connections have the parameters of their time", smallest),
+        ("ACKs do not wait", acks_go_on),
     ],
     "off": [
         ("without the parameter packets are not ECN-capable", ecn_fields, V4, False),
@@ -296,7 +304,6 @@ CASES = {
         ("CNPs cut the rate of WRITEs", cuts, V4, post_writes, 1),
         ("CNPs cut the rate of WRITEs, IPv6", cuts, V6, post_writes, 1),
         ("CNPs cut the rate of READ responses", cuts, V4, post_reads, 1),
-        ("ACKs do not wait", acks_go_on),
     ],
     "queue": [("the senders of packets that a queue marks are notified", queue)],
 }
