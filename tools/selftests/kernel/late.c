@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A peer that acknowledges messages before they are delivered to it: their memory is not the
- * consumer's before the messages were delivered, and nothing is read from there afterwards.
- * (Issue 33, F1.)
+ * consumer's before the messages were delivered, and nothing is read from there afterwards (F1).
  *
  * The peer, QP b, expects PSNs that are ahead of those of QP a, so it takes the first messages for
  * duplicates, and acknowledges all before the PSN that it expects. A kprobe holds up both CPUs
