@@ -97,6 +97,12 @@ impl Grant {
         self.len
     }
 
+    /// Whether some of the addresses are those of `other`.
+    pub(crate) fn overlaps(&self, other: &Grant) -> bool {
+        let end = |grant: &Grant| grant.va.saturating_add(grant.len.into());
+        self.va < end(other) && other.va < end(self)
+    }
+
     /// The part of the grant that has `len` bytes from byte `offset` on, if an access is still
     /// possible, and all bytes are there. Any context with bottom halves disabled.
     ///

@@ -20,7 +20,7 @@ use crate::device::cq::{Cq, Wake};
 use crate::device::limits;
 use crate::device::mem::grant::MkeyCache;
 use crate::device::mem::mkeys::Mkeys;
-use crate::device::mem::sge::{Purpose, Sge};
+use crate::device::mem::sge::{self, Purpose, Sge};
 use crate::device::packet::ah::Ah;
 use crate::device::ring::Ring;
 use crate::device::uabi::wqe::{send_flag, DmaHead, Op, RxeSendWqe, RxeSendWr, RxeSge};
@@ -312,6 +312,15 @@ impl SendQueue {
         self.sges
             .get(first..first.wrapping_add(count as usize))
             .unwrap_or_default()
+    }
+
+    /// Whether the memory of requests `n` and `other` may have bytes in common.
+    pub(crate) fn overlap(&self, n: u32, other: u32) -> bool {
+        let list = |n| self.slot(n).map(|slot| self.sges_of(n, slot.sges));
+        match (list(n), list(other)) {
+            (Some(list), Some(other)) => sge::overlap(list, other),
+            _ => true,
+        }
     }
 
     #[inline]

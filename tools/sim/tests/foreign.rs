@@ -96,6 +96,10 @@ impl RequesterOps for Memory {
         assert_eq!(self.placed, GIANT);
         Ok(())
     }
+
+    fn overlap(&self, _: u32, _: u32) -> bool {
+        false
+    }
 }
 
 impl ResponderOps for Memory {

@@ -122,6 +122,10 @@ impl RequesterOps for End {
         assert_eq!(self.placed, GIANT);
         Ok(())
     }
+
+    fn overlap(&self, _: u32, _: u32) -> bool {
+        false
+    }
 }
 
 impl ResponderOps for End {

@@ -91,6 +91,10 @@ impl RequesterOps for Env<'_> {
     fn finish_read(&mut self, n: u32) -> Result<(), Status> {
         local_ops::finish_read(self.qp, self.sq, n)
     }
+
+    fn overlap(&self, n: u32, other: u32) -> bool {
+        self.sq.overlap(n, other)
+    }
 }
 
 impl ResponderOps for Env<'_> {

@@ -27,8 +27,8 @@ pub struct Arrival<'a> {
 /// See the module's documentation. By default no CNP was sent yet.
 #[derive(Debug, Default)]
 pub struct NotificationPoint {
-    /// The end of the interval in which there is no other CNP.
-    quiet_until: Instant,
+    /// When the last CNP was sent.
+    sent: Option<Instant>,
 }
 
 impl NotificationPoint {
@@ -37,7 +37,8 @@ impl NotificationPoint {
     /// sent. It has no payload; 16 reserved bytes, all zero, are its extended header.
     ///
     /// `peer` is the destination QP of a connection. Without it the source QP of the datagram is
-    /// told, unless that is one of the special ones, which do not send at a rate.
+    /// told. The special queue pairs do not send at a rate, and are not told; nor do they tell: any
+    /// host may send datagrams to them, which name a source QP as they like.
     ///
     /// A packet gets one CNP at most, so a sender of forged packets gains nothing by them. A packet
     /// that is dropped gets none: a lost packet before it, or the state of this end, is no
@@ -54,10 +55,12 @@ impl NotificationPoint {
         }
         let source = || arrival.packet.ext.deth().map(|deth| deth.src_qp);
         let dest = peer.or_else(source).filter(|dest| *dest > Qpn::GSI)?;
-        if now < self.quiet_until {
+        let is_special = arrival.packet.bth.dest_qp <= Qpn::GSI;
+        let is_early = self.sent.is_some_and(|sent| now < sent.after(interval));
+        if is_special || is_early {
             return None;
         }
-        self.quiet_until = now.after(interval);
+        self.sent = Some(now);
         Some(cnp(dest))
     }
 }

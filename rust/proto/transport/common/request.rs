@@ -309,6 +309,9 @@ pub trait RequesterOps {
     ///
     /// The status with which the request is to fail.
     fn finish_read(&mut self, n: u32) -> Result<(), Status>;
+    /// Whether the local memory of requests `n` and `other`, READs or atomics, may have bytes in
+    /// common.
+    fn overlap(&self, n: u32, other: u32) -> bool;
 }
 
 /// The completion of a send request. Completions come in the order of posting, one for each

@@ -235,7 +235,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> ConnectedQp
         max_segments: u16,
         q: &mut Q,
     ) -> Option<Transmit> {
-        if self.reaction.is_limited() {
+        // What is left of a connection that ends is not much, and no timer runs for it.
+        if self.reaction.is_limited() && !self.responder.is_closing() {
             return self.poll_limited(now, max_segments, q);
         }
         self.poll_halves(now, max_segments, q)

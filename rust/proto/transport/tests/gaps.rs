@@ -229,6 +229,32 @@ fn reads_go_on_behind_a_gap() {
     assert!(window(&node) >= less, "the same round trip");
 }
 
+/// IBTA 9.5: of two READs into the same memory the later one has the last word. What comes of it
+/// while the earlier one lacks responses is asked for again.
+#[test]
+fn reads_into_the_same_memory_keep_their_order() {
+    let mut node = open(&config());
+    node.host.overlap = true;
+    for _ in 0..2 {
+        node.post(SendOp::Read, vec![0; 3 * PMTU], 0);
+    }
+    node.transmit_all(NOW);
+    respond(&mut node, 0, 3, &[1]);
+    let placed = |node: &Node| node.host.local[1].iter().any(|byte| *byte != 0);
+    for at in 3..6 {
+        let verdict = node.receive(NOW, &read_response(at, 3, 6));
+        assert_eq!(verdict, Verdict::Dropped(DropReason::Gap));
+        assert!(!placed(&node));
+    }
+    assert_eq!(reads_asked(&node.transmit_all(NOW)), [(1, 2)]);
+    respond(&mut node, 1, 2, &[]);
+    assert_eq!(node.statuses(), [Status::Success]);
+    assert_eq!(reads_asked(&node.transmit_all(NOW)), [(3, 6)]);
+    respond(&mut node, 3, 6, &[]);
+    assert_eq!(node.statuses(), [Status::Success; 2]);
+    assert!(placed(&node));
+}
+
 /// After a loss the READ window grows by round trips in which there are READs, and by no others.
 #[test]
 fn messages_do_not_widen_the_read_window() {

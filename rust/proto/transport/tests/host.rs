@@ -64,6 +64,8 @@ pub struct Host {
     pub deny_local: Option<Status>,
     /// Placing a response fails.
     pub deny_place: Option<Status>,
+    /// The memory of all requests is the same.
+    pub overlap: bool,
     /// The work that is due when a READ is whole fails.
     pub deny_finish: Option<Status>,
     /// Placing into a receive buffer fails.
@@ -104,6 +106,7 @@ impl Host {
             deny: None,
             deny_local: None,
             deny_place: None,
+            overlap: false,
             deny_finish: None,
             deny_recv: None,
             absent: 0,
@@ -231,6 +234,10 @@ impl RequesterOps for Host {
     fn finish_read(&mut self, n: u32) -> Result<(), Status> {
         self.reads_done.push(n);
         self.deny_finish.map_or(Ok(()), Err)
+    }
+
+    fn overlap(&self, _: u32, _: u32) -> bool {
+        self.overlap
     }
 }
 

@@ -95,6 +95,32 @@ fn there_is_one_in_an_interval() {
     }
 }
 
+/// The interval is the one of now: a shorter one holds at once.
+#[test]
+fn an_interval_that_was_long_is_forgotten() {
+    let packet = ud::packet(1);
+    let mut point = NotificationPoint::default();
+    let mut at = |now, interval| {
+        let cnp = point.on_packet(Instant(now), interval, &marked(&packet), None);
+        cnp.is_some()
+    };
+    assert!(at(0, u64::MAX));
+    assert!(!at(1_000_000, u64::MAX));
+    assert!(at(1_000_000, INTERVAL));
+}
+
+/// Any host may send a datagram to QP 1, with a source QP of its choice: it is not told.
+#[test]
+fn special_queue_pairs_tell_nobody() {
+    for qpn in [0, 1, 2] {
+        let mut packet = ud::packet(1);
+        packet.bth.dest_qp = Qpn::new(qpn);
+        let cnp =
+            NotificationPoint::default().on_packet(Instant(9), INTERVAL, &marked(&packet), None);
+        assert_eq!(cnp.is_some(), qpn > 1, "QP {qpn}");
+    }
+}
+
 /// Packets that get no CNP do not begin an interval.
 #[test]
 fn other_packets_do_not_count() {

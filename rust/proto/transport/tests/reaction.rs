@@ -3,7 +3,7 @@
 //! Connections that react to congestion notifications: what these cut, and what goes on.
 
 use super::super::common::dcqcn::Params;
-use super::super::wire::{BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn};
+use super::super::wire::{BthRepr, Ext, Opcode, PKey, PacketRepr, Qpn, Syndrome};
 use super::super::{
     ConnectedQp, DropReason, Instant, Modify, ReactionPoint, RequesterEvent, SendOp, State, Verdict,
 };
@@ -155,6 +155,31 @@ fn read_responses_are_spaced() {
     assert!((60..=70).contains(&sent.len()), "{}", sent.len());
     let read = |p: &Packet| p.opcode().kind() == Opcode::RcReadResponseMiddle.kind();
     assert!(sent.iter().all(|(_, packet)| read(packet)));
+}
+
+/// No timer runs for a connection that ends, so its last responses, and the NAK that follows them,
+/// do not wait (IBTA 9.7.5.1: they keep their order).
+#[test]
+fn the_end_does_not_wait() {
+    let mut node = notified(LINE);
+    let mut peer = Node::new(2, &config(), 0, 0);
+    peer.conn.open_windows(128, 4 * 122);
+    peer.post(SendOp::Read, vec![0; 256 * 100], 0);
+    peer.post(SendOp::Write, vec![0; 256], u64::MAX);
+    let packets = peer.transmit_all(Instant(0));
+    for packet in &packets[..1] {
+        assert_eq!(node.receive(Instant(0), packet), Verdict::Accepted);
+    }
+    assert!(node.transmit_all(Instant(0)).len() < 20);
+    for packet in &packets[1..] {
+        assert_ne!(node.receive(Instant(0), packet), Verdict::Accepted);
+    }
+    assert_eq!(node.conn.state(), State::Err);
+    let sent = node.transmit_all(Instant(0));
+    assert!(sent.len() > 80, "{}", sent.len());
+    let nak = sent.last().unwrap();
+    assert_eq!(nak.opcode(), Opcode::RcAck);
+    assert!(matches!(nak.syndrome(), Some(Syndrome::Nak { .. })));
 }
 
 /// A burst, after which the next one is held back.

@@ -67,6 +67,10 @@ impl RequesterOps for Sink {
     fn finish_read(&mut self, _n: u32) -> Result<(), Status> {
         Ok(())
     }
+
+    fn overlap(&self, _: u32, _: u32) -> bool {
+        false
+    }
 }
 
 impl ResponderOps for Sink {

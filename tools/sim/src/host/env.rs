@@ -260,6 +260,10 @@ impl RequesterOps for Env<'_> {
         }
         Ok(())
     }
+
+    fn overlap(&self, _: u32, _: u32) -> bool {
+        false
+    }
 }
 
 impl ResponderOps for Env<'_> {

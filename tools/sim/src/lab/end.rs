@@ -181,6 +181,10 @@ impl RequesterOps for Queue {
     fn finish_read(&mut self, _: u32) -> Result<(), Status> {
         Ok(())
     }
+
+    fn overlap(&self, _: u32, _: u32) -> bool {
+        false
+    }
 }
 
 impl ResponderOps for Queue {

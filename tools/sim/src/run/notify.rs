@@ -38,9 +38,11 @@ impl World {
         reacts.then(|| Rate::new(LINE))
     }
 
-    /// A queue pair is about to send packets. If it reacts, the judge sees them.
+    /// A queue pair is about to send packets. If it reacts, the judge sees them: not the last ones
+    /// of a queue pair in error, which do not wait.
     pub fn note_polled(&mut self, qp: usize, transmit: &Transmit) -> Result<(), Violation> {
-        let Some(rate) = &mut self.rates[qp] else {
+        let ends = self.qps[qp].conn.state() == State::Err;
+        let Some(rate) = self.rates[qp].as_mut().filter(|_| !ends) else {
             return Ok(());
         };
         let result = rate.on_sent(self.now, transmit.segments, transmit.segment_size());

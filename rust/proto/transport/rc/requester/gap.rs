@@ -42,26 +42,45 @@ impl<C: CongestionControl> Requester<C> {
     ///
     /// The verdict on a response that is not kept.
     #[cold]
-    pub(super) fn place_behind_gap<Q: RequestQueue>(
+    pub(super) fn place_behind_gap<E: RequestQueue + RequesterOps>(
         &mut self,
         now: Instant,
         attr: &Attr,
         pkt: &PacketRepr,
-        q: &Q,
+        env: &E,
     ) -> Result<Cursor, Verdict> {
         let psn = pkt.bth.psn;
         let response = pkt.bth.opcode.kind() == Kind::ReadResponse;
-        let may_keep = response && self.kept.admits(psn, self.una.psn) && self.is_in_read(q);
+        let may_keep = response && self.kept.admits(psn, self.una.psn) && self.is_in_read(env);
         let at = if may_keep {
-            self.find_read(psn, q)
+            self.find_read(psn, env)
         } else {
             None
         };
         match at {
             None => Err(self.implied_nak(now, attr)),
             Some(_) if self.kept.has(psn) => Err(Verdict::Dropped(DropReason::Ghost)),
+            Some(at) if self.overlaps_earlier(at.n, env) => {
+                // It is asked for again when its turn comes.
+                self.kept.carried_out(psn.next(), self.una.psn);
+                self.ask_for_gap(now, attr, env);
+                Err(Verdict::Dropped(DropReason::Gap))
+            }
             Some(at) => Ok(at),
         }
+    }
+
+    /// Whether what request `n` reads goes where responses that are missing go, too. The later
+    /// request is to have the last word there, as READs keep their order (IBTA 9.5).
+    fn overlaps_earlier<E: RequestQueue + RequesterOps>(&self, n: u32, env: &E) -> bool {
+        let earlier = (0..n.wrapping_sub(self.una.n)).map(|i| self.una.n.wrapping_add(i));
+        let responds = |n: u32| {
+            env.get(n)
+                .is_some_and(|request| request.op.wants_response())
+        };
+        earlier
+            .filter(|n| responds(*n))
+            .any(|other| env.overlap(n, other))
     }
 
     /// The READ response with `psn` was placed, and that at `una` is missing.
