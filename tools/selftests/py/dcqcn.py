@@ -263,6 +263,9 @@ def smallest():
 def acks_go_on():
     """B acknowledges A's WRITE before its own WRITEs, which take seconds at its rate."""
     without_growth(1)
+    # A step of growth, eight in a second, does not go towards the rate before the first cut.
+    tune("cc_params/rp_clamp_tgt_rate", "1")
+    tune("cc_params/rp_ai_rate", "1")
     a, b = ends(V4)
     with Counted() as counted:
         marks("ce")

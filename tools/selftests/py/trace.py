@@ -132,21 +132,39 @@ def missed():
         shut(a, b)
 
 
+def two_reads(a, b, trace, at):
+    """READs of B, of bytes 1 and of bytes 2, the second one to this place: the response to the
+    first one is lost."""
+    for n in (1, 2):
+        a.mr.write(bytes([n] * 8), 8, 64 * n)
+    loses(True)
+    try:
+        b.send(e.IBV_WR_RDMA_READ, b.sge(8), remote=a.remote(64), flags=SIG)
+        until(lambda: "transmit" in trace.names(a), "the response")
+    finally:
+        loses(False)
+    b.send(e.IBV_WR_RDMA_READ, b.sge(8, at), remote=a.remote(128), flags=SIG)
+    good(poll(b.cq, 2))
+    same(b.mr.read(8, at), bytes([2] * 8), "the later READ")
+
+
 def answer_missed():
     """A READ response that is lost before another one, which is kept: the lost one is asked for."""
     with Trace() as trace:
         a, b = pair(timeout=20)
-        loses(True)
-        try:
-            b.send(e.IBV_WR_RDMA_READ, b.sge(8), remote=a.remote(), flags=SIG)
-            until(lambda: "transmit" in trace.names(a), "the response")
-        finally:
-            loses(False)
-        b.send(e.IBV_WR_RDMA_READ, b.sge(8), remote=a.remote(), flags=SIG)
-        good(poll(b.cq, 2))
+        two_reads(a, b, trace, 64)
+        same(b.mr.read(8, 0), bytes([1] * 8), "the earlier READ")
         trace.has(b, "retransmit", "response_gap psn")
         trace.has(b, "window", "response_gap psn")
         assert "drop" not in trace.names(b), "the other one was dropped"
+        shut(a, b)
+
+
+def one_place():
+    """Both READs into the same memory: the later one has the last word."""
+    with Trace() as trace:
+        a, b = pair(timeout=20)
+        two_reads(a, b, trace, 0)
         shut(a, b)
 
 
@@ -262,6 +280,7 @@ main(
             ("a peer that is gone", gone),
             *([("a packet that is lost", missed)] if WIRE else []),
             *([("a READ response that is lost", answer_missed)] if WIRE else []),
+            *([("it is lost, and two READs have one place", one_place)] if WIRE else []),
             ("drops are traced by their counter", drops),
             ("a page fault", paging),
             ("filters, and the end of tracing", over),
