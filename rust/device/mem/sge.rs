@@ -97,15 +97,12 @@ const MAX_PAIRS: usize = 64;
 /// Whether two lists may have bytes in common: some of the addresses are the same, or the lists are
 /// too long to look at them all.
 pub(crate) fn overlap(list: &[Sge], other: &[Sge]) -> bool {
-    let all = |list: &'_ [Sge], with: &Sge| {
-        let Some(with) = &with.grant else {
-            return false;
-        };
-        list.iter()
-            .filter_map(|sge| sge.grant.as_ref())
-            .any(|grant| grant.overlaps(with))
-    };
-    list.len().saturating_mul(other.len()) > MAX_PAIRS || other.iter().any(|sge| all(list, sge))
+    list.len().saturating_mul(other.len()) > MAX_PAIRS
+        || grants(list).any(|grant| grants(other).any(|other| grant.overlaps(other)))
+}
+
+fn grants(list: &[Sge]) -> impl Iterator<Item = &Grant> {
+    list.iter().filter_map(|sge| sge.grant.as_ref())
 }
 
 /// The parts of a list that cover `len` bytes from byte `offset` of it on: the element, the offset
