@@ -23,19 +23,22 @@ passes_on() {
 	echo "$OXE_CACHE/passed/$key"
 }
 
-# record_passes DIRECTORY: what is in it becomes Documentation/passes.tsv.
+# record_passes DIRECTORY: Documentation/passes.tsv has what is in it, in place of what it had of
+# that kernel, and of other drivers.
 record_passes() {
-	local file ok skip
+	local key=${1##*/} file ok skip
 	exec {lock}<"$1"
 	flock "$lock"
 	{
 		echo "# What passed on this driver, as run-selftests --record writes it. Columns:"
 		echo "# digest of the driver, kernel, link type; test, digest of its files; passed;"
 		echo "# skipped."
+		awk -v key="$key" -v driver="${key%%-*}-" \
+			'index($1, driver) == 1 && $1 != key' "$passes"
 		for file in "$1"/*; do
 			[ -e "$file" ] || continue
 			read -r ok skip <"$file"
-			printf '%s\t%s\t%s\t%s\n' "${1##*/}" "${file##*/}" "$ok" "$skip"
+			printf '%s\t%s\t%s\t%s\n' "$key" "${file##*/}" "$ok" "$skip"
 		done
 	} >"$passes.new"
 	mv "$passes.new" "$passes"
