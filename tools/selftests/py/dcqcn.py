@@ -292,7 +292,7 @@ CASES = {
     "tuned": [
         ("connections have the controller of their time", chosen),
         ("connections have the parameters of their time", smallest),
-        ("ACKs do not wait", acks_go_on),
+        ("an ACK goes before WRITEs that wait", acks_go_on),
     ],
     "off": [
         ("without the parameter packets are not ECN-capable", ecn_fields, V4, False),

@@ -235,7 +235,8 @@ impl<R: AsRef<[Resource]> + AsMut<[Resource]>, C: CongestionControl> ConnectedQp
         max_segments: u16,
         q: &mut Q,
     ) -> Option<Transmit> {
-        // What is left of a connection that ends is not much, and no timer runs for it.
+        // No timer runs for a connection in the error state: its last responses and its NAK, which
+        // are few, are sent at once.
         if self.reaction.is_limited() && !self.responder.is_closing() {
             return self.poll_limited(now, max_segments, q);
         }

@@ -161,8 +161,8 @@ pub trait CongestionControl: Copy + Debug {
     fn on_delay(&mut self, _: Delay) {}
 }
 
-/// What the controllers of a connection have decided. They are asked when that may have changed, as
-/// to ask them for each packet would cost more.
+/// The decisions of a connection's controllers. The controllers are asked again when these may have
+/// changed: to ask them for each packet costs more.
 #[derive(Clone, Copy, Debug, Default)]
 struct Decided {
     /// See the methods of [`Congestion`] with these names.

@@ -283,7 +283,7 @@ fn event() -> impl Strategy<Value = (u8, u32, u32, bool)> {
 }
 
 proptest! {
-    /// What is said to be ignored changes nothing.
+    /// An acknowledgement that `ignored` describes changes nothing.
     #[test]
     fn ignored_acknowledgements(
         responses: bool,
