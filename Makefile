@@ -11,7 +11,7 @@ KDIR ?=
 KERNEL ?=
 export KERNEL
 # Where install puts things; KVER= is the kernel it is for.
-export KVER DESTDIR prefix bindir moduledir unitdir mandir docdir completiondir
+export KVER DESTDIR prefix bindir moduledir unitdir mandir docdir datadir completiondir
 scripts := $(CURDIR)/scripts
 
 # With KDIR= the module is built by this machine's own tools against that prepared kernel tree;

@@ -111,6 +111,7 @@ install)
 		test "$(stat -c %s linux-modules-oxe-"$kernel"_*.deb)" -lt 1000000
 	dpkg -L oxe oxe-tools linux-modules-oxe-"$kernel" >/var/files
 	check "no problem of dpkg" not grep -q . <(dpkg --audit)
+	check "the scripts for bpftrace are there" test "$(ls /usr/share/oxe/bpftrace | wc -l)" = 4
 	check "the device is there" device oxe0 eth0
 	check "rdma link add is completed" completes 'rdma link add a type o' oxe
 	check "rdma link del is completed" completes 'rdma link del ' oxe0
