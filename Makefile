@@ -70,7 +70,8 @@ bench-compare:
 	@$(scripts)/bench --compare '$(ONLY)'
 
 lab:
-	@$(scripts)/lab $(if $(BASE),--base '$(BASE)') '$(SCENARIO)'
+	@$(scripts)/lab $(if $(BASE),--base '$(BASE)') \
+		$(if $(filter command,$(firstword $(origin CC))),--controller '$(CC)') '$(SCENARIO)'
 
 shell:
 	@$(scripts)/build
@@ -145,7 +146,9 @@ help:
 		'more than 1 % worse'
 	@echo 'lab            oxe, rxe and TCP on a wire that is narrow, long, or loses packets;' \
 		'SCENARIO=bottleneck,'
-	@echo '               crowd, fairness, incast, lossy, reorder, long, or one row of these;' \
+	@echo '               crowd, fairness, incast, lossy, reorder, own, long, or one row of' \
+		'these;'
+	@echo '               CC=cubic, dcqcn or delay chooses the controller;' \
 		'BASE=<commit> also oxe as of then'
 	@echo 'shell          a prompt in the virtual machine with oxe loaded'
 	@echo 'install        oxe for the running kernel of this machine, or for KVER=<version>;' \

@@ -3,10 +3,11 @@
 
 Runs in the deterministic machine, whose clock stands still while the host does other work: an
 instruction takes a nanosecond.
-Usage: lab.py FILE SCENARIO SEED [--base]
+Usage: lab.py FILE SCENARIO SEED CONTROLLER [--base]
 
 Writes FILE (JSON): for each scenario (a group, a name, or "" for all) and each peer the figures of
-this boot. --base: also of the module of another commit, /oxe/base/oxe.ko.
+this boot. CONTROLLER is oxe's congestion controller, in rows that have none of their own; "" for
+the default. --base: also of the module of another commit, /oxe/base/oxe.ko.
 """
 
 import json
@@ -29,6 +30,7 @@ QUEUE_SAMPLE, FLOW_SAMPLE = 0.005, 0.05
 # More flows than that are not sampled one by one.
 MOST_SAMPLED = 16
 PEERS = {"oxe": "oxe", "base": "oxe", "rxe": "rxe", "tcp": None}
+DEFAULT_CONTROLLER = "cubic"
 
 
 class Sampler:
@@ -124,6 +126,17 @@ def busy():
     return (sum(times) - idle) / 100, idle / 100
 
 
+def choose(controller, devices):
+    """The congestion controller of the connections that these devices make from now on."""
+    for device in devices:
+        path = f"/sys/kernel/debug/oxe/{device}/congestion_control"
+        # An older commit has no choice.
+        if controller == DEFAULT_CONTROLLER and not os.path.exists(path):
+            continue
+        with open(path, "w", encoding="ascii") as file:
+            file.write(controller)
+
+
 def one(scenario, driver, seed):
     """Measures a scenario with a driver, or, without one, with TCP alone."""
     with wire.Impaired(scenario, seed) as queue:
@@ -152,7 +165,7 @@ def summary(row):
     )
 
 
-def measure_peer(peer, wanted, seed, rows):
+def measure_peer(peer, wanted, seed, controller, rows):
     kind = PEERS[peer]
     driver = None
     # For the host, which judges the kernel's log of oxe.
@@ -163,6 +176,9 @@ def measure_peer(peer, wanted, seed, rows):
         driver = Driver(kind)
     for scenario in scenarios.measured(wanted, peer):
         try:
+            if kind == "oxe":
+                chosen = scenario.controller or controller or DEFAULT_CONTROLLER
+                choose(chosen, driver.dev)
             row = one(scenario, driver, seed)
         except Exception as error:  # one that fails is told, and the others run all the same
             traceback.print_exc()
@@ -175,7 +191,7 @@ def measure_peer(peer, wanted, seed, rows):
 
 
 def main():
-    file, group, seed, *options = sys.argv[1:]
+    file, group, seed, controller, *options = sys.argv[1:]
     os.environ["PYTHONHASHSEED"] = "0"
     wanted = scenarios.selected(group)
     rows = []
@@ -187,7 +203,7 @@ def main():
         print("# there is no rdma_rxe", file=sys.stderr)
     try:
         for peer in peers:
-            measure_peer(peer, wanted, int(seed), rows)
+            measure_peer(peer, wanted, int(seed), controller, rows)
     finally:
         with open(file, "w", encoding="ascii") as out:
             json.dump(rows, out)

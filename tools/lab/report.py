@@ -37,6 +37,8 @@ def figures(scenario, row, whole):
         "poorest": min(goodput) * count / total if count > 1 and total else None,
         "beside": goodput[0] / total if scenario.tcp and not tcp and total else None,
         "queue": row["queue"] / 1000,
+        # In packets.
+        "waiting": row["queue"] / scenarios.RDMA_PACKET[1],
         "again": None if row["peer"] == "rxe" else row["again"],
         "busy": row["busy"],
         "latency": None,
@@ -77,6 +79,7 @@ def verdict(scenario, found):
         "poorest": lambda value, mark: value >= mark,
         "beside": lambda value, mark: mark[0] <= value <= mark[1],
         "latency": lambda value, mark: value <= mark,
+        "waiting": lambda value, mark: value <= mark,
     }
     marks = {name: f for name, f in marks.items() if getattr(scenario, name) is not None}
     if not marks:

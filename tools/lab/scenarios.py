@@ -31,6 +31,8 @@ class Scenario:
     packets: bool = True
     rate: str = "200mbit"
     queue: int = 150_000
+    # oxe's congestion controller, where the row is about it; "" for the one of the run.
+    controller: str = ""
     # Percent lost, and milliseconds of delay, each way.
     loss: float = 0
     delay: float = 0
@@ -52,6 +54,8 @@ class Scenario:
     poorest: float | None = None
     beside: tuple[float, float] | None = None
     latency: float | None = None
+    # Most packets in the queue, on average.
+    waiting: float | None = None
 
     def ceiling(self, tcp=False):
         """Payload in bits a second that the bottleneck can carry."""
@@ -156,6 +160,23 @@ def long():
         yield Scenario(f"long-{op}", "long", op, delay=5, whole=whole, share=0.8, **flow)
 
 
+def own():
+    """Connections that are controlled by delay: the network of the simulator's lab, 50 times
+    slower."""
+    for flows, op in ((2, "write"), (8, "write"), (2, "read"), (8, "read")):
+        yield Scenario(
+            f"own-{flows}-{op}",
+            "own",
+            op,
+            flows=flows,
+            controller="delay",
+            queue=1_000_000,
+            delay=0.5,
+            share=0.9,
+            waiting=5,
+        )
+
+
 ALL = (
     *(bottleneck(op) for op in ("send", "read")),
     *(crowd(op) for op in ("send", "read")),
@@ -163,6 +184,7 @@ ALL = (
     *(incast(op) for op in ("write", "read")),
     *lossy(),
     *reorder(),
+    *own(),
     *long(),
 )
 GROUPS = tuple(dict.fromkeys(scenario.group for scenario in ALL))
@@ -177,11 +199,14 @@ def selected(group=""):
 
 def measured(wanted, peer):
     """Those that this peer is measured in. TCP has one row of each kind, as it does not depend on
-    the operation, and so has rdma_rxe for the sake of time, but for the first of all."""
+    the operation, and so has rdma_rxe for the sake of time, but for the first of all; neither is in
+    those about a controller of oxe's."""
     if peer in ("oxe", "base"):
         return list(wanted)
     kinds = {}
     for scenario in wanted:
+        if scenario.controller:
+            continue
         if peer == "rxe" and scenario.group == "bottleneck":
             kinds[scenario.name] = scenario
         elif peer == "rxe" or not scenario.tcp:

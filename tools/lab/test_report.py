@@ -84,6 +84,12 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(line(good, bad, good).missed, [])
         self.assertEqual(line(bad, bad, good).missed, ["share", "dropped"])
 
+    def test_the_mean_queue(self):
+        short = dataclasses.replace(NARROW, share=None, dropped=None, jain=None, waiting=5)
+        for packets, missed in ((5, []), (6, ["waiting"])):
+            found = line(row([50, 50], queue=packets * PACKET), scenario=short)
+            self.assertEqual(found.missed, missed)
+
     def test_a_mark_without_a_figure_is_missed(self):
         scenario = dataclasses.replace(NARROW, whole="wide-send", dropped=None, jain=None)
         self.assertEqual(line(row([40, 40]), scenario=scenario).missed, ["share"])
