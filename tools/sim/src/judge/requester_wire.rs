@@ -424,7 +424,8 @@ impl Watch {
     }
 
     /// A response has shown the requester a gap before it. It acknowledges all before the gap. A
-    /// requester that was about to go back sees no loss in it: nothing is in flight any more.
+    /// requester that was about to go back, or that went back and has not come to the gap, sees no
+    /// loss in it: what is missing is not in flight any more.
     pub fn gap_noticed(&mut self, now: u64, flow: &Flow, seen: &Seen) {
         let goes_back = self.waits || self.missing.is_some();
         let positive = seen.aeth.is_some_and(|(syndrome, _)| syndrome >> 5 == 0);
@@ -432,6 +433,8 @@ impl Watch {
         let end = flow.packet(seen.psn) + u64::from(whole);
         self.acknowledge(now, flow, end);
         if whole {
+            // It may ask for the gap alone first, and go back for the same loss then.
+            self.gaps.asked = self.gaps.asked.max(1);
             self.gaps.show(end);
         }
         self.signs += 1;
@@ -439,8 +442,8 @@ impl Watch {
         self.may_resend = true;
         self.waits = true;
         self.gaps.may_forget();
-        if self.gaps.is_new_loss(self.una) && !goes_back {
-            self.cwnd.on_response_loss();
+        if self.gaps.is_new_loss(self.una) && !goes_back && self.una < self.front {
+            self.lose_response();
         }
     }
 

@@ -90,10 +90,15 @@ impl Watch {
         self.signs += 1;
         self.gaps.ends.insert(end);
         if self.gaps.is_new_loss(self.una) {
-            self.cwnd.on_response_loss();
-            self.gaps.round_end = self.taken_back.max(self.sent.len() as u64);
+            self.lose_response();
         }
         Ok(())
+    }
+
+    /// The requester notices the first lost response of a round trip.
+    pub(super) fn lose_response(&mut self) {
+        self.cwnd.on_response_loss();
+        self.gaps.round_end = self.taken_back.max(self.sent.len() as u64);
     }
 
     /// The requester has taken the response packet `packet`, and says now that it misses `una`.
@@ -279,5 +284,60 @@ mod tests {
         wire.watch.cwnd.on_ack(1, false);
         wire.send(&gap(&wire, 1, 1)).unwrap();
         assert_eq!(wire.watch.cwnd.read_window(), less);
+    }
+
+    /// Two READs of one packet with a SEND after each: all were sent, and no response has come.
+    fn reads_between_sends() -> Wire {
+        let both = [(Verb::Read, 256), (Verb::Send, 10)];
+        let mut wire = Wire::new(&[both, both].concat());
+        for packet in 0..4 {
+            wire.send_packet(packet).unwrap();
+        }
+        wire
+    }
+
+    /// The ACK of `packet` shows a gap; gives the READ window before and after.
+    fn shown_by_ack(wire: &mut Wire, packet: u64) -> (u64, u64) {
+        let ack = wire.answer(op::ACK, packet, 0x1f, 0);
+        let before = wire.watch.cwnd.read_window();
+        wire.watch.gap_noticed(0, &wire.flow, &ack);
+        (before, wire.watch.cwnd.read_window())
+    }
+
+    #[test]
+    fn acks_show_one_loss_in_a_round_trip() {
+        let mut wire = reads_between_sends();
+        let (before, after) = shown_by_ack(&mut wire, 1);
+        assert_eq!(after, reduced(before));
+        wire.send_packet(0).unwrap();
+        wire.send_packet(1).unwrap();
+        wire.send_packet(2).unwrap();
+        take(&mut wire, 0, 1).unwrap();
+        let (before, after) = shown_by_ack(&mut wire, 3);
+        assert_eq!(after, before);
+    }
+
+    #[test]
+    fn what_was_not_sent_again_is_not_lost() {
+        let mut wire = reads_between_sends();
+        wire.watch.timed_out();
+        wire.send_packet(0).unwrap();
+        take(&mut wire, 0, 1).unwrap();
+        wire.send_packet(1).unwrap();
+        let unsent = wire.watch.packet_taken_back(&wire.flow, 2, true, 256);
+        unsent.unwrap();
+        let (before, after) = shown_by_ack(&mut wire, 3);
+        assert_eq!(after, before);
+    }
+
+    #[test]
+    fn a_gap_that_an_ack_shows_is_asked_for_once_more() {
+        let mut wire = reads_between_sends();
+        shown_by_ack(&mut wire, 1);
+        // The retry, the probes, and once for the gap alone.
+        for _ in 0..5 {
+            wire.send_packet(0).unwrap();
+        }
+        refused(wire.send_packet(0), "sent 7 times without progress");
     }
 }
