@@ -9,9 +9,10 @@
 modprobe -q sch_tbf || skip_all "the kernel has no tbf"
 export NS_A VETH_A NS_B VETH_B
 
-# The packets that a queue of 100 Mb/s and 64 kB, at host B, drops of what B sends: in $dropped.
+# The packets that a queue of 30 Mb/s and 64 kB, at host B, drops of what B sends: in $dropped. Any
+# machine sends faster than that.
 through_queue() {
-	in_b tc qdisc replace dev $VETH_B root handle 1: tbf rate 100mbit burst 5k limit 64k
+	in_b tc qdisc replace dev $VETH_B root handle 1: tbf rate 30mbit burst 5k limit 64k
 	relay_py delay "$1"
 	dropped=$(in_b tc -s qdisc show dev $VETH_B | sed -n 's/.*(dropped \([0-9]*\),.*/\1/p')
 	echo "$1: the queue dropped $dropped packets" | diag
